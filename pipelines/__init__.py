@@ -1,0 +1,1 @@
+"""How a model comes to be: corpus, shards, loader, loop, checkpoints, evaluation, registry."""
