@@ -1,0 +1,96 @@
+"""Plain values (from YAML or JSON) to typed dataclasses, refusing what the schema does not know.
+
+Used for the composed configuration and for a bundle's `config.json`, so that a misspelt key is refused by the same
+words in both places and nothing stored can name a callable.
+"""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from model.errors import UserError, unknown
+
+T = TypeVar("T")
+
+
+def build(schema: type[T], values: object, where: str) -> T:
+    """An instance of the dataclass `schema` from a mapping; keys that are left out keep the schema's defaults.
+
+    `where` is the dotted key of the mapping itself and opens every message.
+
+    Raises:
+        UserError: unknown or missing key, wrong type, or a value outside a `Literal`.
+    """
+    if not isinstance(values, Mapping):
+        raise UserError(f"{where}: expected a section of keys, got {values!r}")
+    hints = get_type_hints(schema)
+    fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]  # T is a dataclass
+    for key in values:
+        if key not in fields:
+            raise unknown(f"{where}: unknown key", key, fields)
+    arguments = {key: _convert(hints[key], value, f"{where}.{key}") for key, value in values.items()}
+    for name, field in fields.items():
+        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if needed and name not in arguments:
+            raise UserError(f"{where}.{name}: missing; it has no default")
+    return schema(**arguments)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin = get_origin(hint)
+    if hint is Any:
+        return value
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return build(hint, value, where)
+    if origin in (Union, types.UnionType):
+        return _convert_union(get_args(hint), value, where)
+    if origin is Literal:
+        choices = get_args(hint)
+        if value not in choices:
+            raise unknown(where, value, choices)
+        return value
+    if origin is list:
+        if not isinstance(value, list | tuple):
+            raise UserError(f"{where}: expected a list, got {value!r}")
+        return [_convert(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise UserError(f"{where}: expected a section of keys, got {value!r}")
+        return {str(key): _convert(get_args(hint)[1], item, f"{where}.{key}") for key, item in value.items()}
+    return _convert_scalar(hint, value, where)
+
+
+def _convert_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and type(None) in members:
+        return None
+    problems = []
+    for member in members:
+        if member is type(None):
+            continue
+        try:
+            return _convert(member, value, where)
+        except UserError as problem:
+            problems.append(problem)
+    raise problems[0] if len(problems) == 1 else UserError(f"{where}: {value!r} fits none of {_names(members)}")
+
+
+def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is float and isinstance(value, str):  # YAML 1.1 reads 1e-3 as text
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    # bool is an int in Python; `steps: true` is a mistake all the same
+    if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    raise UserError(f"{where}: expected {_names((hint,))}, got {value!r}")
+
+
+def _names(members: tuple[Any, ...]) -> str:
+    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+    return " or ".join(words.get(member, str(member)) for member in members)

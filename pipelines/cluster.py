@@ -1,0 +1,126 @@
+"""The door to Ray: connecting, asking what there is, spreading tasks. (Training runs are launched in train.py.)"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from model.errors import UserError
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class ClusterConfig:
+    """Where work runs. `workers` counts training processes (DDP ranks) and the most shard tasks at a time."""
+
+    backend: Literal["ray", "local"] = "ray"  # local: in this process, nothing started
+    address: str | None = None  # null: an embedded Ray; else ray://..., host:port or auto
+    workers: int = 2
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    gpus_per_worker: float = 1.0  # asked for only where the device is cuda
+    cpus_per_worker: float = 1.0
+    max_failures: int = 3  # worker groups that may die before the run is given up
+    start_timeout: float = 60.0  # seconds to wait for the workers to start
+
+
+def quiet_environment() -> None:
+    """Settings that every Ray process of ours inherits: no usage reports, no print patching, colour-free logs."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
+    os.environ.setdefault("RAY_COLOR_PREFIX", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    # Embedded, the driver's own environment is the workers' environment: no per-task virtual environments.
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    # Ray will stop clearing CUDA_VISIBLE_DEVICES on workers without a GPU and warns until told which way to go.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
+@contextlib.contextmanager
+def connected(config: ClusterConfig) -> Iterator[None]:
+    """Ray, embedded or at `config.address`, for the length of the block; a connection that was there stays.
+
+    Raises:
+        UserError: nothing answers at `cluster.address`, or it holds fewer CPUs or GPUs than asked for.
+    """
+    quiet_environment()
+    import ray
+
+    if ray.is_initialized():
+        check_capacity(config)
+        yield
+        return
+    logger.info("starting Ray" if config.address is None else f"connecting to Ray at {config.address}")
+    try:
+        options: dict[str, Any] = {"address": config.address} if config.address else _embedded(config)
+        ray.init(logging_level=logging.ERROR, log_to_driver=True, **options)
+    except (ConnectionError, TimeoutError) as problem:
+        raise UserError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
+    try:
+        check_capacity(config)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _embedded(config: ClusterConfig) -> dict[str, Any]:
+    """A Ray of our own on this machine. At least one CPU slot a worker, so that 2 workers run on a single core too."""
+    cores = os.cpu_count() or 1
+    return {
+        "num_cpus": max(cores, 1 if config.device == "cuda" else 2),
+        "include_dashboard": False,
+        "object_store_memory": 256 * 2**20,
+    }
+
+
+def check_capacity(config: ClusterConfig) -> None:
+    """Refuse at once what would otherwise wait for ever.
+
+    Raises:
+        UserError: the cluster has fewer CPUs or GPUs in all than the workers need.
+    """
+    import ray
+
+    total = ray.cluster_resources()
+    needs = {"CPU": config.workers * config.cpus_per_worker}
+    if config.device == "cuda":
+        needs["GPU"] = config.workers * config.gpus_per_worker
+    for resource, needed in needs.items():
+        there = total.get(resource, 0.0)
+        if needed > there:
+            raise UserError(
+                f"cluster.workers={config.workers}: needs {needed:g} {resource}s, the cluster has {there:g}. "
+                f"Ask for fewer workers, or join more nodes to it"
+            )
+
+
+def map_tasks(
+    function: Callable[[Argument], Result], arguments: Sequence[Argument], config: ClusterConfig
+) -> Iterator[Result]:
+    """`function` of each argument as results come, at most `config.workers` at a time; order is not kept.
+
+    The functions must be pure and top-level: they run in other processes, and again elsewhere when a node is lost.
+    A task's own exception is raised here, as it was.
+    """
+    if config.backend == "local" or (config.workers <= 1 and config.address is None):
+        yield from map(function, arguments)
+        return
+    with connected(config):
+        import ray
+
+        task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(function)
+        waiting = list(reversed(arguments))
+        running: list[Any] = []
+        while waiting or running:
+            while waiting and len(running) < config.workers:
+                running.append(task.remote(waiting.pop()))
+            done, running = ray.wait(running, num_returns=1)
+            try:
+                result = ray.get(done[0])
+            except ray.exceptions.RayTaskError as problem:
+                raise problem.as_instanceof_cause() from None
+            yield result
