@@ -27,7 +27,7 @@ logger = logging.getLogger("dragoman")
 
 
 def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str], verb: str) -> int:
-    """Compose, type and run `task`; the exit code of the verb (0 done, 1 failed, 2 the user's mistake, 130 interrupted).
+    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted).
 
     `root` is a dataclass of the sections that the verb reads. Options (`--help`, `--cfg job`, `--multirun`,
     `--shell-completion` ...) are Hydra's own.
@@ -144,7 +144,7 @@ def _run_by_hydra(task: Callable[[dict[str, Any]], int | None], argv: Sequence[s
 
 def _unknown_key(key: str, defaults: Any) -> UserError:
     """Name the deepest section that exists and what it holds."""
-    section, walked = defaults, []
+    section, walked = defaults, list[str]()
     for part in key.split("."):
         if not isinstance(section, dict) or part not in section:
             where = ".".join(walked)

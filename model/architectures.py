@@ -1,0 +1,67 @@
+"""The closed table of networks. A new one is a file, a config dataclass, a row here and a YAML in conf/model/."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from model.batch import TranslationBatch
+from model.errors import UserError, unknown
+from model.losses import LossConfig, vocabulary_loss
+from model.network import TranslationNetwork
+from model.schema import build
+from model.tokenizer import PAD
+from model.transformer import Transformer, TransformerConfig
+
+Loss = Callable[[Any, Any, LossConfig], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One row: how a configuration becomes a network, and a network and a batch a summed loss."""
+
+    network: Callable[[Any, int, int], TranslationNetwork]
+    config: type[Any]
+    loss: Loss
+
+
+def translation_loss(network: TranslationNetwork, batch: TranslationBatch, config: LossConfig) -> tuple[Tensor, Tensor]:
+    """(loss, nll) summed over the `batch.items` real target tokens; padding never reaches the output layer."""
+    states = network(batch)  # (B, T, D)
+    real = (batch.target_out != PAD).flatten().nonzero()[:, 0]  # (N,)
+    states = states.flatten(0, 1).index_select(0, real)
+    targets = batch.target_out.flatten().index_select(0, real)
+    return vocabulary_loss(states, targets, network.output, config.label_smoothing)
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "transformer": Architecture(Transformer, TransformerConfig, translation_loss),
+}
+
+
+def architecture(name: str) -> Architecture:
+    """The row of `name`.
+
+    Raises:
+        UserError: a name that is not in the table.
+    """
+    if name not in ARCHITECTURES:
+        raise unknown("model.architecture", name, ARCHITECTURES)
+    return ARCHITECTURES[name]
+
+
+def model_config(values: Mapping[str, Any]) -> Any:
+    """The typed configuration of one network from plain values, chosen by their key `architecture`.
+
+    Raises:
+        UserError: no or an unknown architecture, an unknown key, a value of the wrong type.
+    """
+    if "architecture" not in values:
+        raise UserError(f"model.architecture: missing. Choices: {', '.join(sorted(ARCHITECTURES))}")
+    return build(architecture(str(values["architecture"])).config, values, "model")
+
+
+def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> TranslationNetwork:
+    """A freshly initialised network of a typed configuration."""
+    return architecture(config.architecture).network(config, source_vocabulary, target_vocabulary)

@@ -1,0 +1,65 @@
+"""Which implementation runs on which device: the one place where CPU and GPU part ways.
+
+The numbers behind the choices are in docs/speed.md. On a CPU the flash backward of `scaled_dot_product_attention`
+and `bernoulli_` inside `nn.Dropout` take two thirds of a step on short sentences, and logits that are written to
+fresh memory cost more than the product that fills them. On a GPU the fused library kernels win everywhere.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from model.errors import UserError
+
+Precision = Literal["fp32", "bf16", "fp16"]
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The implementations for one kind of device."""
+
+    attention: Literal["matmul", "sdpa"]  # model/attention.py
+    dropout: Literal["bytes", "native"]  # model/dropout.py
+    cross_entropy: Literal["chunked", "native"]  # model/losses.py
+    ddp_backend: Literal["gloo", "nccl"]
+    length_multiple: int  # pad T and S up to a multiple: tensor cores like 8, a CPU pays for every column
+
+
+PATHS = {
+    "cpu": Paths("matmul", "bytes", "chunked", "gloo", length_multiple=1),
+    "cuda": Paths("sdpa", "native", "native", "nccl", length_multiple=8),
+}
+
+
+def paths(device: torch.device) -> Paths:
+    """The implementations for `device`; kinds we have not measured run the CPU's portable ones."""
+    return PATHS.get(device.type, PATHS["cpu"])
+
+
+def pick_device(wanted: str, local_rank: int = 0) -> torch.device:
+    """`auto`, `cpu` or `cuda` to a device.
+
+    Raises:
+        UserError: `cuda` where torch sees no GPU, or fewer than `local_rank` + 1.
+    """
+    count = torch.cuda.device_count()
+    if wanted == "cuda" and count <= local_rank:
+        raise UserError(f"cluster.device='cuda': torch sees {count} GPUs here, GPU {local_rank} was asked for")
+    if wanted == "cpu" or count == 0:
+        return torch.device("cpu")
+    return torch.device("cuda", local_rank)
+
+
+def autocast_dtype(precision: Precision) -> torch.dtype | None:
+    """The type that products run in; None is fp32, without autocast."""
+    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+
+
+def use_cores(share: int) -> int:
+    """Give this process its share of the machine's cores (`share` processes run here); returns the threads set."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = max(1, available // share)
+    torch.set_num_threads(threads)
+    return threads

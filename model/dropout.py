@@ -1,0 +1,47 @@
+"""Dropout whose mask costs one random byte an element.
+
+`nn.Dropout` on a CPU draws a float from the Mersenne twister for each element, a quarter of a training step. One draw
+of 64 bits gives eight masks here; the keep probability is rounded to 1/256 and the scale is that of the rounded
+probability, so the expectation is exact.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from model.device import paths
+
+
+class Dropout(nn.Module):
+    """Zeroes elements with probability `p` in training and scales the rest by 1 / (1 - p) (Srivastava et al. 2014)."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (...) -> (...)."""
+        if not self.training or self.p == 0.0:
+            return x
+        if paths(x.device).dropout == "native":
+            return nn.functional.dropout(x, self.p)
+        return x * byte_mask(x, self.p)
+
+    def add(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + dropout(x), without a tensor in between. Both (...), the result in the residual's type."""
+        if not self.training or self.p == 0.0:
+            return residual + x
+        if paths(x.device).dropout == "native":
+            return residual + nn.functional.dropout(x, self.p)
+        return torch.addcmul(residual, x.to(residual.dtype), byte_mask(residual, self.p))
+
+
+def byte_mask(like: Tensor, p: float) -> Tensor:
+    """Zeros and 1 / keep in the shape and type of `like`, keep = round(256 (1 - p)) / 256."""
+    keep = round(256 * (1.0 - p))
+    if keep == 0:
+        return torch.zeros_like(like)
+    words = torch.empty((like.numel() + 7) // 8, dtype=torch.int64, device=like.device)
+    # the whole range of int64, so that each of the eight bytes is uniform
+    words.random_(-(2**63), None)
+    kept = words.view(torch.uint8)[: like.numel()] < keep
+    return kept.to(like.dtype).mul_(256 / keep).view(like.shape)

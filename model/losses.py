@@ -1,0 +1,126 @@
+"""Cross-entropy over the vocabulary, with label smoothing.
+
+N tokens, D width, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.device import paths
+
+CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 is 10 MB, about what the caches hold
+
+
+@dataclass
+class LossConfig:
+    """What is minimised. Smoothing spreads this share of the target's probability over the vocabulary."""
+
+    label_smoothing: float = 0.1
+
+
+def vocabulary_loss(states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The summed loss of predicting `targets` (N,) from `states` (N, D) through the output layer (V, D).
+
+    Returns (loss, nll), both scalars in float32: the label-smoothed loss (Szegedy et al. 2016, section 7; uniform over
+    all V), which carries the gradient, and the plain negative log-likelihood, which does not.
+    """
+    weight, bias = output.weight, output.bias
+    if paths(states.device).cross_entropy == "native" or not torch.is_grad_enabled():
+        return _native(states, targets, weight, bias, smoothing)
+    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else states.dtype
+    with torch.autocast(states.device.type, enabled=False):
+        loss, nll = _ChunkedCrossEntropy.apply(states, targets, weight, bias, smoothing, dtype)  # type: ignore[no-untyped-call]
+    return loss, nll
+
+
+def _native(
+    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    loss = states.new_zeros((), dtype=torch.float32)
+    nll = states.new_zeros((), dtype=torch.float32)
+    rows = len(states) if states.is_cuda else CHUNK_ROWS
+    for part, wanted in zip(states.split(max(rows, 1)), targets.split(max(rows, 1)), strict=True):
+        logits = nn.functional.linear(part, weight, bias).float()  # (n, V)
+        loss = loss + nn.functional.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="sum")
+        if smoothing:
+            with torch.no_grad():
+                nll = nll + nn.functional.cross_entropy(logits, wanted, reduction="sum")
+    return loss, (nll if smoothing else loss.detach())
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """Loss and gradient together in the forward pass, a chunk of rows at a time through one preallocated buffer.
+
+    With e the smoothing, y the target and z the logits of a token, loss = lse(z) - (1 - e) z_y - e/V sum(z) and
+    dloss/dz = softmax(z) - (1 - e) [y] - e/V. The uniform term is the same for every entry, so it is applied to the
+    D-wide results (a row sum of the weights, a column sum of the states) and never to the N x V logits.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        targets: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        smoothing: float,
+        dtype: torch.dtype,
+    ) -> tuple[Tensor, Tensor]:
+        count, vocabulary = len(states), len(weight)
+        h = states.to(dtype)  # (N, D)
+        w = weight.to(dtype)  # (V, D)
+        b = None if bias is None else bias.to(dtype)
+        uniform = smoothing / vocabulary
+        row_sum = weight.float().sum(0)  # (D,)
+        buffer = h.new_empty(min(CHUNK_ROWS, max(count, 1)), vocabulary)
+        grad_h = torch.empty_like(h)
+        grad_w = torch.zeros_like(weight, dtype=torch.float32)
+        grad_b = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
+        nll = torch.zeros((), dtype=torch.float32)
+        smoothed_away = torch.zeros((), dtype=torch.float32)  # e times the sum of z_y
+        for start in range(0, count, CHUNK_ROWS):
+            rows = slice(start, min(start + CHUNK_ROWS, count))
+            wanted = targets[rows, None]  # (n, 1)
+            logits = buffer[: rows.stop - start]  # (n, V)
+            if b is None:
+                torch.mm(h[rows], w.t(), out=logits)
+            else:
+                torch.addmm(b, h[rows], w.t(), out=logits)
+            z_y = logits.gather(1, wanted).float()
+            probability = torch.softmax(logits, 1, out=logits)
+            # lse(z) = z_y - log p_y; tiny keeps a probability that rounded to zero from becoming infinite
+            p_y = probability.gather(1, wanted)
+            nll -= p_y.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
+            if smoothing:
+                smoothed_away += smoothing * z_y.sum()
+            probability.scatter_(1, wanted, p_y - (1.0 - smoothing))
+            torch.mm(probability, w, out=grad_h[rows])
+            grad_w += torch.mm(probability.t(), h[rows])
+            if grad_b is not None:
+                grad_b += probability.sum(0, dtype=torch.float32)
+        loss = nll.clone()
+        if smoothing:
+            states_sum = states.float().sum(0)  # (D,)
+            bias_sum = 0.0 if bias is None else float(bias.float().sum())
+            loss += smoothed_away - uniform * (states_sum @ row_sum + count * bias_sum)
+            grad_w -= uniform * states_sum
+            if grad_b is not None:
+                grad_b -= uniform * count
+        grad_states = grad_h.to(states.dtype)
+        if smoothing:
+            grad_states -= (uniform * row_sum).to(states.dtype)
+        ctx.save_for_backward(grad_states, grad_w.to(weight.dtype), *([] if grad_b is None else [grad_b]))
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
+        grad_states, grad_w, *grad_b = ctx.saved_tensors
+        scale = grad_loss
+        if float(scale) != 1.0:
+            grad_states, grad_w = grad_states * scale, grad_w * scale
+            grad_b = [g * scale for g in grad_b]
+        return grad_states, None, grad_w, (grad_b[0] if grad_b else None), None, None

@@ -1,0 +1,58 @@
+"""What every translation network of the family offers to the loop, the decoder and the bundle."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from model.batch import TranslationBatch
+
+State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor
+
+
+@dataclass
+class Memory:
+    """What the encoder hands to the decoder."""
+
+    states: Tensor  # (B, S, D)
+    real: Tensor  # (B, S) bool, True at real tokens
+
+
+class TranslationNetwork(nn.Module):
+    """Letters: B batch, S source length, T target length, D width, V target vocabulary."""
+
+    output: nn.Linear  # (V, D)
+    max_source_positions: int
+    max_target_positions: int
+
+    @abstractmethod
+    def forward(self, batch: TranslationBatch) -> Tensor:
+        """Teacher forcing: the states (B, T, D) that the output layer turns into logits of `batch.target_out`."""
+
+    @abstractmethod
+    def encode(self, source: Tensor) -> Memory:
+        """source (B, S) int64, end of sentence included, PAD after it."""
+
+    @abstractmethod
+    def start(self, memory: Memory, max_steps: int) -> State:
+        """The state before the first target token."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B,), the last ones chosen (BOS at first) -> logits (B, V) of the next, and the state after."""
+
+    def logits(self, states: Tensor) -> Tensor:
+        """(..., D) -> (..., V)."""
+        return self.output(states)  # type: ignore[no-any-return]
+
+    def reorder(self, state: State, rows: Tensor) -> State:
+        """The state of the hypotheses `rows` (B',): beam search keeps, copies and drops them."""
+        return {name: value.index_select(0, rows) for name, value in state.items()}
+
+    def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
+        """Attention weights under teacher forcing by name, each (B, H, T, S); nothing where there is no attention."""
+        return {}
+
+    def parameter_count(self) -> int:
+        """Trainable numbers; a tied table counts once."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
