@@ -1,0 +1,101 @@
+"""A batch of sentence pairs, padded: B pairs, S source and T target positions."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.tokenizer import BOS, EOS
+
+Packed = NDArray[Any]  # 1-D ids of many records, one after the other
+
+
+@dataclass
+class TranslationBatch:
+    """What a translation network trains on."""
+
+    source: Tensor  # (B, S) int64, EOS included, PAD after it
+    target_in: Tensor  # (B, T) int64, BOS and the target, PAD after it
+    target_out: Tensor  # (B, T) int64, the target and EOS, PAD after it
+    items: int  # target tokens that count in the loss: all of target_out but PAD
+    source_items: int  # all of source but PAD
+    ids: NDArray[np.int64]  # (B,) global record ids
+
+    def digest(self) -> int:
+        """crc32 of the record ids in their order: equal batches have equal digests on any machine."""
+        return zlib.crc32(self.ids.astype("<i8").tobytes())
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "TranslationBatch":
+        """The same batch on `device`."""
+        tensors = (self.source, self.target_in, self.target_out)
+        source, target_in, target_out = (tensor.to(device, non_blocking=non_blocking) for tensor in tensors)
+        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
+
+    def pin_memory(self) -> "TranslationBatch":
+        """The same batch in page-locked memory, for copies to a GPU that overlap with its work."""
+        source, target_in, target_out = (t.pin_memory() for t in (self.source, self.target_in, self.target_out))
+        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
+
+
+def collate(
+    source_ids: Sequence[NDArray[Any]], target_ids: Sequence[NDArray[Any]], ids: Sequence[int] | NDArray[np.int64]
+) -> TranslationBatch:
+    """Pad B records. Each row ends with EOS, as rows do in the shards.
+
+    Raises:
+        ValueError: no rows, sides of different length, or a row that does not end with EOS.
+    """
+    if not (len(source_ids) == len(target_ids) == len(ids) > 0):
+        raise ValueError(f"{len(source_ids)} sources, {len(target_ids)} targets, {len(ids)} ids")
+    if any(len(row) == 0 or row[-1] != EOS for side in (source_ids, target_ids) for row in side):
+        raise ValueError("every row must end with EOS")
+    source_starts, source_lengths = _bounds(source_ids)
+    target_starts, target_lengths = _bounds(target_ids)
+    return gather(
+        (np.concatenate(source_ids), source_starts, source_lengths),
+        (np.concatenate(target_ids), target_starts, target_lengths),
+        np.asarray(ids, dtype=np.int64),
+    )
+
+
+def gather(
+    source: tuple[Packed, NDArray[np.int64], NDArray[np.int64]],
+    target: tuple[Packed, NDArray[np.int64], NDArray[np.int64]],
+    ids: NDArray[np.int64],
+) -> TranslationBatch:
+    """Pad B records out of packed ids; each side is (packed ids, starts (B,), lengths (B,)), EOS included."""
+    padded_source, _ = pad(*source)
+    target_out, real = pad(*target)
+    target_in = np.empty_like(target_out)
+    target_in[:, 0] = BOS
+    np.multiply(target_out[:, :-1], real[:, 1:], out=target_in[:, 1:])  # the EOS of shorter rows becomes PAD
+    return TranslationBatch(
+        torch.from_numpy(padded_source),
+        torch.from_numpy(target_in),
+        torch.from_numpy(target_out),
+        int(target[2].sum()),
+        int(source[2].sum()),
+        ids,
+    )
+
+
+def pad(
+    packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Rows of `packed` as (B, W) int64 with PAD behind, and where they are real, (B, W) bool. W = the longest row."""
+    columns = np.arange(int(lengths.max()))
+    real = columns < lengths[:, None]  # (B, W)
+    rows = packed.take(starts[:, None] + columns, mode="clip")  # (B, W), runs on into the next records
+    out = np.empty(rows.shape, dtype=np.int64)
+    np.multiply(rows, real, out=out, casting="unsafe")  # PAD is 0
+    return out, real
+
+
+def _bounds(rows: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return np.cumsum(lengths) - lengths, lengths
