@@ -1,0 +1,80 @@
+"""The thread that sends a spool while the training goes on."""
+
+import logging
+import threading
+import time
+
+from pipelines.tracking.sender import Sender
+from pipelines.tracking.server import masked, scrubbed
+
+logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 60.0  # seconds between two tries while the server is away
+
+
+class BackgroundSender(threading.Thread):
+    """Sends every `flush_seconds`; while the server is away, less and less often. Daemon: it never keeps a process."""
+
+    def __init__(self, sender: Sender) -> None:
+        super().__init__(name="tracking", daemon=True)
+        self.sender = sender
+        self.away: str | None = None  # why the last try failed
+        self._wake = threading.Event()
+        self._passed = threading.Condition()
+        self._passes = 0
+        self._asked = 0
+        self._ending = False
+
+    def run(self) -> None:
+        """Until `end`: one pass after another."""
+        pause = self.sender.config.flush_seconds
+        while not self._ending:
+            self._wake.wait(pause)
+            self._wake.clear()
+            with self._passed:
+                asked = self._asked
+            sent = self._try()
+            pause = self.sender.config.flush_seconds if self.away is None else min(LONGEST_PAUSE, 2 * pause + 0.1)
+            with self._passed:
+                self._passes = max(self._passes, asked) if sent or self.away else self._passes
+                self._passed.notify_all()
+            if not sent and self.away is None:
+                time.sleep(0.05)  # another process is sending this spool: look again soon
+                self._wake.set()
+
+    def flush(self, timeout: float) -> bool:
+        """Send now; whether everything spooled so far has arrived. Gives up after `timeout` seconds, or one failure."""
+        if not self.is_alive():
+            return self.sender.spool.pending() == 0
+        with self._passed:
+            self._asked += 1
+            wanted = self._asked
+            self._wake.set()
+            self._passed.wait_for(lambda: self._passes >= wanted, timeout)
+        return self.sender.spool.pending() == 0
+
+    def end(self) -> None:
+        """Ask the thread to stop after what it is doing; does not wait for a server that hangs."""
+        self._ending = True
+        self._wake.set()
+
+    def _try(self) -> bool:
+        spool, config = self.sender.spool, self.sender.config
+        try:
+            spool.sync()
+            sent = self.sender.send()
+        except Exception as problem:  # whatever is wrong with the tracking, the training goes on
+            reason = scrubbed(f"{type(problem).__name__}: {problem}".splitlines()[0][:300], config.uri)
+            if self.away is None:
+                logger.warning(
+                    "MLflow at %s does not take records for now; training goes on, they are kept in %s (%s)",
+                    masked(config.uri),
+                    spool.folder,
+                    reason,
+                )
+            self.away = reason
+            return False
+        if self.away is not None:
+            logger.info("MLflow at %s takes records again", masked(config.uri))
+        self.away = None
+        return sent

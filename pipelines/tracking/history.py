@@ -1,0 +1,70 @@
+"""The record of what the alias did: who was champion when, and why.
+
+One tag of the *registered model* per event, `history/TIME-RANDOM`. Such tags live with the model's name, so they stay
+when the alias is lost or a version deleted, they are in the same backup as the registry, and every machine that can
+promote can read them. Keys never repeat and none is written twice: the history only grows.
+"""
+
+import json
+import uuid
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+PREFIX = "history/"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event. `to` became champion in place of `before`, or (refused) did not."""
+
+    action: Literal["promoted", "forced", "refused", "rolled back"]
+    to: str  # version number
+    before: str | None  # the champion that was there
+    reason: str
+    by: str  # user@machine
+    time: str  # ISO 8601, UTC
+
+    @property
+    def moved(self) -> bool:
+        """Whether the alias moved."""
+        return self.action != "refused"
+
+
+def now() -> str:
+    """The time as events hold it, to the microsecond, so that their texts sort as the times do."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def append(client: Any, name: str, event: Event) -> None:
+    """Add an event to the registered model `name`."""
+    key = f"{PREFIX}{event.time.replace(':', '').replace('.', '-')}-{uuid.uuid4().hex[:6]}"
+    client.set_registered_model_tag(name, key, json.dumps(asdict(event), ensure_ascii=False))
+
+
+def read(client: Any, name: str) -> list[Event]:
+    """All events, oldest first."""
+    tags = client.get_registered_model(name).tags
+    return [Event(**json.loads(tags[key])) for key in sorted(tags) if key.startswith(PREFIX)]
+
+
+def previous_champion(events: list[Event], current: str | None) -> list[str]:
+    """Versions that a rollback may go back to, the nearest first: the champions before `current`, without it.
+
+    A rollback undoes the last move that still stands, so two in a row go back two champions, not to and fro.
+    """
+    standing: list[str] = []
+    for event in events:
+        if not event.moved:
+            continue
+        if event.action == "rolled back":
+            while standing and standing[-1] != event.to:
+                standing.pop()
+            standing = standing or [event.to]
+        elif not standing or standing[-1] != event.to:
+            if not standing and event.before:
+                standing.append(event.before)
+            standing.append(event.to)
+    if standing and standing[-1] == current:
+        standing.pop()
+    return [number for number in reversed(standing) if number != current]

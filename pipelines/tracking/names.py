@@ -1,0 +1,72 @@
+"""Keys and values as MLflow takes them."""
+
+import math
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from model.errors import UserError
+
+KEY_LENGTH = 250
+PARAMETER_LENGTH = 6_000
+TAG_LENGTH = 8_000
+
+
+def key(name: str) -> str:
+    """`name` as a key of MLflow: other characters than letters, digits and `_-./: ` become `_`."""
+    cleaned = re.sub(r"[^\w\-./: ]", "_", name)
+    cleaned = posixpath.normpath(cleaned.strip("/ ") or "_").replace("..", "_")
+    return "_" if cleaned == "." else cleaned[:KEY_LENGTH]
+
+
+def keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` under clean keys; two that would fall together are told apart by a number."""
+    result: dict[str, Any] = {}
+    for name, value in values.items():
+        cleaned, count = key(name), 2
+        while cleaned in result:
+            cleaned = f"{key(name)[: KEY_LENGTH - 5]}_{count}"
+            count += 1
+        result[cleaned] = value
+    return result
+
+
+def cut(text: str, length: int) -> str:
+    """`text`, or its beginning with a note of how long it was."""
+    note = f" ... ({len(text)} characters)"
+    return text if len(text) <= length else text[: length - len(note)] + note
+
+
+def number(value: object) -> float:
+    """A metric's value from the spool, where nan and the infinities stand as words."""
+    return float(value)  # type: ignore[arg-type]  # a float, an int or one of three words
+
+
+def finite(values: Iterable[float]) -> list[float]:
+    """Those that can be drawn."""
+    return [value for value in values if math.isfinite(value)]
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """A nested configuration as `section.key` -> text."""
+    result: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            result |= flat(value, f"{prefix}{name}.")
+        else:
+            result[f"{prefix}{name}"] = str(value)
+    return result
+
+
+def artifact_path(to: str) -> str:
+    """A path inside a run's artifacts ("" is their root).
+
+    Raises:
+        UserError: it is absolute or leads out.
+    """
+    path = PurePosixPath(to)
+    if path.is_absolute() or ".." in path.parts:
+        raise UserError(f"artifact path {to!r}: must be relative and without '..'")
+    return "" if str(path) == "." else str(path)

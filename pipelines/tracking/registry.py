@@ -1,0 +1,140 @@
+"""The registry of models: registering a bundle, finding versions, reading the alias that is served."""
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from model.errors import UserError
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.sender import registered
+from pipelines.tracking.server import TrackingConfig, Verdict, connect, masked, resolved, verdict
+from pipelines.tracking.version import bundle_hash
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class RegistryConfig:
+    """The registered model that versions go to."""
+
+    name: str = "phrasebook-en-de"
+    alias: str = "champion"  # what the endpoint follows
+    register: bool = True  # whether a finished training registers its bundle
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a registered model."""
+
+    number: str
+    run_id: str
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+def register_bundle(
+    tracking: TrackingConfig, registry: RegistryConfig, run: TrackedRun, bundle: Path, model_name: str | None = None
+) -> str | None:
+    """Register `bundle` under `run`; the version's number, or None where the server is away.
+
+    Then the registration waits in the run's spool like every other record. The same bundle is registered once.
+    """
+    name = model_name or registry.name
+    key = bundle_hash(bundle)
+    known = registered(run.run_dir, key)
+    if known is None:
+        run.register(bundle, name, key, {"run_name": run.name})
+        run.flush(tracking.flush_timeout)
+        known = registered(run.run_dir, key)
+    if known is None:
+        logger.warning("%s is not registered yet: MLflow did not answer in time; `dragoman sync` does it later", name)
+        return None
+    return known["version"]
+
+
+class Registry:
+    """One registered model on the server.
+
+    Raises (constructor):
+        UserError: nothing answers at `tracking.uri`, or MLflow is not installed.
+    """
+
+    def __init__(self, tracking: TrackingConfig, config: RegistryConfig) -> None:
+        self.tracking = resolved(tracking)
+        self.config = config
+        try:
+            self.client: Any = connect(self.tracking)
+            self.client.search_registered_models(max_results=1)
+        except UserError:
+            raise
+        except Exception as problem:  # MLflow raises many kinds for "no answer"; all mean the same to the user
+            raise UserError(
+                f"tracking.uri: the registry at {masked(self.tracking.uri)} does not answer ({type(problem).__name__})"
+            ) from problem
+
+    def champion(self) -> Version | None:
+        """The version that the alias points at; None where it points at none, or the model does not exist."""
+        try:
+            found = self.client.get_model_version_by_alias(self.config.name, self.config.alias)
+        except Exception as problem:  # MLflow's "no such alias" has two codes; anything else is raised again
+            if verdict(problem) is Verdict.LATER:
+                raise
+            return None
+        return _version(found)
+
+    def version(self, number: str) -> Version:
+        """One version by its number.
+
+        Raises:
+            UserError: there is none of that number; names those that there are.
+        """
+        every = self.versions()
+        for found in every:
+            if found.number == str(number):
+                return found
+        numbers = ", ".join(one.number for one in every) or "none"
+        raise UserError(f"promote.version: {self.config.name} has no version {number!r}. Versions: {numbers}")
+
+    def versions(self) -> list[Version]:
+        """All versions, the newest first."""
+        found = self.client.search_model_versions(f"name = '{self.config.name}'")
+        return sorted((_version(one) for one in found), key=lambda one: -int(one.number))
+
+    def newest(self) -> Version:
+        """The version registered last.
+
+        Raises:
+            UserError: the model has no versions.
+        """
+        every = self.versions()
+        if not every:
+            raise UserError(f"registry.name: {self.config.name!r} has no versions yet; `dragoman train` registers one")
+        return every[0]
+
+    def set_champion(self, number: str) -> None:
+        """Point the alias at a version."""
+        self.client.set_registered_model_alias(self.config.name, self.config.alias, number)
+
+    def tag_version(self, number: str, key: str, value: str) -> None:
+        """Set a tag of a version."""
+        self.client.set_model_version_tag(self.config.name, number, key, value)
+
+    def bundle(self, version: Version, to: Path) -> Path:
+        """The version's bundle directory: where it lies if that is on this machine, else downloaded below `to`."""
+        from mlflow.artifacts import download_artifacts
+
+        to.mkdir(parents=True, exist_ok=True)
+        place = download_artifacts(
+            artifact_uri=f"models:/{self.config.name}/{version.number}",
+            dst_path=str(to),
+            tracking_uri=self.tracking.uri,
+            registry_uri=self.tracking.uri,
+        )
+        flavors = yaml.safe_load((Path(place) / "MLmodel").read_text(encoding="utf-8"))["flavors"]
+        return Path(place) / flavors["python_function"]["artifacts"]["bundle"]["path"]
+
+
+def _version(found: Any) -> Version:
+    return Version(str(found.version), str(found.run_id), dict(found.tags))

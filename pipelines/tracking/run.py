@@ -1,0 +1,187 @@
+"""The record of one run, as the other pipelines write it. Every call returns at once, whatever the server does."""
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pipelines.tracking import names
+from pipelines.tracking.background import BackgroundSender
+from pipelines.tracking.sender import Sender
+from pipelines.tracking.server import TrackingConfig, check, masked, resolved
+from pipelines.tracking.spool import Spool
+from pipelines.tracking.system import SystemSampler
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+logger = logging.getLogger(__name__)
+
+Status = Literal["FINISHED", "FAILED", "KILLED"]
+
+
+class TrackedRun:
+    """Spools what is logged under `run_dir` and sends it to MLflow in the background.
+
+    The run directory is the run's identity: opened again, the same MLflow run goes on, and steps that are replayed
+    after a resume are not logged a second time. As a context manager it ends the run FINISHED, FAILED on an
+    exception, KILLED on an interrupt.
+
+    Raises (constructor):
+        UserError: `tracking.uri` is no address.
+    """
+
+    def __init__(self, tracking: TrackingConfig, run_dir: Path, name: str) -> None:
+        check(tracking)
+        self.config = resolved(tracking)
+        self.run_dir = run_dir.absolute()
+        self.name = name
+        self.spool = Spool(self.run_dir)
+        self.spool.open()
+        self._steps = self.spool.last_steps()
+        self._lock = threading.Lock()
+        self._ended = False
+        self.spool.append("status", status="RUNNING")
+        self._background = BackgroundSender(Sender(self.spool, self.config, name))
+        if not self.config.offline:
+            self._background.start()
+        self._sampler = SystemSampler(self._system, self.config.system_seconds)
+        if self.config.system_metrics:
+            self._sampler.start()
+
+    @property
+    def run_id(self) -> str | None:
+        """MLflow's id of the run; None until the server answered for the first time."""
+        path = self.run_dir / "mlflow.json"
+        if not path.exists():
+            return None
+        note = json.loads(path.read_text(encoding="utf-8"))
+        return str(note["run_id"]) if note["server"] == masked(self.config.uri) else None
+
+    # ------------------------------------------------------------------ what can be logged
+
+    def params(self, values: Mapping[str, Any]) -> None:
+        """Parameters; nested sections become `section.key`. A value that changed on resume becomes a tag."""
+        self.spool.append("params", values=names.keys(names.flat(values)))
+
+    def tags(self, values: Mapping[str, Any]) -> None:
+        """Tags; a later value replaces an earlier one."""
+        self.spool.append("tags", values={key: str(value) for key, value in values.items()})
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Values at a step. A key's steps only grow: what a resumed run measures again is left out."""
+        with self._lock:
+            fresh = {key: value for key, value in names.keys(values).items() if step > self._steps.get(key, step - 1)}
+            if fresh:
+                self.spool.append("metrics", step=step, values=fresh)
+                self._steps |= dict.fromkeys(fresh, step)
+
+    def dataset(
+        self,
+        name: str,
+        digest: str,
+        source: Mapping[str, Any] | str,
+        context: str = "training",
+        profile: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A dataset that the run reads. `digest`: the manifest's hash; `profile`: its sizes."""
+        fields = {"source": source} if isinstance(source, str) else dict(source)
+        self.spool.append(
+            "dataset",
+            name=name,
+            digest=digest,
+            source={"digest": digest, **fields},
+            context=context,
+            profile=dict(profile) if profile else None,
+        )
+
+    def artifact(self, path: Path, to: str = "", keep: bool = False) -> None:
+        """A file or directory, put into the artifacts' folder `to`. It is read when it is sent; `keep` a (small) file
+        that may change or go before."""
+        folder = names.artifact_path(to)
+        if keep:
+            path = self.spool.keep(path, str(PurePosixPath(folder) / path.name))
+        self._artifact(path, folder)
+
+    def text(self, text: str, to: str) -> None:
+        """`text` as the artifact file `to`."""
+        target = names.artifact_path(to)
+        self._artifact(self.spool.write_text(text, target), str(PurePosixPath(target).parent))
+
+    def figure(self, figure: "Figure", to: str) -> None:
+        """A picture as the artifact file `to` (.png, .svg); a later one replaces it."""
+        target = names.artifact_path(to)
+        path = self.spool.folder / "files" / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"draft.{path.name}")
+        figure.savefig(draft)
+        draft.replace(path)
+        self._artifact(path, str(PurePosixPath(target).parent))
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], to: str) -> None:
+        """A table as the artifact file `to` (.json), shown by MLflow's pages; a later one replaces it."""
+        target = names.artifact_path(to)
+        content = json.dumps({"columns": list(columns), "data": [list(row) for row in rows]}, ensure_ascii=False)
+        self._artifact(self.spool.write_text(content, target), str(PurePosixPath(target).parent), table=target)
+
+    def register(self, bundle: Path, model_name: str, key: str, tags: Mapping[str, str]) -> None:
+        """Have `bundle` registered as a version of `model_name`; `key` finds the answer (`sender.registered`)."""
+        self.spool.append("register", bundle=self._relative(bundle), name=model_name, key=key, tags=dict(tags))
+
+    # ------------------------------------------------------------------ sending and ending
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Send now and wait, at most `timeout` seconds (`tracking.flush_timeout`); whether all has arrived."""
+        return self._background.flush(self.config.flush_timeout if timeout is None else timeout)
+
+    def finish(self, status: Status = "FINISHED") -> bool:
+        """End the run: flush, stop the thread. What could not be sent stays in the spool; whether all has arrived."""
+        if self._ended:
+            return self.spool.pending() == 0
+        self._ended = True
+        self._sampler.end()
+        self.spool.append("status", status=status)
+        self.spool.sync()
+        arrived = self.flush()
+        self._background.end()
+        if not self.config.offline:
+            self._background.join(min(1.0, self.config.flush_timeout))
+        if not arrived:
+            logger.warning(
+                "%d bytes of records were not sent to MLflow at %s; they are safe in %s. "
+                "When it is there, send them with: dragoman sync name=%s",
+                self.spool.pending(),
+                masked(self.config.uri),
+                self.spool.folder,
+                self.name,
+            )
+        self.spool.close()
+        return arrived
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish("FINISHED")
+        else:
+            self.finish("KILLED" if issubclass(kind, KeyboardInterrupt) else "FAILED")
+
+    # ------------------------------------------------------------------ inside
+
+    def _artifact(self, path: Path, to: str, table: str | None = None) -> None:
+        self.spool.append("artifact", path=self._relative(path), to=names.artifact_path(to), table=table)
+
+    def _relative(self, path: Path) -> str:
+        """Relative to the run directory where it lies inside, so that the directory can be moved."""
+        absolute = path.absolute()
+        return str(absolute.relative_to(self.run_dir) if absolute.is_relative_to(self.run_dir) else absolute)
+
+    def _system(self, values: Mapping[str, float]) -> None:
+        """A sample of the machine; its step is the sample's number, which goes on after a resume."""
+        self.metrics(1 + max((self._steps.get(key, -1) for key in values), default=-1), values)

@@ -1,0 +1,299 @@
+"""From a spool to MLflow: each record once, in order, whatever was killed in between."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from pipelines.tracking import names
+from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, masked, verdict
+from pipelines.tracking.spool import Mark, Record, Spool, write_atomically
+
+logger = logging.getLogger(__name__)
+
+BATCH_RECORDS = 500
+BATCH_METRICS = 500  # MLflow takes 1,000 and a megabyte
+BATCH_TEXTS = 100  # parameters and tags
+STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
+SPOOL_TAG = "dragoman.spool"
+REGISTRATIONS = "versions.json"
+
+
+class Sender:
+    """Sends one spool. The client is made at the first send, on the thread that sends."""
+
+    def __init__(self, spool: Spool, config: TrackingConfig, name: str) -> None:
+        self.spool = spool
+        self.config = config
+        self.name = name
+        self._client: Any = None
+        self._mark: Mark | None = None
+
+    def send(self, halt: Callable[[], bool] = lambda: False) -> bool:
+        """Send what there is, until nothing is left or `halt()`; whether all was sent.
+
+        False also when another process is sending this spool just now.
+
+        Raises:
+            Exception: the server's, when it does not take records for now. Nothing is lost: the mark has not moved.
+        """
+        with self.spool.sending() as mine:
+            if not mine:
+                return False
+            if self.spool.pending() == 0 and self.spool.mark().server == masked(self.config.uri):
+                return True
+            try:
+                self._send_all(self._attach(), halt)
+            except Exception:
+                self._mark = None  # after any trouble the run is looked at again first
+                raise
+            return self.spool.pending() == 0
+
+    def _send_all(self, mark: Mark, halt: Callable[[], bool]) -> None:
+        while records := list(islice(self.spool.records(mark.offset), BATCH_RECORDS)):
+            for group in _groups(records):
+                if halt():
+                    return
+                self._send_group(mark, group)
+                mark = Mark(group[-1].end, mark.server, mark.run_id)
+                self.spool.set_mark(mark)
+                self._mark = mark
+
+    # ------------------------------------------------------------------ the run
+
+    def _attach(self) -> Mark:
+        """The run on the server: the one noted down, or one found by the spool's id, or a new one."""
+        server = masked(self.config.uri)
+        if self._client is None:
+            self._client = connect(self.config)
+        mark = self.spool.mark()
+        if mark.server == server and mark.run_id:
+            if self._mark and self._mark.run_id == mark.run_id:
+                return mark  # seen by this sender before
+            try:
+                self._client.get_run(mark.run_id)
+            except Exception as problem:  # whatever MLflow raises: only "there is no such run" is ours to handle
+                if verdict(problem) is not Verdict.GONE:
+                    raise
+                logger.warning("%s: the run %s is not there any more: it is sent anew", server, mark.run_id)
+            else:
+                self._mark = mark
+                return mark
+        mark = Mark(0, server, self._find() or self._create())
+        write_atomically(
+            self.spool.run_dir / "mlflow.json",
+            json.dumps({"run_id": mark.run_id, "name": self.name, "server": server}, indent=1) + "\n",
+        )
+        self.spool.set_mark(mark)
+        self._mark = mark
+        return mark
+
+    def _experiment(self) -> str:
+        found = self._client.get_experiment_by_name(self.config.experiment)
+        if found is None:
+            place = self.config.artifacts if is_database(self.config.uri) else None
+            try:
+                return str(self._client.create_experiment(self.config.experiment, artifact_location=place))
+            except Exception:  # another process was faster: then it exists now; any other cause is raised below
+                found = self._client.get_experiment_by_name(self.config.experiment)
+                if found is None:
+                    raise
+        if found.lifecycle_stage != "active":
+            raise UserError(f"tracking.experiment: {self.config.experiment!r} was deleted in MLflow; restore or rename")
+        return str(found.experiment_id)
+
+    def _find(self) -> str | None:
+        query = f"tags.`{SPOOL_TAG}` = '{self.spool.identity()}'"
+        found = self._client.search_runs([self._experiment()], query, max_results=1)
+        return str(found[0].info.run_id) if found else None
+
+    def _create(self) -> str:
+        first = next(iter(self.spool.records()), None)
+        run = self._client.create_run(
+            self._experiment(),
+            start_time=first.time if first else None,
+            run_name=self.name,
+            tags={SPOOL_TAG: self.spool.identity()},
+        )
+        return str(run.info.run_id)
+
+    # ------------------------------------------------------------------ records
+
+    def _send_group(self, mark: Mark, group: list[Record]) -> None:
+        """Send records of one kind in one request; where that is refused, one by one."""
+        try:
+            self._dispatch(mark, group)
+        except Exception as problem:  # MLflow raises many kinds; `verdict` sorts them
+            if verdict(problem) is not Verdict.REFUSED and not isinstance(problem, UserError):
+                raise
+            if len(group) > 1:
+                for record in group:
+                    self._send_group(mark, [record])
+                return
+            self._check_run_is_active(mark)
+            reason = str(problem).splitlines()[0][:500]
+            self.spool.refuse(group[0], reason)
+            logger.warning("MLflow refused a record (%s), kept in refused.jsonl: %s", group[0].kind, reason)
+
+    def _check_run_is_active(self, mark: Mark) -> None:
+        """A run that a person deleted refuses everything: that is no fault of the record, so it is kept."""
+        if self._client.get_run(mark.run_id).info.lifecycle_stage != "active":
+            raise RuntimeError(f"the run {mark.run_id} was deleted in MLflow; restore it there and sync again")
+
+    def _dispatch(self, mark: Mark, group: list[Record]) -> None:
+        kind, run_id = group[0].kind, str(mark.run_id)
+        if kind == "metrics":
+            self._metrics(run_id, group)
+        elif kind == "params":
+            for record in group:
+                self._parameters(run_id, record)
+        elif kind == "tags":
+            for record in group:
+                self._tags(run_id, record.fields["values"])
+        elif kind == "dataset":
+            for record in group:
+                self._dataset(run_id, record)
+        elif kind == "artifact":
+            for record in group:
+                self._artifact(run_id, record)
+        elif kind == "status":
+            for record in group:
+                self._status(run_id, record)
+        elif kind == "register":
+            for record in group:
+                self._register(run_id, record)
+        else:
+            raise UserError(f"a record of kind {kind!r}, written by a newer version")
+
+    def _metrics(self, run_id: str, group: list[Record]) -> None:
+        from mlflow.entities import Metric
+
+        metrics = [
+            Metric(key, names.number(value), record.time, int(record.fields["step"]))
+            for record in group
+            for key, value in record.fields["values"].items()
+        ]
+        for part in _parts(metrics, BATCH_METRICS):
+            self._client.log_batch(run_id, metrics=part, synchronous=True)
+
+    def _parameters(self, run_id: str, record: Record) -> None:
+        """Parameters never change in MLflow: a resumed run's new value becomes the tag `changed.KEY`."""
+        from mlflow.entities import Param
+
+        known = self._client.get_run(run_id).data.params
+        new, changed = [], {}
+        for key, value in record.fields["values"].items():
+            text = names.cut(str(value), names.PARAMETER_LENGTH)
+            if key not in known:
+                new.append(Param(key, text))
+            elif known[key] != text:
+                changed[f"changed.{key}"] = text
+        for part in _parts(new, BATCH_TEXTS):
+            self._client.log_batch(run_id, params=part, synchronous=True)
+        if changed:
+            self._tags(run_id, changed)
+
+    def _tags(self, run_id: str, values: dict[str, Any]) -> None:
+        from mlflow.entities import RunTag
+
+        tags = [RunTag(names.key(key), names.cut(str(value), names.TAG_LENGTH)) for key, value in values.items()]
+        for part in _parts(tags, BATCH_TEXTS):
+            self._client.log_batch(run_id, tags=part, synchronous=True)
+
+    def _dataset(self, run_id: str, record: Record) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        fields = record.fields
+        dataset = Dataset(
+            name=fields["name"],
+            digest=fields["digest"][:36],  # MLflow's limit; the whole hash stands in the source
+            source_type="dragoman-shards",
+            source=json.dumps(fields["source"], ensure_ascii=False),
+            profile=json.dumps(fields["profile"], ensure_ascii=False) if fields.get("profile") else None,
+        )
+        tags = [InputTag("mlflow.data.context", fields.get("context") or "training")]
+        self._client.log_inputs(run_id, [DatasetInput(dataset, tags)])
+
+    def _artifact(self, run_id: str, record: Record) -> None:
+        path = self.spool.run_dir / record.fields["path"]
+        to = record.fields.get("to") or None
+        if path.is_dir():
+            self._client.log_artifacts(run_id, str(path), to)
+        elif path.exists():
+            self._client.log_artifact(run_id, str(path), to)
+        else:
+            raise UserError(f"the file {path} was gone before it could be sent")
+        if record.fields.get("table"):
+            self._announce_table(run_id, record.fields["table"])
+
+    def _announce_table(self, run_id: str, name: str) -> None:
+        """The tag by which MLflow's pages find tables."""
+        entry = {"path": name, "type": "table"}
+        tables = json.loads(self._client.get_run(run_id).data.tags.get("mlflow.loggedArtifacts", "[]"))
+        if entry not in tables:
+            self._client.set_tag(run_id, "mlflow.loggedArtifacts", json.dumps([*tables, entry]), synchronous=True)
+
+    def _status(self, run_id: str, record: Record) -> None:
+        status = record.fields["status"]
+        if status == "RUNNING":
+            self._client.update_run(run_id, status="RUNNING")
+        elif status in STATUSES:
+            self._client.set_terminated(run_id, status=status, end_time=record.time)
+
+    def _register(self, run_id: str, record: Record) -> None:
+        from pipelines.tracking.version import create_version  # imports much of MLflow: only when it is needed
+
+        fields = record.fields
+        bundle = self.spool.run_dir / fields["bundle"]
+        if not (bundle / "config.json").exists():
+            raise UserError(f"the bundle {bundle} was gone before it could be registered")
+        version = create_version(self._client, run_id, bundle, fields["name"], dict(fields["tags"]))
+        path = self.spool.folder / REGISTRATIONS
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        write_atomically(path, json.dumps(known | {fields["key"]: {"name": fields["name"], "version": version}}))
+        logger.info("registered %s version %s", fields["name"], version)
+
+
+def _groups(records: Iterable[Record]) -> Iterable[list[Record]]:
+    """Consecutive metrics together, every other record for itself."""
+    group: list[Record] = []
+    size = 0
+    for record in records:
+        count = len(record.fields["values"]) if record.kind == "metrics" else BATCH_METRICS
+        if group and (record.kind != "metrics" or size + count > BATCH_METRICS):
+            yield group
+            group, size = [], 0
+        group.append(record)
+        size += count
+        if record.kind != "metrics":
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _parts(entries: list[Any], size: int) -> Iterable[list[Any]]:
+    return (entries[start : start + size] for start in range(0, len(entries), size))
+
+
+def wait_for(condition: Callable[[], bool], timeout: float, pause: float = 0.05) -> bool:
+    """Poll until `condition()`; whether it came true within `timeout` seconds."""
+    until = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def registered(run_dir: Path, key: str) -> dict[str, str] | None:
+    """Name and version of a bundle that was registered from this run, or None as long as it was not."""
+    path = run_dir / "spool" / REGISTRATIONS
+    if not path.exists():
+        return None
+    found: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+    return found.get(key)

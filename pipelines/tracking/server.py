@@ -1,0 +1,137 @@
+"""The MLflow server or database that records go to: its address, its client, and how its errors are to be taken."""
+
+import dataclasses
+import logging
+import os
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from model.errors import UserError
+
+SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+
+
+@dataclass
+class TrackingConfig:
+    """Where records go and how patient we are. Times in seconds."""
+
+    uri: str = "sqlite:///artifacts/mlflow/mlflow.db"  # or http(s)://host:port, postgresql://...
+    artifacts: str | None = "artifacts/mlflow/artifacts"  # for databases; a server has its own place
+    experiment: str = "dragoman"
+    offline: bool = False  # true: spool only; `dragoman sync` sends later
+    flush_seconds: float = 5.0  # how often the background thread sends
+    timeout: float = 10.0  # for one request to the server
+    flush_timeout: float = 30.0  # how long the end of a run waits for what is not sent yet
+    system_metrics: bool = True
+    system_seconds: float = 10.0  # between two samples of CPU and memory
+
+
+class Verdict(Enum):
+    """What an error of the server means for the record that met it."""
+
+    LATER = "later"  # the server is away, busy, or forbids it for now: keep the record
+    REFUSED = "refused"  # this record will never be taken: set it aside, go on with the next
+    GONE = "gone"  # the run (or experiment) does not exist there
+
+
+def resolved(config: TrackingConfig) -> TrackingConfig:
+    """The same with absolute local paths, so that processes started elsewhere mean the same database."""
+    return dataclasses.replace(
+        config,
+        uri=_absolute_uri(config.uri),
+        artifacts=_absolute_path(config.artifacts) if config.artifacts else None,
+    )
+
+
+def masked(uri: str) -> str:
+    """`uri` without user, password and query, fit for logs and files."""
+    parts = urlsplit(uri)
+    if "@" in parts.netloc:
+        parts = parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2])
+    return parts._replace(query="", fragment="").geturl() if not uri.startswith("sqlite:") else uri
+
+
+def scrubbed(text: str, uri: str) -> str:
+    """`text` (an error's message) with the address's credentials replaced, wherever they stand."""
+    text = text.replace(uri, masked(uri))
+    parts = urlsplit(uri)
+    for secret in {parts.password, os.environ.get("MLFLOW_TRACKING_PASSWORD"), os.environ.get("MLFLOW_TRACKING_TOKEN")}:
+        if secret:
+            text = text.replace(secret, "***").replace(unquote(secret), "***")
+    return re.sub(r"//[^/@\s]*@", "//***@", text)
+
+
+def is_database(uri: str) -> bool:
+    """Whether MLflow runs embedded in this process (a database address), rather than behind HTTP."""
+    return not uri.startswith(("http://", "https://"))
+
+
+def connect(config: TrackingConfig) -> Any:
+    """An `MlflowClient` with short patience. A database that does not exist yet is created (seconds).
+
+    Raises:
+        UserError: an address of a kind that is not known.
+        ImportError: MLflow is not installed here.
+        mlflow.exceptions.MlflowException: nothing answers.
+    """
+    check(config)
+    environment(config)
+    import mlflow
+    from mlflow.tracking import MlflowClient
+
+    for chatty in ("mlflow", "alembic"):  # each migration of a new database is a line
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    if config.uri.startswith("sqlite:///"):
+        Path(config.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    # Some of MLflow (registering from an embedded database, loading `models:/`) reads the process-wide address.
+    mlflow.set_tracking_uri(config.uri)
+    mlflow.set_registry_uri(config.uri)
+    return MlflowClient(tracking_uri=config.uri, registry_uri=config.uri)
+
+
+def check(config: TrackingConfig) -> None:
+    """Refuse an address that cannot be one, before a run starts.
+
+    Raises:
+        UserError: names `tracking.uri`, its value and the kinds that there are.
+    """
+    scheme = config.uri.partition("://")[0].partition("+")[0]
+    if "://" not in config.uri or scheme not in SCHEMES:
+        raise UserError(f"tracking.uri: {masked(config.uri)!r} is not an address. Kinds: {', '.join(SCHEMES)}://...")
+
+
+def environment(config: TrackingConfig) -> None:
+    """MLflow's own switches. It reads them at each call, and some only at import, so they are set before it."""
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_UV_AUTO_DETECT", "false")
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # MLflow looks for git; we do not need it
+    # One try a request: the background thread itself tries again, with its own pauses.
+    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(max(1, round(config.timeout)))
+    os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+
+
+def verdict(problem: Exception) -> Verdict:
+    """How to take an exception that a call to MLflow raised."""
+    code = getattr(problem, "error_code", None)
+    if code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS"):
+        return Verdict.REFUSED
+    if code == "RESOURCE_DOES_NOT_EXIST":
+        return Verdict.GONE
+    return Verdict.LATER
+
+
+def _absolute_uri(uri: str) -> str:
+    path = uri.removeprefix("sqlite:///")
+    return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
+
+
+def _absolute_path(place: str) -> str:
+    return place if "://" in place else str(Path(place).absolute())

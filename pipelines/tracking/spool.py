@@ -1,0 +1,266 @@
+"""A run's records on the local disk, kept until the server has them.
+
+`spool/records.jsonl` only ever grows, one record a line; `spool/sent.json` says up to which byte it was sent, and
+where to. A record is written with one `write` call, so a process killed at any point leaves at most one torn last
+line. The sender moves the mark after each acknowledged send; a kill in between sends those records a second time,
+which the server takes as the same ones (same key, step, time and value). Knows nothing of MLflow.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import logging
+import math
+import os
+import shutil
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 100_000  # records held in memory while the disk is full
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line: what kind, when (milliseconds since 1970), and its fields; `end` is the byte after its line."""
+
+    kind: str
+    time: int
+    fields: Mapping[str, Any]
+    end: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Up to which byte the records were sent, and to which server and run."""
+
+    offset: int = 0
+    server: str | None = None
+    run_id: str | None = None
+
+
+class Spool:
+    """The folder `run_dir/spool`. Any number of processes may read; one at a time sends (`sending`)."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self.folder = run_dir / "spool"
+        self.path = self.folder / "records.jsonl"
+        self._write = threading.Lock()
+        self._backlog: deque[bytes] = deque(maxlen=BACKLOG)
+        self._descriptor: int | None = None
+        self._writer: int | None = None
+        self._disk_full = False
+        self._torn = False
+
+    # ------------------------------------------------------------------ writing
+
+    def open(self) -> None:
+        """Make ready for appending, and hold the mark that says: the writer of this run is alive."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.identity()
+        self._writer = os.open(self.folder / "writer.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        # Shared: driver and worker may both write. Held until this process ends, however it ends.
+        fcntl.flock(self._writer, fcntl.LOCK_SH)
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        size = os.fstat(self._descriptor).st_size
+        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            os.write(self._descriptor, b"\n")  # what a killed writer left of its last record is ended, and skipped
+
+    def append(self, kind: str, when: int | None = None, **fields: Any) -> None:
+        """Add a record. Returns at once: nothing is synced to the disk here, see `sync`."""
+        entry = {"kind": kind, "time": now() if when is None else when, **fields}
+        line = json.dumps(_plain(entry), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        with self._write:
+            self._backlog.append(line.encode() + b"\n")
+            self._drain()
+
+    def sync(self) -> None:
+        """Force the records to the disk (what a power failure must not take)."""
+        with self._write:
+            if self._descriptor is not None:
+                os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """End writing; the writer's mark goes."""
+        with self._write:
+            for descriptor in (self._descriptor, self._writer):
+                if descriptor is not None:
+                    os.close(descriptor)
+            self._descriptor = self._writer = None
+
+    def keep(self, source: Path, name: str) -> Path:
+        """Copy a small file into the spool, so that it can be sent whatever becomes of the original."""
+        target = self.folder / "files" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        return target
+
+    def write_text(self, text: str, name: str) -> Path:
+        """Keep `text` (UTF-8) as a file of the spool."""
+        target = self.folder / "files" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, text)
+        return target
+
+    # ------------------------------------------------------------------ reading
+
+    def identity(self) -> str:
+        """A random id made once for this spool: by it a run is found again that was created but not noted down."""
+        path = self.folder / "id"
+        with contextlib.suppress(FileNotFoundError):
+            return path.read_text(encoding="utf-8").strip()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"id.{uuid.uuid4().hex}")
+        draft.write_text(uuid.uuid4().hex, encoding="utf-8")
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)  # the first of two processes wins
+        draft.unlink()
+        return path.read_text(encoding="utf-8").strip()
+
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        """Whole records from byte `offset` on. Torn lines are skipped with a warning."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as stream:
+            stream.seek(offset)
+            end = offset
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    return  # being written, or torn: not ours to judge yet
+                end += len(line)
+                try:
+                    entry = json.loads(line)
+                    kind, when = entry.pop("kind"), int(entry.pop("time"))
+                except (ValueError, KeyError, AttributeError):
+                    if line.strip():
+                        logger.warning("%s: an unreadable line before byte %d is skipped", self.path, end)
+                    continue
+                yield Record(kind, when, entry, end)
+
+    def pending(self) -> int:
+        """Bytes not sent yet."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        return max(0, size - self.mark().offset)
+
+    def last_steps(self) -> dict[str, int]:
+        """The highest step spooled so far for each metric key."""
+        steps: dict[str, int] = {}
+        for record in self.records():
+            if record.kind == "metrics":
+                for key in record.fields["values"]:
+                    steps[key] = max(record.fields["step"], steps.get(key, record.fields["step"]))
+        return steps
+
+    # ------------------------------------------------------------------ sending
+
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[bool]:
+        """Whether this process (and thread) is now the one that sends; another one's turn gives False."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / "sender.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(descriptor)
+
+    def mark(self) -> Mark:
+        """Up to where the records were sent; the beginning if nothing was."""
+        try:
+            return Mark(**json.loads((self.folder / "sent.json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return Mark()
+
+    def set_mark(self, mark: Mark) -> None:
+        """Note down, atomically, that everything before `mark.offset` has arrived."""
+        write_atomically(self.folder / "sent.json", json.dumps(vars(mark)))
+
+    def refuse(self, record: Record, reason: str) -> None:
+        """Set a record aside that the server will never take, with the reason."""
+        entry = {"reason": reason, "kind": record.kind, "time": record.time, **record.fields}
+        with (self.folder / "refused.jsonl").open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def writer_alive(self) -> bool:
+        """Whether a process holds this spool open for writing."""
+        path = self.folder / "writer.lock"
+        if not path.exists():
+            return False
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(descriptor)
+
+    # ------------------------------------------------------------------ inside
+
+    def _drain(self) -> None:
+        """Write what waits, oldest first. On a full disk it goes on waiting in memory: a training never ends by it."""
+        assert self._descriptor is not None, "append before open"
+        while self._backlog:
+            line = b"\n" + self._backlog[0] if self._torn else self._backlog[0]
+            try:
+                if os.write(self._descriptor, line) < len(line):
+                    self._torn = True  # the fragment is ended by the next write, skipped by readers, written again
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            except OSError as problem:
+                if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                if not self._disk_full:
+                    logger.warning("the disk is full at %s: records are kept in memory until there is room", self.path)
+                self._disk_full = True
+                return
+            self._backlog.popleft()
+            self._disk_full = self._torn = False
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` by a file holding `text` (UTF-8): after a crash it is the old one or the new one, whole."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    with draft.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _plain(value: Any) -> Any:
+    """JSON's own types; a float that JSON cannot hold becomes "nan", "inf" or "-inf", which `float` reads back."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if value is None or isinstance(value, str | int):
+        return value
+    if hasattr(value, "item"):  # a numpy or torch scalar
+        return _plain(value.item())
+    return str(value)

@@ -1,0 +1,149 @@
+"""One bundle directory -> one version of a registered model."""
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pipelines.tracking import names
+from pipelines.tracking.server import Verdict, verdict
+
+SCRIPT = Path(__file__).with_name("translation_model.py")
+MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
+REQUIREMENTS = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses")
+BUNDLE_TAG = "bundle_hash"
+
+
+def bundle_hash(bundle: Path) -> str:
+    """sha256 (hex) of the bundle's `config.json`, which itself names the sha256 of every other file."""
+    return hashlib.sha256((bundle / "config.json").read_bytes()).hexdigest()
+
+
+def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> str:
+    """Register `bundle` as a new version of `name` under the run; the version's number, as text.
+
+    The same bundle of the same run is registered once: asked again, the version that is there is the answer. So this
+    may be tried again after a kill at any point.
+    """
+    digest = bundle_hash(bundle)
+    ensure_model(client, name)
+    for found in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'"):
+        if found.tags.get(BUNDLE_TAG) == digest:
+            return str(found.version)
+    config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
+    every_tag = {BUNDLE_TAG: digest, **facts(config), **tags}
+    model = _logged_model(client, run_id, bundle, name, every_tag)
+    made = client.create_model_version(
+        name,
+        source=f"models:/{model.model_id}",
+        run_id=run_id,
+        tags=every_tag,
+        description=describe(run_id, every_tag),
+        model_id=model.model_id,
+    )
+    return str(made.version)
+
+
+def ensure_model(client: Any, name: str) -> None:
+    """The registered model `name`, made if it is not there."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.get_registered_model(name)
+    except MlflowException as problem:
+        if verdict(problem) is not Verdict.GONE:
+            raise
+        try:
+            client.create_registered_model(
+                name,
+                description="Versions made by `dragoman train`. The alias `champion` is served; it moves by "
+                "`dragoman promote` and `dragoman rollback`. Tags `history/...` are the record of its moves.",
+            )
+        except MlflowException as late:
+            if late.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+
+
+def facts(config: Mapping[str, Any]) -> dict[str, str]:
+    """What a bundle's `config.json` says of its making, as tags."""
+    run = config.get("run") or {}
+    plain = {
+        "pair": config.get("pair"),
+        "architecture": config.get("architecture"),
+        "manifest_hash": config.get("manifest_hash"),
+        "config_hash": config.get("config_hash"),
+        "run_name": run.get("name") if isinstance(run, Mapping) else None,
+        "format_version": config.get("format_version"),
+        "scores": json.dumps(config["scores"], ensure_ascii=False) if config.get("scores") else None,
+    }
+    return {key: names.cut(_text(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
+
+
+def describe(run_id: str, tags: Mapping[str, str]) -> str:
+    """The version's description: from here to its run, its configuration, its shards and their sources."""
+    lines = [
+        f"**Run** `{run_id}` {tags.get('run_name', '')}: metrics, curves, samples, `config.yaml` among its artifacts",
+        f"**Configuration** `{tags.get('config_hash', 'unknown')}` (tag `config_hash` of the run)",
+        f"**Shards** manifest `{tags.get('manifest_hash', 'unknown')}`: the sharding run has the same tag "
+        f"`manifest_hash` and `kind` = `shard`; its artifacts list the sources and what was dropped",
+        f"**Bundle** `{tags.get(BUNDLE_TAG, 'unknown')}`",
+    ]
+    if "scores" in tags:
+        lines.append(f"**Scores** {tags['scores']}")
+    return "\n\n".join(lines)
+
+
+def requirements() -> list[str]:
+    """What the stored model needs, at the versions of this process. Given outright: to infer it runs processes."""
+    found = []
+    for package in REQUIREMENTS:
+        try:
+            found.append(f"{package}=={version(package).partition('+')[0]}")
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> Any:
+    """MLflow's record of the model in the run, with its files uploaded."""
+    from mlflow.entities import LoggedModelOutput, LoggedModelStatus
+    from mlflow.models import Model, ModelSignature
+    from mlflow.pyfunc import save_model
+    from mlflow.types import ColSpec, DataType, Schema
+
+    run = client.get_run(run_id)
+    model = client.create_logged_model(
+        run.info.experiment_id,
+        name=name.replace("/", "-"),
+        source_run_id=run_id,
+        tags=dict(tags),
+        model_type="translation",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "model"
+        save_model(
+            path=str(target),
+            mlflow_model=Model(
+                artifact_path=model.artifact_location, model_uuid=model.model_id, run_id=run_id, model_id=model.model_id
+            ),
+            python_model=str(SCRIPT),
+            artifacts={"bundle": str(bundle)},
+            code_paths=[str(MODEL_PACKAGE)],
+            signature=ModelSignature(
+                inputs=Schema([ColSpec(DataType.string)]), outputs=Schema([ColSpec(DataType.string)])
+            ),
+            pip_requirements=requirements(),
+            metadata={key: tags[key] for key in ("pair", "manifest_hash", "config_hash") if key in tags},
+        )
+        client.log_model_artifacts(model.model_id, str(target))
+    client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+    client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+    return model
+
+
+def _text(value: object) -> str:
+    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
