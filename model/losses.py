@@ -76,6 +76,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         uniform = smoothing / vocabulary
         row_sum = weight.float().sum(0)  # (D,)
         buffer = h.new_empty(min(CHUNK_ROWS, max(count, 1)), vocabulary)
+        flat_rows = torch.arange(len(buffer)) * vocabulary  # where each row of the buffer begins
         grad_h = torch.empty_like(h)
         grad_w = torch.zeros_like(weight, dtype=torch.float32)
         grad_b = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
@@ -96,7 +97,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             nll -= p_y.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
             if smoothing:
                 smoothed_away += smoothing * z_y.sum()
-            probability.scatter_(1, wanted, p_y - (1.0 - smoothing))
+            at_target = flat_rows[: len(wanted)] + wanted[:, 0]
+            probability.view(-1).index_copy_(0, at_target, p_y[:, 0] - (1.0 - smoothing))
             torch.mm(probability, w, out=grad_h[rows])
             grad_w += torch.mm(probability.t(), h[rows])
             if grad_b is not None:

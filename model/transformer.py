@@ -57,7 +57,7 @@ class Transformer(TranslationNetwork):
             )
         self.config = config
         self.max_source_positions = self.max_target_positions = config.max_positions
-        self.output = nn.Linear(config.width, target_vocabulary)
+        self.output = nn.Linear(config.width, target_vocabulary, bias=False)
         self.target_embedding = nn.Embedding(target_vocabulary, config.width, padding_idx=PAD)
         if config.tie == "all":
             self.source_embedding = self.target_embedding
@@ -79,7 +79,8 @@ class Transformer(TranslationNetwork):
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
-                nn.init.zeros_(module.bias)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.config.width**-0.5)
                 if module.padding_idx is not None:
