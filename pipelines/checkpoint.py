@@ -1,0 +1,201 @@
+"""A checkpoint is a directory that is written whole or not at all, and carries its own manifest.
+
+RUN/checkpoints/step-00000100/   network.safetensors, optimizer.safetensors, [average.safetensors,] state.json
+                                 manifest.json: {format_version, step, attempt, files: {name: sha256}}
+RUN/weights/step-00000100.safetensors   the network alone, kept for averaging after its checkpoint is gone
+RUN/attempt                             a number that grows with every start: a stale worker sees it and stops
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from model.errors import UserError
+
+FORMAT_VERSION = 1
+
+
+def write(
+    run: Path, step: int, attempt: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+) -> Path:
+    """One checkpoint from groups of tensors (one file each) and plain state; returns its directory.
+
+    Raises:
+        StaleAttemptError: another start of the same run has taken over.
+        OSError: the disk is full; nothing half-written is left.
+    """
+    check_attempt(run, attempt)
+    final = run / "checkpoints" / f"step-{step:08d}"
+    final.parent.mkdir(parents=True, exist_ok=True)
+    part = final.with_name(f".{final.name}.{attempt}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir()
+        for group, members in tensors.items():
+            held = {name: value.detach().cpu().contiguous() for name, value in members.items()}
+            save_file(held, part / f"{group}.safetensors")
+        (part / "state.json").write_text(json.dumps(state, sort_keys=True), encoding="utf-8")
+        files = {path.name: sha256(path) for path in sorted(part.iterdir())}
+        manifest = {"format_version": FORMAT_VERSION, "step": step, "attempt": attempt, "files": files}
+        (part / "manifest.json").write_text(json.dumps(manifest, indent=2, sort_keys=True), encoding="utf-8")
+        for path in part.iterdir():
+            _sync(path)
+        check_attempt(run, attempt)
+        shutil.rmtree(final, ignore_errors=True)  # of an attempt that died after this step
+        part.rename(final)
+        _sync(final.parent)
+        _keep_weights(run, final, step)
+    except SafetensorError as problem:  # safetensors wraps the system's error: "No space left on device (os error 28)"
+        shutil.rmtree(part, ignore_errors=True)
+        if "os error 28" in str(problem):
+            raise OSError(28, "No space left on device", str(final)) from problem
+        raise
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    return final
+
+
+def newest(run: Path) -> Path | None:
+    """The newest complete checkpoint."""
+    return max(_numbered(run / "checkpoints", ""), default=(0, None), key=lambda pair: pair[0])[1]
+
+
+def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+    """(groups of tensors, state), every file checked against the manifest.
+
+    Raises:
+        UserError: a file is missing or is not the one that was written.
+    """
+    manifest = _manifest(checkpoint)
+    for name, expected in manifest["files"].items():
+        path = checkpoint / name
+        if not path.is_file():
+            raise UserError(f"{path}: missing, though the checkpoint's manifest lists it. {_remedy(checkpoint)}")
+        found = sha256(path)
+        if found != expected:
+            raise UserError(
+                f"{path}: does not match its manifest (sha256 {found[:12]}..., expected {expected[:12]}...): "
+                f"it was changed after it was written. {_remedy(checkpoint)}"
+            )
+    groups = {Path(n).stem: load_file(checkpoint / n) for n in manifest["files"] if n.endswith(".safetensors")}
+    state: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+    return groups, state
+
+
+def prune(run: Path, keep_checkpoints: int, keep_weights: int) -> None:
+    """Delete all but the newest ones."""
+    for _, path in sorted(_numbered(run / "checkpoints", ""))[:-keep_checkpoints]:
+        shutil.rmtree(path)
+    for _, path in sorted(_numbered(run / "weights", ".safetensors"))[:-keep_weights]:
+        path.unlink()
+
+
+def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
+    """The mean of the newest `last` kept weights, summed in float64, and the steps that went into it.
+
+    Raises:
+        UserError: the run has kept none.
+    """
+    kept = sorted(_numbered(run / "weights", ".safetensors"))[-last:]
+    if not kept:
+        raise UserError(f"{run}: no weights to average; the run has not reached its first checkpoint")
+    total: dict[str, Tensor] = {}
+    types: dict[str, torch.dtype] = {}
+    for _, path in kept:
+        for name, value in load_file(path).items():
+            types[name] = value.dtype
+            total[name] = total[name] + value.double() if name in total else value.double()
+    return {name: (value / len(kept)).to(types[name]) for name, value in total.items()}, [step for step, _ in kept]
+
+
+class StaleAttemptError(RuntimeError):
+    """This process belongs to a start of the run that a later start has replaced."""
+
+
+def next_attempt(run: Path) -> int:
+    """Take over the run: its attempt number plus one, written to disk."""
+    attempt = _attempt(run) + 1
+    run.mkdir(parents=True, exist_ok=True)
+    part = run / f".attempt.{os.getpid()}"
+    part.write_text(str(attempt), encoding="utf-8")
+    part.replace(run / "attempt")
+    return attempt
+
+
+def check_attempt(run: Path, attempt: int) -> None:
+    """Raises StaleAttemptError when a later start has taken over."""
+    current = _attempt(run)
+    if current != attempt:
+        raise StaleAttemptError(f"{run}: attempt {attempt} was replaced by attempt {current}; this process stops")
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _attempt(run: Path) -> int:
+    path = run / "attempt"
+    return int(path.read_text(encoding="utf-8")) if path.is_file() else 0
+
+
+def _manifest(checkpoint: Path) -> dict[str, Any]:
+    path = checkpoint / "manifest.json"
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise UserError(f"{path}: cannot be read ({problem}). {_remedy(checkpoint)}") from problem
+    if manifest.get("format_version") != FORMAT_VERSION:
+        version = manifest.get("format_version")
+        raise UserError(f"{path}: format_version {version!r} is not known. Choices: {FORMAT_VERSION}")
+    return manifest
+
+
+def _remedy(checkpoint: Path) -> str:
+    older = [path for _, path in _numbered(checkpoint.parent, "") if path != checkpoint]
+    then = f"the run goes on from {max(older).name}" if older else "the run starts again"
+    return f"Delete {checkpoint} and {then}"
+
+
+def _keep_weights(run: Path, checkpoint: Path, step: int) -> None:
+    """A second name for the network's file; a copy where the file system knows no hard links."""
+    kept = run / "weights" / f"step-{step:08d}.safetensors"
+    kept.parent.mkdir(exist_ok=True)
+    part = kept.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    source = checkpoint / "network.safetensors"
+    try:
+        part.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, part)
+    part.replace(kept)
+
+
+def _numbered(folder: Path, suffix: str) -> list[tuple[int, Path]]:
+    pattern = re.compile(rf"step-(\d+){re.escape(suffix)}")
+    matches = [(pattern.fullmatch(path.name), path) for path in folder.glob("step-*")]
+    return [(int(match.group(1)), path) for match, path in matches if match]
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as problem:
+        if problem.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot sync a directory
+            raise
+    finally:
+        os.close(descriptor)

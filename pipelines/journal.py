@@ -1,0 +1,55 @@
+"""The run's own record: one line of JSON a step, in RUN/steps.jsonl, written by rank 0.
+
+`{"step", "loss", "nll", "tokens", "lr", "norm", "batch", "seconds"}`: loss and nll in nats a target token, `batch` a
+digest of the record ids of every lane, so that two runs can be compared batch by batch. A resumed run cuts off what
+came after its checkpoint and writes it again.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+NAME = "steps.jsonl"
+
+
+class Journal:
+    """Appends lines; flushed with every one, so a reader beside us sees them."""
+
+    def __init__(self, run: Path, step: int) -> None:
+        """Goes on after `step`."""
+        path = run / NAME
+        kept = [line for line in lines(path) if line["step"] <= step]
+        part = path.with_suffix(".part")
+        part.write_text("".join(_text(line) for line in kept), encoding="utf-8")
+        part.replace(path)
+        self._file: TextIO = path.open("a", encoding="utf-8")
+        self._before = kept[-1]["seconds"] if kept else 0.0
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Time spent training, over all starts of the run."""
+        return self._before + time.monotonic() - self._started
+
+    def write(self, line: dict[str, Any]) -> None:
+        self._file.write(_text({**line, "seconds": round(self.seconds, 3)}))
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The journal's lines; a last one that was cut short by a kill is left out."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8") as file:
+        for text in file:
+            if text.endswith("\n"):
+                yield json.loads(text)
+
+
+def _text(line: dict[str, Any]) -> str:
+    return json.dumps(line, separators=(",", ":")) + "\n"

@@ -1,0 +1,100 @@
+"""Optimizer, learning-rate schedules, loss scaling and the moving average of the weights."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass
+class OptimizerConfig:
+    """Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019) and the course of its learning rate."""
+
+    kind: Literal["adam", "adamw"] = "adam"
+    lr: float = 0.0007  # the highest rate, reached at the end of the warm-up
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.98])
+    eps: float = 1e-9
+    weight_decay: float = 0.0
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    warmup_steps: int = 4000
+    min_lr: float = 0.0  # where cosine and linear end
+    clip_norm: float = 1.0  # largest norm of the gradient; 0: never clipped
+    ema_decay: float = 0.0  # exponential moving average of the weights; 0: none
+
+
+def learning_rate(config: OptimizerConfig, step: int, max_steps: int) -> float:
+    """The rate of update `step`, counted from 1.
+
+    Warm-up is linear; after it the rate falls with 1/sqrt(step) (Vaswani et al. 2017, equation 3, scaled so that its
+    peak is `lr`), along half a cosine, along a line, or not at all.
+    """
+    if step < config.warmup_steps:
+        return config.lr * step / config.warmup_steps
+    if config.schedule == "constant":
+        return config.lr
+    if config.schedule == "inverse_sqrt":
+        return config.lr * math.sqrt(max(config.warmup_steps, 1) / step)
+    done = min(1.0, (step - config.warmup_steps) / max(1, max_steps - config.warmup_steps))
+    left = 0.5 * (1.0 + math.cos(math.pi * done)) if config.schedule == "cosine" else 1.0 - done
+    return config.min_lr + (config.lr - config.min_lr) * left
+
+
+def make_optimizer(config: OptimizerConfig, network: nn.Module) -> torch.optim.Optimizer:
+    """Fused kernels on CPU and GPU. Decay (AdamW) is kept from biases, norms and embedding tables."""
+    kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
+    tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+    decayed = [p for p in network.parameters() if p.ndim > 1 and id(p) not in tables]
+    chosen = {id(p) for p in decayed}
+    spared = [p for p in network.parameters() if id(p) not in chosen]
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
+    return kind(groups, lr=config.lr, betas=(config.betas[0], config.betas[1]), eps=config.eps, fused=True)
+
+
+def clip(parameters: Iterable[nn.Parameter], scale: float, clip_norm: float) -> float:
+    """Multiply the gradients by `scale`, then bring their common norm down to `clip_norm`; returns the norm between.
+
+    One pass does both. A norm that is not finite leaves the gradients as they are: the caller skips the step.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norms = torch._foreach_norm(gradients)
+    norm = float(torch.linalg.vector_norm(torch.stack(norms))) * abs(scale)
+    if math.isfinite(norm):
+        factor = scale * (clip_norm / norm if clip_norm and norm > clip_norm else 1.0)
+        torch._foreach_mul_(gradients, factor)
+    return norm
+
+
+@dataclass
+class LossScale:
+    """Dynamic loss scaling for fp16 (Micikevicius et al. 2018): halved when a step overflows, doubled after a calm."""
+
+    value: float = 1.0
+    calm: int = 0  # steps since the last overflow
+    patience: int = 2000
+
+    def update(self, finite: bool) -> None:
+        if not finite:
+            self.value, self.calm = max(self.value / 2, 1.0), 0
+            return
+        self.calm += 1
+        if self.calm >= self.patience:
+            self.value, self.calm = self.value * 2, 0
+
+
+class MovingAverage:
+    """ema <- d ema + (1 - d) w after every update; d is smaller while few updates have been seen."""
+
+    def __init__(self, decay: float, network: nn.Module) -> None:
+        self.decay = decay
+        self.names, self.live = zip(*network.named_parameters(), strict=True)
+        self.weights: list[Tensor] = [p.detach().clone() for p in self.live]
+
+    def update(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(self.weights, [p.detach() for p in self.live], 1.0 - decay)
+
+    def items(self) -> Iterator[tuple[str, Tensor]]:
+        return zip(self.names, self.weights, strict=True)

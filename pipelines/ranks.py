@@ -1,0 +1,75 @@
+"""The processes of one training run, as the loop sees them: sums, gathers and broadcasts that work alone too.
+
+Everything the ranks decide together goes through here, so that no rank ever decides alone.
+"""
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from model.device import paths, pick_device, use_cores
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process's place among `world` processes."""
+
+    rank: int
+    world: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes journals, checkpoints and metrics."""
+        return self.rank == 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The element-wise sum over all ranks, in place."""
+        if self.world > 1:
+            dist.all_reduce(values)
+        return values
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every rank's value (small, plain data), in the order of ranks."""
+        if self.world == 1:
+            return [value]
+        values: list[Any] = [None] * self.world
+        dist.all_gather_object(values, value)
+        return values
+
+    def from_first(self, value: Any) -> Any:
+        """Rank 0's value (small, plain data) on every rank."""
+        if self.world == 1:
+            return value
+        holder = [value]
+        dist.broadcast_object_list(holder, src=0)
+        return holder[0]
+
+    def wait(self) -> None:
+        """Returns when every rank has come here."""
+        if self.world > 1:
+            dist.barrier()
+
+
+def alone(device: str = "auto") -> Ranks:
+    """One process, nothing to talk to."""
+    use_cores(1)
+    return Ranks(0, 1, pick_device(device))
+
+
+def from_environment(device: str = "auto", timeout_minutes: float = 30.0) -> Ranks:
+    """The ranks that `torchrun` describes in RANK, WORLD_SIZE and LOCAL_RANK; alone where it does not."""
+    if "RANK" not in os.environ:
+        return alone(device)
+    local = int(os.environ["LOCAL_RANK"])
+    chosen = pick_device(device, local)
+    use_cores(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    if chosen.type == "cuda":
+        torch.cuda.set_device(chosen)
+    dist.init_process_group(paths(chosen).ddp_backend, timeout=timedelta(minutes=timeout_minutes))
+    return Ranks(dist.get_rank(), dist.get_world_size(), chosen)
