@@ -1,0 +1,116 @@
+"""What a client may ask of /translate, read from JSON, a form or the query string, and checked.
+
+The parameters and the words and codes of the errors are LibreTranslate's, so that its clients work unchanged.
+"""
+
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+
+@dataclass
+class Limits:
+    """How much one request may ask for."""
+
+    characters: int = 5000  # all texts of a request together
+    texts: int = 128  # texts of a list
+    alternatives: int = 4  # translations besides the best one
+    body: int = 262_144  # bytes
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A checked request: `batch` says whether `q` was a list, and so the answer is one."""
+
+    texts: list[str]
+    batch: bool
+    source: str  # "auto": to be detected
+    target: str
+    alternatives: int
+
+
+async def parameters(request: Request) -> dict[str, Any]:
+    """Body and query string as one mapping; the body wins. A form field that comes twice is a list."""
+    values: dict[str, Any] = dict(request.query_params)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        return values | _fields(await request.form(max_files=0))
+    body = await request.body()
+    if not body.strip():
+        return values
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "Invalid request: the body is not JSON") from None
+    if not isinstance(content, dict):
+        raise HTTPException(400, "Invalid request: the body is not a JSON object")
+    return values | content
+
+
+def read_ask(values: Mapping[str, Any], limits: Limits) -> Ask:
+    """The checked request.
+
+    Raises:
+        HTTPException: 400 with the words of LibreTranslate: a parameter is missing, of a wrong type, or over a limit.
+    """
+    q = values.get("q")
+    if q is None or q == "" or q == []:
+        raise HTTPException(400, "Invalid request: missing q parameter")
+    batch = isinstance(q, list)
+    texts = q if isinstance(q, list) else [q]
+    if not all(isinstance(text, str) for text in texts):
+        raise HTTPException(400, "Invalid request: q must be a string or a list of strings")
+    if len(texts) > limits.texts:
+        raise HTTPException(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({limits.texts})")
+    size = sum(map(len, texts))
+    if size > limits.characters:
+        raise HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
+    form = values.get("format") or "text"
+    if form != "text":
+        raise HTTPException(400, f"{form} format is not supported")
+    # A lone surrogate is valid JSON ("\ud800") and no text: it could not be written into the answer.
+    texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    return Ask(texts, batch, _code(values, "source"), _code(values, "target"), _alternatives(values, limits))
+
+
+def check_key(values: Mapping[str, Any], keys: Sequence[str]) -> None:
+    """Refuse with 403 unless one of `keys` is given as `api_key`; without keys, everything is let through."""
+    given = str(values.get("api_key") or "").encode("utf-8", "replace")
+    if keys and not any(hmac.compare_digest(given, key.encode()) for key in keys):
+        raise HTTPException(403, "Invalid API key" if given else "Please contact the server operator to get an API key")
+
+
+def _code(values: Mapping[str, Any], name: str) -> str:
+    code = values.get(name)
+    if not code:
+        raise HTTPException(400, f"Invalid request: missing {name} parameter")
+    if not isinstance(code, str):
+        raise HTTPException(400, f"Invalid request: {name} must be a string")
+    return code.lower()
+
+
+def _alternatives(values: Mapping[str, Any], limits: Limits) -> int:
+    given = values.get("alternatives") or 0
+    try:
+        number = int(given)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0 or isinstance(given, bool | float):
+        raise HTTPException(400, "Invalid request: alternatives must be a whole number, 0 or more")
+    if number > limits.alternatives:
+        raise HTTPException(400, f"Invalid request: alternatives parameter must be <= {limits.alternatives}")
+    return number
+
+
+def _fields(form: FormData) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name in form:
+        found = form.getlist(name)
+        values[name] = found if len(found) > 1 else found[0]
+    return values

@@ -1,0 +1,210 @@
+"""The micro-batcher: one thread takes what is queued, at most `limit` lines, translates it, and takes again.
+
+There is no timer. Under no load a request goes through at once; under load the queue fills while the thread works, and
+so the batches grow by themselves. The queue is bounded in lines: what does not fit is refused at the door, with an
+estimate of when to come again, rather than held in memory.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Engine = TypeVar("Engine")
+Answer = TypeVar("Answer")
+logger = logging.getLogger(__name__)
+
+
+class QueueFullError(Exception):
+    """The queue has no room for the request's lines; `retry_after` says in how many seconds it may have."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"busy: try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class EngineStoppedError(Exception):
+    """The thread does not run (any more): nothing will be translated."""
+
+
+@dataclass(eq=False)
+class _Request(Generic[Engine, Answer]):
+    """Lines that belong together, with the engine that was current when they came."""
+
+    engine: Engine
+    lines: list[str]
+    nbest: int
+    future: Future[list[Answer]] = field(default_factory=Future)
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        return len(self.lines) - len(self.answers)
+
+
+class Batcher(Generic[Engine, Answer]):
+    """Requests in, batches out.
+
+    `translate(engine, lines, nbest)` returns an answer a line, in order, and runs in the batcher's thread only. A
+    request keeps the engine that it came with, so that its answers are never a mixture of two models.
+    """
+
+    def __init__(
+        self, translate: Callable[[Engine, list[str], int], Sequence[Answer]], *, limit: int = 64, capacity: int = 1024
+    ) -> None:
+        self._translate = translate
+        self.limit = limit
+        self.capacity = capacity
+        self._queue: deque[_Request[Engine, Answer]] = deque()
+        self._queued = 0  # lines waiting
+        self._rate = 0.0  # lines a second, a moving average
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="batcher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests are being worked on; false once the thread has ended, for whatever reason."""
+        return self._thread.is_alive() and not self._stopping
+
+    @property
+    def queued(self) -> int:
+        """Lines that wait."""
+        return self._queued
+
+    def submit(self, engine: Engine, lines: Sequence[str], nbest: int = 1) -> Future[list[Answer]]:
+        """Queue the lines of one request; the future holds an answer a line.
+
+        Raises:
+            QueueFullError: there is no room for all of them.
+            EngineStoppedError: the thread has ended.
+        """
+        request: _Request[Engine, Answer] = _Request(engine, list(lines), nbest)
+        if not request.lines:
+            request.future.set_result([])
+            return request.future
+        with self._changed:
+            if not self.alive:
+                raise EngineStoppedError("the translation thread does not run")
+            if self._queued + len(request.lines) > self.capacity:
+                raise QueueFullError(self._retry_after())
+            self._queue.append(request)
+            self._queued += len(request.lines)
+            self._changed.notify()
+        return request.future
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Finish what is queued, then end the thread; what is left after `timeout` seconds fails."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        self._fail_all()
+
+    def _retry_after(self) -> int:
+        """Seconds until the queue that stands now will be worked off, 1 to 60."""
+        return min(60, max(1, math.ceil(self._queued / self._rate))) if self._rate else 1
+
+    def _run(self) -> None:
+        try:
+            while True:
+                batch = self._take()
+                if not batch:
+                    return
+                self._work(batch)
+        finally:
+            self._fail_all()
+
+    def _take(self) -> list[tuple[_Request[Engine, Answer], int]]:
+        """The next batch: (request, how many of its lines); of one engine and one n-best size. Empty: the end."""
+        with self._changed:
+            while True:
+                while not self._queue and not self._stopping:
+                    self._changed.wait()
+                if not self._queue:
+                    return []
+                batch: list[tuple[_Request[Engine, Answer], int]] = []
+                room = self.limit
+                kept: deque[_Request[Engine, Answer]] = deque()
+                while self._queue and room:
+                    request = self._queue.popleft()
+                    if request.future.cancelled():  # its client has gone or has waited long enough
+                        self._queued -= request.left
+                        continue
+                    first = batch[0][0] if batch else request
+                    if request.engine is not first.engine or request.nbest != first.nbest:
+                        kept.append(request)
+                        continue
+                    count = min(room, request.left)
+                    batch.append((request, count))
+                    room -= count
+                    self._queued -= count
+                    if count < request.left:
+                        kept.append(request)
+                self._queue.extendleft(reversed(kept))
+                if batch:
+                    return batch
+
+    def _work(self, batch: list[tuple[_Request[Engine, Answer], int]]) -> None:
+        started = time.monotonic()
+        lines = [
+            line
+            for request, count in batch
+            for line in request.lines[len(request.answers) : len(request.answers) + count]
+        ]
+        request = batch[0][0]
+        try:
+            answers: list[Answer | Exception] = list(self._translate(request.engine, lines, request.nbest))
+        except Exception as problem:  # one bad line fails a whole batch in the engine: find out which one it is
+            logger.warning("a batch of %d lines failed (%s); its lines are tried one by one", len(lines), problem)
+            answers = [self._alone(request.engine, line, request.nbest) for line in lines]
+        rate = len(lines) / max(time.monotonic() - started, 1e-6)
+        self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
+        position = 0
+        for request, count in batch:
+            self._deliver(request, answers[position : position + count])
+            position += count
+
+    def _alone(self, engine: Engine, line: str, nbest: int) -> Answer | Exception:
+        try:
+            return self._translate(engine, [line], nbest)[0]
+        except Exception as problem:  # whatever the engine raised is this request's answer, not the thread's end
+            return problem
+
+    def _deliver(self, request: _Request[Engine, Answer], answers: Sequence[Answer | Exception]) -> None:
+        for answer in answers:
+            if isinstance(answer, Exception):
+                with self._changed:  # nobody waits for its other lines
+                    if request in self._queue:
+                        self._queue.remove(request)
+                        self._queued -= request.left - len(answers)
+                _finish(request.future, answer)
+                return
+        request.answers.extend(answers)  # type: ignore[arg-type]  # exceptions were dealt with above
+        if not request.left:
+            _finish(request.future, request.answers)
+
+    def _fail_all(self) -> None:
+        with self._changed:
+            waiting, self._queue, self._queued = list(self._queue), deque(), 0
+        for request in waiting:
+            _finish(request.future, EngineStoppedError("the translation thread has ended"))
+
+
+def _finish(future: Future[Answer], outcome: Answer | Exception) -> None:
+    """Set the result unless the client has cancelled meanwhile."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

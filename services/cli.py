@@ -1,0 +1,115 @@
+"""The command line: `dragoman VERB [key=value ...]`. A verb's module is imported only when the verb is run.
+
+The table names modules as text, so that this package never imports `pipelines`, and so that help and completion load
+neither torch nor Ray nor MLflow.
+"""
+
+import importlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from model.errors import UserError, unknown
+from services import completion
+from services.help import general_help, verb_help
+
+OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
+
+
+class Verb(NamedTuple):
+    """A verb: the module whose `main(argv) -> exit code` it runs, a line of help, and what its help page shows."""
+
+    module: str
+    help: str
+    usage: str = "[key=value ...]"
+    sections: tuple[str, ...] = ()  # the configuration sections that it reads first of all
+
+
+VERBS: dict[str, Verb] = {
+    "shard": Verb(
+        "pipelines.shard", "a corpus becomes packed shards", sections=("corpus", "tokenizer", "shards", "cluster")
+    ),
+    "train": Verb(
+        "pipelines.train",
+        "train a model on shards; the same name again resumes",
+        sections=("model", "train", "loader", "cluster", "tracking"),
+    ),
+    "evaluate": Verb(
+        "pipelines.evaluate", "score a trained model on a held-out set", sections=("evaluate", "decode", "registry")
+    ),
+    "promote": Verb(
+        "pipelines.promote", "make the better model the champion", sections=("promote", "registry", "tracking")
+    ),
+    "rollback": Verb(
+        "pipelines.rollback", "put the champion before this one back", sections=("promote", "registry", "tracking")
+    ),
+    "sync": Verb("pipelines.sync", "send tracked metrics that wait on disk", sections=("tracking",)),
+    "unpack": Verb("pipelines.unpack", "shards back to text", sections=("shards",)),
+    "translate": Verb(
+        "services.translate", "translate files or standard input, no server", sections=("translate", "decode")
+    ),
+    "serve": Verb("services.serve", "answer translation requests over HTTP", sections=("serve", "decode")),
+    "inspect": Verb(
+        "services.inspect",
+        "what a shard, a bundle or a checkpoint holds and was made from",
+        "PATH [key=value ...]",
+        ("inspect",),
+    ),
+    "submit": Verb("services.jobs", "run a verb as a job of a Ray cluster", "VERB [key=value ...]", ("jobs",)),
+    "jobs": Verb("services.jobs", "list the jobs of the cluster", sections=("jobs",)),
+    "logs": Verb("services.jobs", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)),
+    "stop": Verb("services.jobs", "stop a job", "JOB [key=value ...]", ("jobs",)),
+    "doctor": Verb("services.doctor", "what this machine offers and what is missing", "[key=value ...]", ("jobs",)),
+    "demo": Verb("services.demo", "the whole main job on the built-in corpus, in minutes"),
+}
+SHARED_MODULES = {"services.jobs"}  # modules of several verbs: they are told which one
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code: 0, 1 failed, 2 the user's mistake, 130 interrupted."""
+    try:
+        code = _dispatch(list(argv))
+        sys.stdout.flush()
+    except UserError as problem:
+        print(f"dragoman: {problem}", file=sys.stderr)
+        return USER_MISTAKE
+    except KeyboardInterrupt:
+        print("dragoman: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone: say nothing, and let the interpreter's last flush write to nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return BROKEN_PIPE
+    return code
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(general_help(VERBS))
+        return OK
+    if argv[0] in ("-V", "--version"):
+        print(f"dragoman {importlib.metadata.version('dragoman')}")
+        return OK
+    if argv[0] in ("-sc", "--shell-completion"):
+        return completion.answer(argv[1:], list(VERBS))
+    name, *rest = argv
+    if name not in VERBS:
+        raise unknown("unknown verb", name, VERBS)
+    verb = VERBS[name]
+    if any(word in ("-h", "--help") for word in rest):
+        print(verb_help(name, verb))
+        return OK
+    module = importlib.import_module(verb.module)
+    code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
+    return code
+
+
+def entry() -> None:
+    """The console script `dragoman`."""
+    sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    entry()

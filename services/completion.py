@@ -1,0 +1,76 @@
+"""Shell completion: the verb is ours; what follows it is Hydra's, which knows the keys and the groups.
+
+The shells hand over the line so far in COMP_LINE. Install with `eval "$(dragoman --shell-completion install=bash)"`.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.errors import UserError, unknown
+
+# `=` is no word break for us: a key and its value are one word. A finished verb gets a blank after it, a key does not.
+BASH = r"""_dragoman() {
+    local line=${COMP_LINE:0:COMP_POINT} word choices
+    word=${line##* }
+    choices=$(COMP_LINE=$line COMP_POINT=$COMP_POINT dragoman --shell-completion query=bash 2>/dev/null)
+    COMPREPLY=($(compgen -o default -W "$choices" -- "$word"))
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} != *[=./] ]]; then compopt +o nospace 2>/dev/null; fi
+}
+COMP_WORDBREAKS=${COMP_WORDBREAKS//=}
+complete -o nospace -o default -F _dragoman dragoman"""
+ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + BASH
+FISH = """function __dragoman_complete
+    set -lx COMP_LINE (commandline -cp)
+    dragoman --shell-completion query=fish 2>/dev/null
+end
+complete -c dragoman -f -a '(__dragoman_complete)'"""
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish": "complete -c dragoman -e"}
+VERB_FIRST = {"submit"}  # verbs whose first word is a verb again
+
+
+@dataclass
+class Nothing:
+    """The root of a command line that is completed and not run."""
+
+
+def answer(words: Sequence[str], verbs: Sequence[str]) -> int:
+    """What `dragoman --shell-completion (install|uninstall|query)=SHELL` prints."""
+    action, _, shell = (words[0] if words else "").partition("=")
+    if action not in ("install", "uninstall", "query"):
+        raise UserError(
+            f"--shell-completion: {' '.join(words)!r} is not known. "
+            f"Choices: install=SHELL, uninstall=SHELL, query=SHELL"
+        )
+    if shell not in SCRIPTS:
+        raise unknown(f"--shell-completion {action}", shell, SCRIPTS)
+    if action == "install":
+        print(SCRIPTS[shell])
+    elif action == "uninstall":
+        print(REMOVALS[shell])
+    else:
+        return _query(os.environ.get("COMP_LINE", "dragoman "), shell, verbs)
+    return 0
+
+
+def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
+    """Print the words that could stand at the end of `line`."""
+    _program, _, rest = line.lstrip().partition(" ")
+    verb, rest = _next_word(rest)
+    if verb in VERB_FIRST and rest:
+        verb, rest = _next_word(rest.lstrip())
+    if not rest:  # the verb itself is still being typed
+        print((" " if shell != "fish" else "\n").join(name for name in verbs if name.startswith(verb)))
+        return 0
+    from conf import door
+
+    os.environ["COMP_LINE"] = f"dragoman {rest.lstrip()}"
+    return door.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
+
+
+def _next_word(text: str) -> tuple[str, str]:
+    """The first word of `text` and the rest with its leading blank, which is empty while the word is being typed."""
+    text = text.lstrip()
+    end = text.find(" ")
+    return (text, "") if end < 0 else (text[:end], text[end:])

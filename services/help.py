@@ -1,0 +1,69 @@
+"""Help pages, written from the verb table and the configuration files as they stand: nothing heavy is imported."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+
+
+class VerbRow(Protocol):
+    """What a help page needs to know of a verb."""
+
+    @property
+    def help(self) -> str: ...
+    @property
+    def usage(self) -> str: ...
+    @property
+    def sections(self) -> tuple[str, ...]: ...
+
+
+def general_help(verbs: Mapping[str, VerbRow]) -> str:
+    """The page of `dragoman --help`."""
+    width = max(map(len, verbs))
+    rows = "\n".join(f"  {name:<{width}}  {verb.help}" for name, verb in verbs.items())
+    return f"""Shard a corpus, train on every core or GPU, track, promote and serve the better translation model.
+
+usage: dragoman VERB [key=value ...]
+
+{rows}
+
+Everything after the verb is configuration: corpus=multi30k model=transformer_tiny train.max_steps=4000
+  dragoman VERB --help               the keys of a verb, with their defaults
+  dragoman VERB ... --cfg job        the whole configuration, as it would be used
+  dragoman --version
+  eval "$(dragoman --shell-completion install=bash)"    completion of verbs and keys (bash, zsh, fish)
+
+Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configuration, 130 interrupted."""
+
+
+def verb_help(name: str, verb: VerbRow) -> str:
+    """The page of `dragoman VERB --help`: usage, choices of each group, default values with their comments."""
+    parts = [f"dragoman {name}: {verb.help}", "", f"usage: dragoman {name} {verb.usage}"]
+    for section in verb.sections:
+        files = sorted((CONF / section).glob("*.yaml"))
+        choices = [file.stem for file in files]
+        if len(choices) > 1:
+            parts += ["", f"{section}=  {', '.join(choices)}"]
+        shown = CONF / section / f"{_default_choice(section)}.yaml"
+        if shown.is_file():
+            parts += ["", f"{section}: ({shown.stem})", _indented(shown.read_text(encoding="utf-8"))]
+    parts += [
+        "",
+        "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE. All sections, with the values that this",
+        f"command line would use: dragoman {name} [key=value ...] --cfg job",
+    ]
+    return "\n".join(parts)
+
+
+def _default_choice(section: str) -> str:
+    """The file of `section` that config.yaml names in its list of defaults."""
+    for line in (CONF / "config.yaml").read_text(encoding="utf-8").splitlines():
+        key, _, value = line.strip().removeprefix("- ").partition(":")
+        if key == section and line.strip().startswith("- "):
+            return value.split("#")[0].strip()
+    return "default"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.strip().splitlines())

@@ -1,0 +1,122 @@
+"""The services' door to MLflow: which version an alias names, and that version's bundle as a local directory."""
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+
+REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """A registered version: `models:/NAME/VERSION`."""
+
+    name: str
+    version: str
+    run_id: str
+
+    def __str__(self) -> str:
+        return f"models:/{self.name}/{self.version}"
+
+
+class Registry:
+    """Versions and their bundles at one tracking server (or sqlite file), `uri` as MLflow takes it."""
+
+    def __init__(self, uri: str, cache: Path) -> None:
+        self.uri = uri
+        self.cache = cache
+
+    def resolve(self, reference: str) -> ModelVersion:
+        """The version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names now.
+
+        Raises:
+            UserError: it is no such reference, or the registry has no such model, alias or version.
+            ConnectionError: the tracking server does not answer.
+        """
+        match = REFERENCE.fullmatch(reference)
+        if match is None:
+            raise UserError(f"{reference!r} is neither models:/NAME@ALIAS nor models:/NAME/VERSION nor a bundle's path")
+        from mlflow.exceptions import MlflowException
+
+        client = self._client()
+        name = match["name"]
+        try:
+            if match["alias"]:
+                found = client.get_model_version_by_alias(name, match["alias"])
+            else:
+                found = client.get_model_version(name, match["version"])
+        except MlflowException as problem:
+            if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
+                raise ConnectionError(f"{self.uri} does not answer: {problem}") from problem
+            raise UserError(f"{reference}: not in the registry at {self.uri}. {self._what_there_is(name)}") from None
+        return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
+
+    def fetch(self, version: ModelVersion) -> Path:
+        """The bundle directory of `version`, downloaded once into the cache, and whole or not there at all."""
+        kept = self.cache / version.name / f"{version.version}-{version.run_id[:12] or 'norun'}"
+        if not kept.is_dir():
+            self._download(version, kept)
+        return bundle_within(kept)
+
+    def _download(self, version: ModelVersion, kept: Path) -> None:
+        self._client()
+        import mlflow
+
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{kept.name}-", dir=kept.parent))
+        try:
+            mlflow.artifacts.download_artifacts(
+                artifact_uri=str(version), dst_path=str(temporary), tracking_uri=self.uri
+            )
+            # Another process may have been first; a version never changes, so its copy is as good.
+            with contextlib.suppress(FileExistsError, OSError):
+                temporary.rename(kept)
+            if not kept.is_dir():
+                raise OSError(f"{temporary} could not be renamed to {kept}")
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        logger.info("%s was downloaded to %s", version, kept)
+
+    def _client(self) -> Any:
+        """An MLflow client that gives up after seconds, where MLflow's own default is minutes."""
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+        import mlflow
+
+        mlflow.set_tracking_uri(self.uri)
+        mlflow.set_registry_uri(self.uri)
+        return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+
+    def _what_there_is(self, name: str) -> str:
+        """What the message offers instead."""
+        client = self._client()
+        models = {model.name: model for model in client.search_registered_models(max_results=50)}
+        if name in models:
+            aliases = ", ".join(sorted(models[name].aliases)) or "none"
+            versions = sorted(int(found.version) for found in client.search_model_versions(f"name='{name}'"))
+            return f"{name} has the aliases: {aliases}; the versions: {', '.join(map(str, versions)) or 'none'}"
+        return f"Registered models: {', '.join(sorted(models)) or 'none (train one, and promote it)'}"
+
+
+def bundle_within(directory: Path) -> Path:
+    """The bundle in `directory`: itself, or the folder below it that has both a `config.json` and the weights.
+
+    Raises:
+        UserError: there is none.
+    """
+    for candidate in [directory, *sorted(path for path in directory.rglob("*") if path.is_dir())]:
+        if (candidate / "config.json").is_file() and (candidate / "model.safetensors").is_file():
+            return candidate
+    raise UserError(f"{directory}: no bundle (config.json and model.safetensors) in it")

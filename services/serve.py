@@ -1,0 +1,216 @@
+"""`dragoman serve`: the translation endpoint, over a bundle's directory or following a registry alias."""
+
+import contextlib
+import errno
+import functools
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import uvicorn
+
+from conf import door
+from model.decoding import DecodeConfig
+from model.errors import UserError
+from model.translator import EngineName
+from services.ask import Limits
+from services.batcher import Batcher
+from services.endpoint import Endpoint, create_app
+from services.follower import Follower
+from services.registry import ModelVersion, Registry
+from services.served import Served, load_served
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class ServeConfig:
+    """How the endpoint answers, and with what. Times in seconds."""
+
+    bundle: str | None = None  # a bundle's directory; null: `model` from the registry
+    model: str = "models:/dragoman@champion"
+    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
+    cache: str = "artifacts/cache"  # downloaded bundles
+    poll: float = 10.0  # how often the registry is asked for a newer version
+    wait: bool = False  # true: start (and say 503) before the registry has the model
+    host: str = "127.0.0.1"
+    port: int = 5050  # 0: a free one
+    engine: EngineName = "auto"
+    device: Literal["cpu", "cuda"] = "cpu"
+    threads: int | None = None  # batches decoded at a time; null: one a core
+    batch: int = 64  # lines of a batch, at most
+    queue: int = 1024  # lines that may wait before requests are refused with 429
+    timeout: float = 30.0
+    stop_timeout: float = 20.0  # for the requests in progress when the server is stopped
+    longest: int = 400  # characters of a sentence before it is cut further
+    keys: str | None = None  # a file of API keys, one a line; null: everybody may ask
+    access_log: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass
+class ServeRoot:
+    """The sections that the verb reads."""
+
+    serve: ServeConfig
+    decode: DecodeConfig
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the endpoint until SIGTERM (exit code 0) or SIGINT (130)."""
+    return door.run(lambda root: serve(root.serve, root.decode, argv), ServeRoot, argv, "serve")
+
+
+def serve(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = ()) -> int:
+    """Answer requests until a signal. The address is printed as a line of its own once requests are answered.
+
+    Raises:
+        UserError: the port is taken, the bundle is not sound, the registry has no such model, no keys in the file.
+    """
+    check(config)
+    keys = read_keys(config.keys)
+    listening = bind(config.host, config.port)
+    with contextlib.closing(listening), served_models(config, decode, overrides) as follower:
+        batcher = Batcher(Served.translate, limit=config.batch, capacity=config.queue)
+        endpoint = Endpoint(
+            model=lambda: follower.current,
+            batcher=batcher,
+            trouble=lambda: follower.error,
+            limits=config.limits,
+            keys=keys,
+            timeout=config.timeout,
+            longest=config.longest,
+        )
+        settings = uvicorn.Config(
+            create_app(endpoint),
+            log_config=None,
+            access_log=config.access_log,
+            timeout_graceful_shutdown=round(config.stop_timeout),
+        )
+        logging.getLogger("uvicorn").setLevel(logging.INFO if config.access_log else logging.WARNING)
+        batcher.start()
+        # The server stops gracefully on SIGTERM, then raises it again: for us it has then been dealt with.
+        before = signal.signal(signal.SIGTERM, lambda *_: None)
+        try:
+            announced(uvicorn.Server(settings), listening)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            batcher.stop(config.stop_timeout)
+    return door.OK
+
+
+@contextlib.contextmanager
+def served_models(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str]) -> Iterator[Follower]:
+    """The model of the bundle or of the registry, loaded, and followed for the length of the block."""
+    load = functools.partial(
+        load_served,
+        engine=config.engine,
+        device=config.device,
+        threads=config.threads,
+        section=decode,
+        overrides=tuple(overrides),
+    )
+    registry = Registry(config.tracking_uri, Path(config.cache))
+    if config.bundle is not None:
+        follower = Follower(registry, config.bundle, lambda version: load(Path(version.name)))
+        follower.current = load(Path(config.bundle))
+        logger.info("%s is loaded", config.bundle)
+        yield follower
+        return
+
+    def load_version(version: ModelVersion) -> Served:
+        return load(registry.fetch(version), name=version.name, version=version.version, run_id=version.run_id)
+
+    follower = Follower(registry, config.model, load_version, config.poll)
+    if not config.wait:
+        follower.load_now()
+    follower.start()
+    try:
+        yield follower
+    finally:
+        follower.stop()
+
+
+def check(config: ServeConfig) -> None:
+    """Refuse numbers that cannot be, by name.
+
+    Raises:
+        UserError: names the key and the value.
+    """
+    for name, least in (("batch", 1), ("queue", 1), ("longest", 16), ("poll", 0.1), ("timeout", 0.1), ("port", 0)):
+        if getattr(config, name) < least:
+            raise UserError(f"serve.{name}: {getattr(config, name)} must be at least {least}")
+    if config.port > 65_535:
+        raise UserError(f"serve.port: {config.port} must be at most 65535")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        UserError: the port is taken or forbidden, or the host is not this machine's.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+    except socket.gaierror as problem:
+        raise UserError(f"serve.host: {host!r} is not an address of this machine ({problem.strerror})") from None
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(2048)
+    except OSError as problem:
+        listening.close()
+        if problem.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"serve.port: {port} is in use on {host}. Stop what listens there, or choose another: "
+                f"serve.port=0 takes a free one"
+            ) from None
+        if problem.errno == errno.EACCES:
+            raise UserError(f"serve.port: {port} may not be opened by this user; choose one above 1023") from None
+        if problem.errno == errno.EADDRNOTAVAIL:
+            raise UserError(f"serve.host: {host!r} is not an address of this machine") from None
+        raise
+    return listening
+
+
+def read_keys(path: str | None) -> list[str]:
+    """The API keys of a file, one a line.
+
+    Raises:
+        UserError: the file cannot be read, or holds none (which would let nobody in, or everybody).
+    """
+    if path is None:
+        return []
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as problem:
+        raise UserError(f"serve.keys: {path} cannot be read ({problem.strerror})") from None
+    keys = [line.strip() for line in lines if line.strip()]
+    if not keys:
+        raise UserError(f"serve.keys: {path} holds no key; one a line is expected")
+    return keys
+
+
+def announced(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Run the server on the socket; print its address as soon as it answers."""
+    host, port = listening.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    start = server.startup
+
+    async def startup(sockets: list[socket.socket] | None = None) -> None:
+        await start(sockets)
+        if server.started:
+            print(f"http://{shown}:{port}", flush=True)
+
+    server.startup = startup  # type: ignore[method-assign]  # the one moment that uvicorn has no hook for
+    server.run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

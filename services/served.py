@@ -1,0 +1,136 @@
+"""A model that answers: a translator, and the facts by which an answer can be followed back to its origin."""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.bundle import load_bundle
+from model.decoding import DecodeConfig
+from model.errors import UserError
+from model.translator import EngineName, Translation, Translator, open_translator
+
+logger = logging.getLogger(__name__)
+
+# Lines that every new model must get through before it answers anybody: short, long, odd; by source language.
+SMOKE_LINES = {
+    "en": ["The dog sees the man.", "Where is the house that my friend bought?"],
+    "de": ["Der Hund sieht den Mann.", "Wo ist das Haus, das mein Freund gekauft hat?"],
+}
+ODD_LINES = ["1", "(?!) \U0001f600 \ufffd", "x " * 400]
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A loaded model. Replaced as a whole, never changed."""
+
+    translator: Translator
+    decode: DecodeConfig
+    name: str  # the registered model's, or the bundle directory's
+    version: str  # the registered version, or the first 12 digits of the bundle's sha256
+    run_id: str
+    manifest_hash: str  # of the shards that it was trained on
+    source: str  # language
+    target: str
+    loaded: float  # seconds since the epoch
+
+    def translate(self, lines: list[str], nbest: int) -> list[Translation]:
+        """A translation a line with at most `nbest` alternatives; a line that fails holds its error."""
+        decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
+        return self.translator.translate(lines, decode, on_error="keep")
+
+    @property
+    def most_alternatives(self) -> int:
+        """How many translations the search can give besides the best one."""
+        return self.decode.candidates - 1
+
+    def headers(self) -> dict[str, str]:
+        """The answer's headers that say where it is from."""
+        facts = {
+            "X-Model-Name": self.name,
+            "X-Model-Version": self.version,
+            "X-Run-Id": self.run_id,
+            "X-Manifest-Hash": self.manifest_hash,
+        }
+        return {key: _header(value) for key, value in facts.items() if value}
+
+
+def load_served(
+    directory: Path,
+    *,
+    engine: EngineName = "auto",
+    device: str = "cpu",
+    threads: int | None = None,
+    name: str = "",
+    version: str = "",
+    run_id: str = "",
+    section: DecodeConfig | None = None,
+    overrides: Sequence[str] = (),
+) -> Served:
+    """The bundle in `directory`, loaded, and tried on a few lines.
+
+    Name, version and run are the registry's where the bundle came from there, else the bundle's own.
+
+    Raises:
+        UserError: not a sound bundle, or it does not translate the lines that every model must.
+    """
+    bundle = load_bundle(directory)
+    translator = open_translator(bundle, engine, device=device, threads=threads)
+    source, target = bundle.languages
+    run: dict[str, Any] = bundle.facts.get("run") or {}
+    served = Served(
+        translator=translator,
+        decode=chosen_decode(bundle.decode, section, overrides),
+        name=name or directory.resolve().name,
+        version=version or bundle.digest[:12],
+        run_id=run_id or str(run.get("id") or ""),
+        manifest_hash=str(bundle.facts.get("manifest_hash") or ""),
+        source=source,
+        target=target,
+        loaded=time.time(),
+    )
+    check_translates(served)
+    return served
+
+
+def check_translates(served: Served) -> None:
+    """Warm up, and refuse a model that fails or has nothing to say.
+
+    Raises:
+        UserError: a line fails, or every answer is empty.
+    """
+    lines = [*SMOKE_LINES.get(served.source, []), *ODD_LINES]
+    answers = served.translate(lines, 1)
+    for line, answer in zip(lines, answers, strict=True):
+        if answer.error:
+            raise UserError(f"{served.name}: cannot translate {line[:40]!r}: {answer.error}")
+    if not any(answer.text for answer in answers):
+        raise UserError(f"{served.name}: answers nothing to any of the {len(lines)} lines it is tried with")
+
+
+def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides: Sequence[str]) -> DecodeConfig:
+    """The bundle's own decoding settings, with those keys replaced that the command line sets (`decode.beam=1`).
+
+    The settings were chosen for the model (its length penalty on its validation set), so the configuration's defaults
+    do not replace them; `decode=CHOICE` replaces them all.
+    """
+    if section is None:
+        return stored
+    words = [word.lstrip("+") for word in overrides]
+    names = {word.removeprefix("decode.").partition("=")[0] for word in words if word.startswith("decode.")}
+    if any(word.startswith("decode=") for word in words):
+        names = {field.name for field in dataclasses.fields(section)}
+    changes = {name: getattr(section, name) for name in names}
+    if changes.get("length_penalty") == "auto":
+        del changes["length_penalty"]
+    chosen = dataclasses.replace(stored, **changes)
+    chosen.check()
+    return chosen
+
+
+def _header(value: str) -> str:
+    """`value` as it may stand in an HTTP header."""
+    return "".join(letter if " " <= letter <= "~" else "?" for letter in value)
