@@ -43,6 +43,8 @@ def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str
     except KeyboardInterrupt:
         print(f"dragoman {verb}: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        raise  # the reader of our output has gone; the command line ends without a word
     except OSError as problem:
         if problem.errno != errno.ENOSPC:
             traceback.print_exc()
