@@ -1,0 +1,169 @@
+"""Decoding: source ids to hypotheses, greedily or by beam search, in batches of like length.
+
+Letters: B sentences, S source length, K beam, V target vocabulary.
+
+A hypothesis y of source x has the score
+
+    score(y | x) = log P(y | x) / |y| ** length_penalty
+
+where |y| counts the end of sentence too (the measure that CTranslate2 uses, so that both engines rank alike). A
+penalty of 0 is the plain log probability, which favours short translations; 1 is the mean per token.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.beam import beam_search
+from model.errors import UserError
+from model.greedy import greedy_search
+from model.hypothesis import Hypothesis
+from model.network import TranslationNetwork
+from model.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK
+
+LENGTH_STEP = 16  # source lengths are rounded up to a multiple of it before they set the longest translation
+
+
+@dataclass
+class DecodeConfig:
+    """How translations are searched for. `beam=1` is greedy search."""
+
+    beam: int = 5
+    length_penalty: float | Literal["auto"] = 1.0  # auto: chosen on the validation set, then kept in the bundle
+    nbest: int = 1  # hypotheses a sentence, at most `beam`
+    patience: float = 1.0  # a sentence is done when beam x patience hypotheses have ended
+    min_length: int = 1  # target tokens before the end of sentence may come
+    max_ratio: float = 2.0  # longest translation = max_ratio x source tokens + max_extra, end of sentence included
+    max_extra: int = 20
+    too_long: Literal["error", "truncate"] = "truncate"  # a source beyond the network's positions
+    allow_unknown: bool = False  # may <unk> be generated?
+    batch_tokens: int = 8192  # source tokens of a batch with its padding, times the beam
+
+    def check(self) -> None:
+        """Refuse values that cannot be, by name.
+
+        Raises:
+            UserError: a number out of its range.
+        """
+        for name in ("beam", "nbest", "batch_tokens"):
+            if getattr(self, name) < 1:
+                raise UserError(f"decode.{name}: {getattr(self, name)} must be at least 1")
+        for name in ("max_ratio", "max_extra", "min_length"):
+            if getattr(self, name) < 0:
+                raise UserError(f"decode.{name}: {getattr(self, name)} must not be negative")
+        if not 0 < self.patience < math.inf:
+            raise UserError(f"decode.patience: {self.patience} must be above 0")
+        if self.nbest > self.candidates:
+            raise UserError(f"decode.nbest: {self.nbest} is more than beam x patience finds ({self.candidates})")
+
+    @property
+    def candidates(self) -> int:
+        """Hypotheses that must have ended before a sentence is done."""
+        return max(1, round(self.beam * self.patience))
+
+    @property
+    def alpha(self) -> float:
+        """The length penalty as a number; `auto` that nobody has settled yet means 1."""
+        return 1.0 if self.length_penalty == "auto" else float(self.length_penalty)
+
+    def forbidden(self) -> list[int]:
+        """Target ids that are never generated."""
+        return [PAD, BOS, MASK, SEP] + ([] if self.allow_unknown else [UNK])
+
+    def longest(self, source_length: int, positions: int) -> int:
+        """The most target tokens (end of sentence included) for a source of that many tokens.
+
+        The source length is rounded up to a multiple of 16, so that neighbours in a batch share one limit and the
+        answer for a sentence does not hang on its company.
+        """
+        rounded = -(-source_length // LENGTH_STEP) * LENGTH_STEP
+        return max(1, min(int(self.max_ratio * rounded) + self.max_extra, positions))
+
+
+def decode(network: TranslationNetwork, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+    """For each source (1-D ids, end of sentence included) its best hypotheses, best first.
+
+    Decoding is deterministic, in the order of `sources` whatever order the batches ran in. A source that holds
+    nothing but the end of sentence is decoded like any other.
+
+    Raises:
+        UserError: a setting out of range, or a source beyond the network's positions under `too_long: error`.
+        FloatingPointError: the network computes no numbers (its weights are broken).
+    """
+    config.check()
+    cut = [fit(ids, number, network.max_source_positions, config.too_long) for number, ids in enumerate(sources)]
+    lengths = [len(ids) for ids in cut]
+    device = next(network.parameters()).device
+    answers: list[list[Hypothesis]] = [[] for _ in cut]
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.inference_mode():
+            for rows in length_batches(lengths, max(1, config.batch_tokens // config.beam)):
+                limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
+                source = pad([cut[row] for row in rows]).to(device)
+                found = search(network, source, limits, config)
+                for row, hypotheses in zip(rows, found, strict=True):
+                    if not hypotheses or not math.isfinite(hypotheses[0].log_probability):
+                        raise FloatingPointError(f"sentence {row + 1}: the network's output is not a number")
+                    answers[row] = hypotheses
+    finally:
+        network.train(was_training)
+    return answers
+
+
+def search(
+    network: TranslationNetwork, source: Tensor, limits: Sequence[int], config: DecodeConfig
+) -> list[list[Hypothesis]]:
+    """One padded batch (B, S) with the longest translation of each -> hypotheses of each."""
+    if config.beam == 1:
+        return greedy_search(network, source, limits, config.forbidden(), config.alpha, config.min_length)
+    return beam_search(
+        network,
+        source,
+        limits,
+        config.forbidden(),
+        config.alpha,
+        config.min_length,
+        beam=config.beam,
+        candidates=config.candidates,
+        nbest=config.nbest,
+    )
+
+
+def fit(ids: np.ndarray, number: int, positions: int, too_long: str) -> np.ndarray:
+    """The ids when the network has a position for each of them, else its beginning with the end of sentence kept."""
+    if len(ids) <= positions:
+        return ids
+    if too_long == "error":
+        raise UserError(
+            f"sentence {number + 1}: {len(ids)} tokens are more than the model's {positions} source positions; "
+            f"split it, or set decode.too_long=truncate"
+        )
+    return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])
+
+
+def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Row numbers in batches of like length, each at most `budget` tokens with its padding (one row at least).
+
+    Longest first: the batch that needs most memory comes at once.
+    """
+    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
+    start = 0
+    while start < len(order):
+        count = max(1, budget // max(1, lengths[order[start]]))
+        yield order[start : start + count]
+        start += count
+
+
+def pad(sources: Sequence[np.ndarray]) -> Tensor:
+    """1-D ids -> (B, S) int64, PAD after the end."""
+    padded = np.full((len(sources), max(1, *(len(ids) for ids in sources))), PAD, np.int64)
+    for row, ids in enumerate(sources):
+        padded[row, : len(ids)] = ids
+    return torch.from_numpy(padded)
