@@ -115,14 +115,12 @@ class Batcher(Generic[Engine, Answer]):
         return min(60, max(1, math.ceil(self._queued / self._rate))) if self._rate else 1
 
     def _run(self) -> None:
+        batch: list[tuple[_Request[Engine, Answer], int]] = []
         try:
-            while True:
-                batch = self._take()
-                if not batch:
-                    return
+            while batch := self._take():
                 self._work(batch)
-        finally:
-            self._fail_all()
+        finally:  # at the end there is no batch; anything else is the thread's death in the middle of one
+            self._fail_all([request for request, _ in batch])
 
     def _take(self) -> list[tuple[_Request[Engine, Answer], int]]:
         """The next batch: (request, how many of its lines); of one engine and one n-best size. Empty: the end."""
@@ -193,10 +191,13 @@ class Batcher(Generic[Engine, Answer]):
         if not request.left:
             _finish(request.future, request.answers)
 
-    def _fail_all(self) -> None:
+    def _fail_all(self, working: Sequence[_Request[Engine, Answer]] = ()) -> None:
         with self._changed:
+            self._stopping = True
             waiting, self._queue, self._queued = list(self._queue), deque(), 0
-        for request in waiting:
+        for request in {*working, *waiting}:
+            if request.future.done():
+                continue
             _finish(request.future, EngineStoppedError("the translation thread has ended"))
 
 

@@ -5,7 +5,6 @@ neither torch nor Ray nor MLflow.
 """
 
 import importlib
-import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from model.errors import UserError, unknown
 from services import completion
 from services.help import general_help, verb_help
+from services.version import version
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
 
@@ -90,7 +90,7 @@ def _dispatch(argv: list[str]) -> int:
         print(general_help(VERBS))
         return OK
     if argv[0] in ("-V", "--version"):
-        print(f"dragoman {importlib.metadata.version('dragoman')}")
+        print(f"dragoman {version()}")
         return OK
     if argv[0] in ("-sc", "--shell-completion"):
         return completion.answer(argv[1:], list(VERBS))

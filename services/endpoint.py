@@ -7,7 +7,6 @@ version, the run and the manifest of the shards that it was trained on.
 """
 
 import asyncio
-import importlib.metadata
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from services.body_limit import BodyLimit
 from services.languages import language_name
 from services.sentences import Piece, join, split
 from services.served import Served
+from services.version import version
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Endpoint:
 
 def create_app(endpoint: Endpoint) -> FastAPI:
     """The application. It starts and stops nothing: the batcher's thread is its caller's."""
-    app = FastAPI(title="Dragoman", version=importlib.metadata.version("dragoman"))
+    app = FastAPI(title="Dragoman", version=version())
     app.add_middleware(BodyLimit, limit=endpoint.limits.body)
 
     @app.exception_handler(HTTPException)

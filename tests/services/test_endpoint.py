@@ -1,0 +1,261 @@
+"""The HTTP interface, over a translator that upper-cases."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from model.decoding import DecodeConfig
+from model.translator import Alternative, Translation
+from services.ask import Limits
+from services.batcher import Batcher
+from services.endpoint import Endpoint, create_app
+from services.served import Served
+
+
+@dataclass
+class Shouting:
+    """A translator: TEXT for text; `!bad` fails; alternatives carry their rank."""
+
+    mark: str = ""
+    open: threading.Event = field(default_factory=threading.Event)
+    lines: list[str] = field(default_factory=list)
+
+    def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str = "raise") -> list[Translation]:
+        assert self.open.wait(10)
+        self.lines += lines
+        return [self.one(line, decode.nbest) for line in lines]
+
+    def one(self, line: str, nbest: int) -> Translation:
+        if "!bad" in line:
+            return Translation("", 0.0, error="cannot")
+        texts = [line.upper() + self.mark] + [f"{line.upper()}{self.mark}#{rank}" for rank in range(1, nbest)]
+        return Translation(texts[0], 0.0, [Alternative(text, 0.0) for text in texts])
+
+
+def served(translator: Any, version: str = "3") -> Served:
+    return Served(translator, DecodeConfig(beam=4), "demo", version, "run1", "abc", "en", "de", time.time())
+
+
+@dataclass
+class Client:
+    """Asks the application without a socket."""
+
+    app: FastAPI
+
+    def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
+                return await client.request(method, path, **arguments)
+
+        return asyncio.run(ask())
+
+    def get(self, path: str) -> httpx.Response:
+        return self.request("GET", path)
+
+    def post(self, path: str, **arguments: Any) -> httpx.Response:
+        return self.request("POST", path, **arguments)
+
+
+@dataclass
+class Stage:
+    """A client, and what stands behind the application."""
+
+    client: Client
+    translator: Shouting
+    endpoint: Endpoint
+    batcher: Batcher[Served, Translation]
+    current: list[Served | None]
+    trouble: list[str | None]
+
+    def ask(self, **values: Any) -> Any:
+        return self.client.post("/translate", json={"source": "en", "target": "de", **values})
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    translator = Shouting()
+    translator.open.set()
+    current: list[Served | None] = [served(translator)]
+    trouble: list[str | None] = [None]
+    batcher = Batcher(Served.translate, limit=64, capacity=8)
+    batcher.start()
+    endpoint = Endpoint(
+        lambda: current[0],
+        batcher,
+        lambda: trouble[0],
+        Limits(characters=200, texts=4, alternatives=2, body=1000),
+        timeout=10,
+    )
+    yield Stage(Client(create_app(endpoint)), translator, endpoint, batcher, current, trouble)
+    translator.open.set()
+    batcher.stop(10)
+
+
+def test_a_string_is_answered_with_a_string_and_a_list_with_a_list(stage: Stage) -> None:
+    assert stage.ask(q="a dog").json() == {"translatedText": "A DOG"}
+    assert stage.ask(q=["a", "b"]).json() == {"translatedText": ["A", "B"]}
+
+
+def test_form_and_query_string_and_multipart_are_read_like_json(stage: Stage) -> None:
+    values = {"q": "grün & blau", "source": "en", "target": "de", "api_key": ""}
+    for answer in (
+        stage.client.post("/translate", data=values),
+        stage.client.post("/translate", params=values),
+        stage.client.post("/translate", files={key: (None, value) for key, value in values.items()}),
+    ):
+        assert (answer.status_code, answer.json()) == (200, {"translatedText": "GRÜN & BLAU"})
+    several = stage.client.post("/translate", data={**values, "q": ["a", "b"]})
+    assert several.json() == {"translatedText": ["A", "B"]}
+
+
+def test_the_answers_headers_name_model_version_run_and_manifest(stage: Stage) -> None:
+    headers = stage.ask(q="x").headers
+    names = ("X-Model-Name", "X-Model-Version", "X-Run-Id", "X-Manifest-Hash")
+    assert [headers[name] for name in names] == ["demo", "3", "run1", "abc"]
+
+
+def test_text_is_translated_by_sentences_and_keeps_its_line_breaks(stage: Stage) -> None:
+    assert stage.ask(q="One dog. Two dogs.\n\n Three.").json()["translatedText"] == "ONE DOG. TWO DOGS.\n\n THREE."
+    assert stage.translator.lines == ["One dog.", "Two dogs.", "Three."]
+    assert stage.ask(q=" \n").json()["translatedText"] == " \n"
+
+
+def test_alternatives_are_given_when_asked_for(stage: Stage) -> None:
+    assert stage.ask(q="Go. See.", alternatives=2).json() == {
+        "translatedText": "GO. SEE.",
+        "alternatives": ["GO.#1 SEE.#1", "GO.#2 SEE.#2"],
+    }
+    assert stage.ask(q=["a"], alternatives=1).json() == {"translatedText": ["A"], "alternatives": [["A#1"]]}
+
+
+def test_auto_names_the_language_that_was_assumed(stage: Stage) -> None:
+    assumed = {"confidence": 0.0, "language": "en"}
+    assert stage.ask(q="x", source="auto").json()["detectedLanguage"] == assumed
+    assert stage.client.post("/detect", data={"q": "x"}).json() == [assumed]
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "message"),
+    [
+        ({"source": "en", "target": "de"}, 400, "Invalid request: missing q parameter"),
+        ({"q": "x", "target": "de"}, 400, "Invalid request: missing source parameter"),
+        ({"q": "x", "source": "en"}, 400, "Invalid request: missing target parameter"),
+        ({"q": "x", "source": "fr", "target": "de"}, 400, "fr is not supported"),
+        ({"q": "x", "source": "en", "target": "en"}, 400, "en is not supported"),
+        ({"q": "x", "source": "en", "target": "de", "format": "html"}, 400, "html format is not supported"),
+        ({"q": [1], "source": "en", "target": "de"}, 400, "q must be a string or a list of strings"),
+        ({"q": {"a": 1}, "source": "en", "target": "de"}, 400, "q must be a string or a list of strings"),
+        ({"q": "x" * 201, "source": "en", "target": "de"}, 400, "request (201) exceeds text limit (200)"),
+        ({"q": ["x"] * 5, "source": "en", "target": "de"}, 400, "request (5) exceeds batch limit (4)"),
+        ({"q": "x", "source": "en", "target": "de", "alternatives": 3}, 400, "alternatives parameter must be <= 2"),
+        ({"q": "x", "source": "en", "target": "de", "alternatives": "few"}, 400, "alternatives must be a whole number"),
+        ({"q": "x" * 2000, "source": "en", "target": "de"}, 413, "the body exceeds 1000 bytes"),
+        ({"q": "Go. " * 9, "source": "en", "target": "de"}, 400, "9 sentences exceed the limit (8)"),
+        ({"q": "!bad", "source": "en", "target": "de"}, 500, "Cannot translate text: cannot"),
+        (["q"], 400, "the body is not a JSON object"),
+    ],
+)
+def test_mistakes_are_answered_in_librettranslates_words(stage: Stage, values: Any, status: int, message: str) -> None:
+    answer = stage.client.post("/translate", json=values)
+    assert answer.status_code == status
+    assert message in answer.json()["error"]
+    assert stage.ask(q="x").status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 900])
+def test_a_body_that_is_no_json_is_a_400(stage: Stage, body: bytes) -> None:
+    answer = stage.client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_a_lone_surrogate_is_answered(stage: Stage) -> None:
+    body = json.dumps({"q": "x\ud800", "source": "en", "target": "de"})
+    answer = stage.client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.json() == {"translatedText": "X?"}
+
+
+def test_unknown_paths_and_methods_are_errors_in_json(stage: Stage) -> None:
+    assert (stage.client.get("/nowhere").status_code, list(stage.client.get("/nowhere").json())) == (404, ["error"])
+    assert stage.client.get("/translate").status_code == 405
+
+
+def test_a_key_is_asked_for_where_keys_are_set(stage: Stage) -> None:
+    stage.endpoint.keys = ["secret"]
+    assert stage.ask(q="x").status_code == 403
+    assert stage.ask(q="x", api_key="wrong").json() == {"error": "Invalid API key"}
+    assert stage.ask(q="x", api_key="secret").status_code == 200
+
+
+def test_languages_and_settings_are_the_models(stage: Stage) -> None:
+    assert stage.client.get("/languages").json() == [
+        {"code": "en", "name": "English", "targets": ["de"]},
+        {"code": "de", "name": "German", "targets": []},
+    ]
+    settings = stage.client.get("/frontend/settings").json()
+    assert settings["charLimit"] == 200
+    assert settings["language"]["target"] == {"code": "de", "name": "German"}
+
+
+def test_a_full_queue_is_a_429_with_retry_after(stage: Stage) -> None:
+    stage.translator.open.clear()
+    model = stage.current[0]
+    assert model is not None
+    stage.batcher.submit(model, ["first"])
+    while stage.batcher.queued:
+        time.sleep(0.01)
+    waiting = stage.batcher.submit(model, ["x"] * 8)
+    answer = stage.ask(q="x")
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) >= 1
+    stage.translator.open.set()
+    waiting.result(10)
+    assert stage.ask(q="x").status_code == 200
+
+
+def test_an_answer_that_takes_too_long_is_a_503_and_leaves_the_queue(stage: Stage) -> None:
+    stage.endpoint.timeout = 0.05
+    stage.translator.open.clear()
+    assert stage.ask(q="first").status_code == 503
+    assert stage.ask(q="second").status_code == 503
+    stage.translator.open.set()
+    stage.endpoint.timeout = 10
+    assert stage.ask(q="third").status_code == 200
+    assert "second" not in stage.translator.lines
+
+
+def test_health_is_503_until_a_model_is_loaded_and_again_when_the_thread_has_ended(stage: Stage) -> None:
+    health = stage.client.get("/health")
+    assert (health.status_code, health.json()["status"]) == (200, "ok")
+    assert health.json()["model"]["version"] == "3"
+    assert health.json()["model"]["run_id"] == "run1"
+
+    stage.trouble[0] = "version 4: broken"
+    assert stage.client.get("/health").json()["reload_error"] == "version 4: broken"
+
+    model, stage.current[0] = stage.current[0], None
+    health = stage.client.get("/health")
+    assert (health.status_code, health.json()["status"]) == (503, "loading")
+    assert stage.ask(q="x").status_code == 503
+    assert stage.client.get("/languages").status_code == 503
+
+    stage.current[0] = model
+    stage.batcher.stop(10)
+    assert stage.client.get("/health").status_code == 503
+    assert stage.ask(q="x").status_code == 503
+
+
+def test_a_new_model_answers_from_the_next_request_on(stage: Stage) -> None:
+    new = Shouting(mark="!")
+    new.open.set()
+    stage.current[0] = served(new, "4")
+    answer = stage.ask(q="x")
+    assert (answer.json()["translatedText"], answer.headers["X-Model-Version"]) == ("X!", "4")
