@@ -104,12 +104,12 @@ class Manifest:
 
 
 def chunk_records(records: int, most: int) -> int:
-    """Records a chunk for a split of `records`: at most `most`, else a power of two that leaves 64 chunks or more.
+    """Records a chunk for a split of `records`: at most `most`, else a power of two that leaves 32 chunks or more.
 
-    The loader shuffles chunks and deals them to lanes, so a small corpus needs small ones: 29,000 records give 256.
+    The loader shuffles chunks and deals them to lanes, so a small corpus needs small ones: 29,000 records give 512.
     Never fewer than 4, where the tar headers outweigh the text.
     """
-    largest_power = 1 << (max(records // 64, 1).bit_length() - 1)
+    largest_power = 1 << (max(records // 32, 1).bit_length() - 1)
     return min(most, max(4, largest_power))
 
 

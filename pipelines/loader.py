@@ -1,0 +1,333 @@
+"""Batches in an order that depends on the seed alone: lanes, windows, batches.
+
+`lanes` independent streams make one global step: each gives one batch. Rank r of W serves the lanes l with l mod W = r,
+so the batches of step k are the same for any world size that divides the lanes. Within an epoch the chunks are put in
+a random order, `window_chunks` at a time make a window, lane l owns the windows l, l + lanes, ... A window's batches
+depend on nothing but (seed, epoch, window): shuffle, stable sort by length, cut at the token budget, shuffle batches.
+A lane goes on to its next epoch by itself; every record comes once in each.
+
+All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): the same with every version of NumPy.
+"""
+
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.batch import TranslationBatch, gather
+from model.errors import UserError
+from pipelines.shards.manifest import manifest_hash
+from pipelines.shards.reader import ShardReader
+
+logger = logging.getLogger(__name__)
+WINDOWS_A_LANE = 2  # that an epoch should hold at least, where the corpus is small
+AHEAD = 3  # steps that the prefetch thread prepares
+
+
+@dataclass
+class LoaderConfig:
+    """What makes a batch."""
+
+    lanes: int = 2  # batches a global step; the number of ranks must divide it
+    batch_tokens: int = 4096  # at most B x max(S, T), padding included
+    window_chunks: int = 16  # chunks shuffled and sorted together; fewer in a small corpus
+    max_length: int = 256  # records with a longer side (EOS included) are left out, counted and reported
+
+
+@dataclass
+class Window:
+    """The records of some chunks. A side's record i is ids[starts[i] : starts[i] + lengths[i]]."""
+
+    ids: NDArray[np.int64]  # (n,) global record ids
+    source: NDArray[Any]  # (source tokens,)
+    source_starts: NDArray[np.int64]  # (n,)
+    source_lengths: NDArray[np.int64]  # (n,)
+    target: NDArray[Any]
+    target_starts: NDArray[np.int64]
+    target_lengths: NDArray[np.int64]
+
+    @staticmethod
+    def of(reader: ShardReader, chunks: list[int]) -> "Window":
+        """The chunks in this order, their ids copied together."""
+        read = [reader.chunk(i) for i in chunks]
+        source_starts, source_lengths = _starts([chunk.source_offsets for chunk in read])
+        target_starts, target_lengths = _starts([chunk.target_offsets for chunk in read])
+        return Window(
+            np.concatenate([np.arange(chunk.first_id, chunk.first_id + chunk.records) for chunk in read]),
+            np.concatenate([chunk.source for chunk in read]),
+            source_starts,
+            source_lengths,
+            np.concatenate([chunk.target for chunk in read]),
+            target_starts,
+            target_lengths,
+        )
+
+    def batch(self, rows: NDArray[np.int64]) -> TranslationBatch:
+        """These rows, padded."""
+        return gather(
+            (self.source, self.source_starts[rows], self.source_lengths[rows]),
+            (self.target, self.target_starts[rows], self.target_lengths[rows]),
+            self.ids[rows],
+        )
+
+
+def cut(
+    rows: NDArray[np.int64], source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int
+) -> list[NDArray[np.int64]]:
+    """`rows` sorted by length and cut into batches of B x max(S, T) <= `batch_tokens`; a longer row stands alone.
+
+    The sort is stable: rows of equal lengths keep their order.
+    """
+    longer = np.maximum(source_lengths[rows], target_lengths[rows])
+    order = np.lexsort((target_lengths[rows], longer))
+    rows, longer = rows[order], longer[order]  # longer rises, so a batch's last row is its longest
+    batches = []
+    begin = 0
+    while begin < len(rows):
+        most = max(1, batch_tokens // int(longer[begin]))
+        sizes = np.arange(1, most + 1)[: len(rows) - begin]
+        fitting = int(np.count_nonzero(sizes * longer[begin : begin + most] <= batch_tokens))
+        end = begin + max(1, fitting)
+        batches.append(rows[begin:end])
+        begin = end
+    return batches
+
+
+def philox_order(count: int, *key: int) -> NDArray[np.int64]:
+    """A random order of 0 ... `count` - 1 that depends on `key` (up to four numbers) only."""
+    words = [number & 0xFFFFFFFFFFFFFFFF for number in key]
+    bits = np.random.Philox(key=words[:2], counter=[0, 0, *words[2:], *[0] * (4 - len(words))])
+    return np.argsort(bits.random_raw(count), kind="stable").astype(np.int64)
+
+
+@dataclass
+class Position:
+    """The next batch of a lane."""
+
+    epoch: int = 0
+    window: int = 0  # of the lane's own, so the epoch's window number is lane + window x lanes
+    batch: int = 0
+
+
+@dataclass
+class _Lane:
+    """One stream; `position` is how far batches were made, not how far they were used."""
+
+    number: int
+    position: Position
+    epoch: int = -1  # that `order` belongs to
+    order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    window: Window | None = None
+    batches: list[NDArray[np.int64]] = field(default_factory=list)
+    first_epoch: int = 0  # in which what is left out is counted
+    empty: int = 0  # windows in a row that gave no batch
+
+
+class LaneLoader:
+    """This rank's lanes of a split, endlessly.
+
+    Raises:
+        UserError: lanes that the world size does not divide or that outnumber the chunks, a budget or length below 2.
+    """
+
+    def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
+        _check(reader, config, world)
+        self.reader, self.config, self.seed = reader, config, seed
+        self.window_chunks = max(1, min(config.window_chunks, reader.chunks // (config.lanes * WINDOWS_A_LANE)))
+        self.windows = -(-reader.chunks // self.window_chunks)  # an epoch's
+        self._hash = manifest_hash(reader.directory)
+        self._own = range(rank, config.lanes, world)
+        self._used = {lane: Position() for lane in self._own}
+        self.left_out = 0  # records longer than max_length met so far, each counted once
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._ready: queue.Queue[_Step | BaseException] = queue.Queue(maxsize=AHEAD)
+        self._failure: BaseException | None = None
+
+    @property
+    def epoch(self) -> int:
+        """Epochs that all lanes of this rank have behind them."""
+        return min(position.epoch for position in self._used.values())
+
+    def step(self) -> list[TranslationBatch]:
+        """The next batch of each of this rank's lanes, in order. What goes wrong in the thread rises here."""
+        if self._failure is not None:
+            raise self._failure
+        if self._thread is None:
+            self._start()
+        made = self._ready.get()
+        if isinstance(made, BaseException):
+            self._failure = made
+            raise made
+        self._used = made.after
+        return made.batches
+
+    def state(self) -> dict[str, Any]:
+        """Where this rank's lanes stand, counted in used batches; JSON-able. Ranks' states differ in "lanes" only."""
+        lanes = {str(lane): vars(position).copy() for lane, position in self._used.items()}
+        return {"manifest": self._hash, "order": self._order(), "lanes": lanes}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on where the merged `state` of all ranks, of any world size, stood.
+
+        Raises:
+            UserError: it was made from other shards or with settings under which the batches differ.
+        """
+        if state["manifest"] != self._hash:
+            raise UserError(
+                f"{self.reader.directory}: not the shards that the checkpoint was made with (manifest "
+                f"{self._hash[:12]}, then {state['manifest'][:12]}); point paths.shards at those or start a new run"
+            )
+        for key, value in self._order().items():
+            if state["order"].get(key) != value:
+                raise UserError(
+                    f"{key}={value}: the checkpoint was made with {state['order'].get(key)}; "
+                    f"keep it, or start a new run (another name)"
+                )
+        self.close()
+        self._used = {lane: Position(**state["lanes"][str(lane)]) for lane in self._own}
+
+    def close(self) -> None:
+        """End the prefetch thread; `step` starts it again."""
+        self._stop.set()
+        if self._thread is not None:
+            while self._thread.is_alive():
+                self._drain()
+                self._thread.join(timeout=0.01)
+            self._thread = None
+        self._drain()
+        self._failure = None
+
+    def _drain(self) -> None:
+        while not self._ready.empty():
+            self._ready.get_nowait()
+
+    def _order(self) -> dict[str, Any]:
+        """The settings that the order of batches depends on."""
+        settings = {f"loader.{key}": value for key, value in vars(self.config).items()}
+        return {"seed": self.seed, "split": self.reader.split, **settings}
+
+    def _start(self) -> None:
+        self._stop.clear()
+        lanes = [_Lane(lane, Position(**vars(at)), first_epoch=at.epoch) for lane, at in self._used.items()]
+        self._thread = threading.Thread(target=self._run, args=(lanes,), name="loader", daemon=True)
+        self._thread.start()
+
+    def _run(self, lanes: list[_Lane]) -> None:
+        try:
+            while not self._stop.is_set():
+                batches = [self._next(lane) for lane in lanes]
+                self._put(_Step(batches, {lane.number: Position(**vars(lane.position)) for lane in lanes}))
+        except BaseException as problem:  # whatever it is, it belongs to the thread that waits in step()
+            self._put(problem)
+
+    def _put(self, made: "_Step | BaseException") -> None:
+        while not self._stop.is_set():
+            with contextlib.suppress(queue.Full):
+                self._ready.put(made, timeout=0.1)
+                return
+
+    def _next(self, lane: _Lane) -> TranslationBatch:
+        """Make the batch at the lane's position and move on."""
+        position = lane.position
+        while True:
+            if lane.number + position.window * self.config.lanes >= self.windows:
+                position.epoch, position.window, position.batch = position.epoch + 1, 0, 0
+                lane.window = None
+            if lane.window is None:
+                self._open_window(lane)
+            if position.batch < len(lane.batches):
+                break
+            lane.empty = 0 if lane.batches else lane.empty + 1
+            if lane.empty > self.windows:
+                raise UserError(
+                    f"loader.max_length={self.config.max_length}: all records of lane {lane.number} are longer"
+                )
+            position.window, position.batch, lane.window = position.window + 1, 0, None
+        assert lane.window is not None
+        batch = lane.window.batch(lane.batches[position.batch])
+        position.batch += 1
+        return batch
+
+    def _open_window(self, lane: _Lane) -> None:
+        """Read the window at the lane's position and order its batches."""
+        epoch = lane.position.epoch
+        if lane.epoch != epoch:
+            lane.epoch, lane.order = epoch, philox_order(self.reader.chunks, self.seed, epoch)
+        number = lane.number + lane.position.window * self.config.lanes
+        chunks = lane.order[number * self.window_chunks : (number + 1) * self.window_chunks].tolist()
+        window = Window.of(self.reader, chunks)
+        rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
+        limit = min(self.config.max_length, self.config.batch_tokens)
+        fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
+        self._count_left_out(lane, int(np.count_nonzero(~fitting)))
+        batches = cut(rows[fitting], window.source_lengths, window.target_lengths, self.config.batch_tokens)
+        order = philox_order(len(batches), self.seed, epoch, number + 1, 2)
+        lane.window, lane.batches = window, [batches[i] for i in order]
+
+    def _count_left_out(self, lane: _Lane, records: int) -> None:
+        if records and not self.left_out:
+            logger.warning(
+                f"loader.max_length={self.config.max_length}: longer records are left out, the first {records} of them "
+                f"in epoch {lane.epoch}; LaneLoader.left_out counts them"
+            )
+        if lane.epoch == lane.first_epoch:
+            self.left_out += records
+
+
+@dataclass
+class _Step:
+    """One global step's share and the lanes' positions after it."""
+
+    batches: list[TranslationBatch]
+    after: dict[int, Position]
+
+
+def held_out_batches(
+    reader: ShardReader, batch_tokens: int, rank: int = 0, world: int = 1
+) -> Iterator[TranslationBatch]:
+    """Every record of a split once, sorted by length, dealt to ranks batch by batch; nothing is left out.
+
+    The whole split is held in memory, a few bytes a token: it is meant for held-out sets. `ids` give their own order.
+    """
+    if reader.chunks == 0:
+        return
+    window = Window.of(reader, list(range(reader.chunks)))
+    rows = np.arange(len(window.ids))
+    for batch in cut(rows, window.source_lengths, window.target_lengths, batch_tokens)[rank::world]:
+        yield window.batch(batch)
+
+
+def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
+    if reader.manifest.kind != "parallel":
+        raise UserError(f"{reader.directory}: the shards are {reader.manifest.kind}, translation needs parallel ones")
+    if config.lanes < 1 or config.lanes % world != 0:
+        raise UserError(
+            f"loader.lanes={config.lanes}: {world} ranks cannot share {config.lanes} lanes evenly; "
+            f"take a number of ranks (cluster.workers) that divides loader.lanes"
+        )
+    for key in ("batch_tokens", "window_chunks", "max_length"):
+        least = 1 if key == "window_chunks" else 2
+        if getattr(config, key) < least:
+            raise UserError(f"loader.{key}={getattr(config, key)}: must be at least {least}")
+    if reader.records == 0:
+        raise UserError(f"{reader.directory}: the split {reader.split!r} holds no records")
+    if reader.chunks < config.lanes:
+        raise UserError(
+            f"loader.lanes={config.lanes}: the split {reader.split!r} has only {reader.chunks} chunks "
+            f"({reader.records} records); take at most {reader.chunks} lanes"
+        )
+
+
+def _starts(offsets: list[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(starts, lengths) of all records in the concatenation of chunks with these offsets."""
+    wide = [array.astype(np.int64) for array in offsets]
+    bases = np.cumsum([0, *(array[-1] for array in wide)])
+    starts = np.concatenate([array[:-1] + base for array, base in zip(wide, bases, strict=False)])
+    return starts, np.concatenate([np.diff(array) for array in wide])
