@@ -48,8 +48,8 @@ def read(client: Any, name: str) -> list[Event]:
     return [Event(**json.loads(tags[key])) for key in sorted(tags) if key.startswith(PREFIX)]
 
 
-def previous_champion(events: list[Event], current: str | None) -> list[str]:
-    """Versions that a rollback may go back to, the nearest first: the champions before `current`, without it.
+def former_champions(events: list[Event], current: str | None) -> list[str]:
+    """Versions that a rollback may go back to, the nearest first: the champions before `current`.
 
     A rollback undoes the last move that still stands, so two in a row go back two champions, not to and fro.
     """
@@ -57,14 +57,12 @@ def previous_champion(events: list[Event], current: str | None) -> list[str]:
     for event in events:
         if not event.moved:
             continue
-        if event.action == "rolled back":
-            while standing and standing[-1] != event.to:
-                standing.pop()
-            standing = standing or [event.to]
-        elif not standing or standing[-1] != event.to:
-            if not standing and event.before:
-                standing.append(event.before)
+        if not standing and event.before:
+            standing.append(event.before)  # made champion by hand, before our record begins
+        if event.action == "rolled back" and event.to in standing:
+            del standing[len(standing) - standing[::-1].index(event.to) :]
+        elif standing[-1:] != [event.to]:
             standing.append(event.to)
-    if standing and standing[-1] == current:
-        standing.pop()
-    return [number for number in reversed(standing) if number != current]
+    if current in standing:  # what stands above it was recorded but, by a crash, never done
+        del standing[len(standing) - 1 - standing[::-1].index(current) :]
+    return [number for number in dict.fromkeys(reversed(standing)) if number != current]

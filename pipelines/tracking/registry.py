@@ -133,7 +133,7 @@ class Registry:
             registry_uri=self.tracking.uri,
         )
         flavors = yaml.safe_load((Path(place) / "MLmodel").read_text(encoding="utf-8"))["flavors"]
-        return Path(place) / flavors["python_function"]["artifacts"]["bundle"]["path"]
+        return Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
 
 
 def _version(found: Any) -> Version:

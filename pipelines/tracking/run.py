@@ -34,7 +34,8 @@ class TrackedRun:
         UserError: `tracking.uri` is no address.
     """
 
-    def __init__(self, tracking: TrackingConfig, run_dir: Path, name: str) -> None:
+    def __init__(self, tracking: TrackingConfig, run_dir: Path, name: str, system: bool = True) -> None:
+        """`system`: sample this process and machine. One of the processes that share a run does, best rank 0."""
         check(tracking)
         self.config = resolved(tracking)
         self.run_dir = run_dir.absolute()
@@ -49,7 +50,7 @@ class TrackedRun:
         if not self.config.offline:
             self._background.start()
         self._sampler = SystemSampler(self._system, self.config.system_seconds)
-        if self.config.system_metrics:
+        if self.config.system_metrics and system:
             self._sampler.start()
 
     @property
@@ -127,6 +128,19 @@ class TrackedRun:
         content = json.dumps({"columns": list(columns), "data": [list(row) for row in rows]}, ensure_ascii=False)
         self._artifact(self.spool.write_text(content, target), str(PurePosixPath(target).parent), table=target)
 
+    def link(self, tag: str, where: Mapping[str, str]) -> None:
+        """Tag this run with the id of the newest run whose tags are `where`; it is looked up when this is sent."""
+        self.spool.append("link", tag=tag, where=dict(where))
+
+    def history(self) -> dict[str, list[tuple[int, float]]]:
+        """What was logged so far: metric key -> (step, value) in order, over all starts of the run."""
+        points: dict[str, list[tuple[int, float]]] = {}
+        for record in self.spool.records():
+            if record.kind == "metrics":
+                for key, value in record.fields["values"].items():
+                    points.setdefault(key, []).append((record.fields["step"], names.number(value)))
+        return points
+
     def register(self, bundle: Path, model_name: str, key: str, tags: Mapping[str, str]) -> None:
         """Have `bundle` registered as a version of `model_name`; `key` finds the answer (`sender.registered`)."""
         self.spool.append("register", bundle=self._relative(bundle), name=model_name, key=key, tags=dict(tags))
@@ -146,9 +160,7 @@ class TrackedRun:
         self.spool.append("status", status=status)
         self.spool.sync()
         arrived = self.flush()
-        self._background.end()
-        if not self.config.offline:
-            self._background.join(min(1.0, self.config.flush_timeout))
+        self._stop_sending()
         if not arrived:
             logger.warning(
                 "%d bytes of records were not sent to MLflow at %s; they are safe in %s. "
@@ -160,6 +172,16 @@ class TrackedRun:
             )
         self.spool.close()
         return arrived
+
+    def leave(self) -> None:
+        """Stop writing from this process without ending the run: another one goes on with it, and sends the rest."""
+        if self._ended:
+            return
+        self._ended = True
+        self._sampler.end()
+        self.spool.sync()
+        self._stop_sending()
+        self.spool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -173,6 +195,12 @@ class TrackedRun:
             self.finish("KILLED" if issubclass(kind, KeyboardInterrupt) else "FAILED")
 
     # ------------------------------------------------------------------ inside
+
+    def _stop_sending(self) -> None:
+        """End the thread; one that hangs in a server is left behind, it dies with the process."""
+        self._background.end()
+        if self._background.is_alive():
+            self._background.join(min(1.0, self.config.flush_timeout))
 
     def _artifact(self, path: Path, to: str, table: str | None = None) -> None:
         self.spool.append("artifact", path=self._relative(path), to=names.artifact_path(to), table=table)

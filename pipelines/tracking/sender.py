@@ -2,8 +2,7 @@
 
 import json
 import logging
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -148,26 +147,20 @@ class Sender:
         kind, run_id = group[0].kind, str(mark.run_id)
         if kind == "metrics":
             self._metrics(run_id, group)
-        elif kind == "params":
-            for record in group:
-                self._parameters(run_id, record)
-        elif kind == "tags":
-            for record in group:
-                self._tags(run_id, record.fields["values"])
-        elif kind == "dataset":
-            for record in group:
-                self._dataset(run_id, record)
-        elif kind == "artifact":
-            for record in group:
-                self._artifact(run_id, record)
-        elif kind == "status":
-            for record in group:
-                self._status(run_id, record)
-        elif kind == "register":
-            for record in group:
-                self._register(run_id, record)
-        else:
+            return
+        calls = {
+            "params": self._parameters,
+            "tags": self._tags,
+            "dataset": self._dataset,
+            "artifact": self._artifact,
+            "status": self._status,
+            "register": self._register,
+            "link": self._link,
+        }
+        if kind not in calls:
             raise UserError(f"a record of kind {kind!r}, written by a newer version")
+        for record in group:
+            calls[kind](run_id, record)
 
     def _metrics(self, run_id: str, group: list[Record]) -> None:
         from mlflow.entities import Metric
@@ -195,9 +188,12 @@ class Sender:
         for part in _parts(new, BATCH_TEXTS):
             self._client.log_batch(run_id, params=part, synchronous=True)
         if changed:
-            self._tags(run_id, changed)
+            self._set_tags(run_id, changed)
 
-    def _tags(self, run_id: str, values: dict[str, Any]) -> None:
+    def _tags(self, run_id: str, record: Record) -> None:
+        self._set_tags(run_id, record.fields["values"])
+
+    def _set_tags(self, run_id: str, values: Mapping[str, Any]) -> None:
         from mlflow.entities import RunTag
 
         tags = [RunTag(names.key(key), names.cut(str(value), names.TAG_LENGTH)) for key, value in values.items()]
@@ -244,6 +240,17 @@ class Sender:
         elif status in STATUSES:
             self._client.set_terminated(run_id, status=status, end_time=record.time)
 
+    def _link(self, run_id: str, record: Record) -> None:
+        """Tag the run with the one it was made from, and that one with this run."""
+        query = " and ".join(f"tags.`{key}` = '{value}'" for key, value in record.fields["where"].items())
+        found = self._client.search_runs([self._experiment()], query, max_results=1)
+        if not found:
+            logger.info("no run on the server has %s; the tags of this run name it all the same", query)
+            return
+        origin = str(found[0].info.run_id)
+        self._set_tags(run_id, {record.fields["tag"]: origin})
+        self._set_tags(origin, {f"used_by.{self.name}": run_id})
+
     def _register(self, run_id: str, record: Record) -> None:
         from pipelines.tracking.version import create_version  # imports much of MLflow: only when it is needed
 
@@ -278,16 +285,6 @@ def _groups(records: Iterable[Record]) -> Iterable[list[Record]]:
 
 def _parts(entries: list[Any], size: int) -> Iterable[list[Any]]:
     return (entries[start : start + size] for start in range(0, len(entries), size))
-
-
-def wait_for(condition: Callable[[], bool], timeout: float, pause: float = 0.05) -> bool:
-    """Poll until `condition()`; whether it came true within `timeout` seconds."""
-    until = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() >= until:
-            return False
-        time.sleep(pause)
-    return True
 
 
 def registered(run_dir: Path, key: str) -> dict[str, str] | None:

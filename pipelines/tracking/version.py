@@ -118,7 +118,7 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
     run = client.get_run(run_id)
     model = client.create_logged_model(
         run.info.experiment_id,
-        name=name.replace("/", "-"),
+        name=re.sub(r"[/:.%\"']", "-", name),  # what MLflow forbids here
         source_run_id=run_id,
         tags=dict(tags),
         model_type="translation",

@@ -1,0 +1,29 @@
+"""`dragoman rollback`: make the champion before the present one champion again. The endpoint follows.
+
+dragoman rollback
+dragoman rollback promote.reason="complaints about numbers"
+"""
+
+import sys
+from pathlib import Path
+
+from pipelines.tracking.promotion import rollback
+from pipelines.tracking.registry import Registry
+
+
+def main(argv: list[str]) -> int:
+    """Exit code 0 when the alias moved."""
+    from conf import door
+    from pipelines.config import Config
+
+    def task(config: Config) -> int:
+        registry = Registry(config.tracking, config.registry)
+        outcome = rollback(registry, config.promote.reason, Path(config.paths.mlflow) / "promote.lock")
+        print(f"{config.registry.name}: {outcome.message}")
+        return 0
+
+    return door.run(task, Config, argv, "rollback")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

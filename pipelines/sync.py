@@ -1,0 +1,93 @@
+"""`dragoman sync`: send what runs have spooled and their server has not got yet, and settle runs that were killed.
+
+dragoman sync                                   every run under paths.runs
+dragoman sync name=phrasebook-en-de-tiny        one run
+dragoman sync tracking.uri=http://host:5000     all of it to another server
+"""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Literal
+
+from model.errors import UserError, unknown
+from pipelines.tracking.sender import Sender
+from pipelines.tracking.server import TrackingConfig, check, masked, resolved, scrubbed
+from pipelines.tracking.spool import Spool
+
+logger = logging.getLogger(__name__)
+
+State = Literal["sent", "running", "left"]
+
+
+def main(argv: list[str]) -> int:
+    """Exit code 0 when everything has arrived, 1 when something could not be sent."""
+    from conf import door
+    from pipelines.config import Config
+
+    def task(config: Config) -> int:
+        one = config.name if any(word.startswith("name=") for word in argv) else None
+        return sync(config.tracking, Path(config.paths.runs), one)
+
+    return door.run(task, Config, argv, "sync")
+
+
+def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:
+    """Send the spools under `runs` (that of the run `name` only), oldest first so that links find their origin.
+
+    Raises:
+        UserError: no such run, or an address that cannot be one.
+    """
+    check(tracking)
+    tracking = resolved(tracking)
+    found = {path.parent.parent.name: path.parent.parent for path in runs.glob("*/spool/records.jsonl")}
+    if name is not None and name not in found:
+        raise unknown("name: no run", name, found) if found else UserError(f"{runs}: no runs here")
+    chosen = [found[name]] if name is not None else sorted(found.values(), key=_began)
+    if not chosen:
+        print(f"{runs}: no runs here, nothing to send")
+    states = [sync_run(tracking, run) for run in chosen]
+    return int("left" in states)
+
+
+def sync_run(tracking: TrackingConfig, run: Path) -> State:
+    """Send one run's spool and say what came of it."""
+    spool = Spool(run)
+    running = spool.writer_alive()
+    if not running:
+        settle(spool)
+    try:
+        arrived = Sender(spool, tracking, run.name).send()
+    except Exception as problem:  # MLflow raises many kinds; here each means: this run's records stay where they are
+        reason = scrubbed(f"{type(problem).__name__}: {problem}".splitlines()[0], tracking.uri)
+        print(f"{run.name}: not sent to {masked(tracking.uri)}, nothing is lost ({reason})", file=sys.stderr)
+        return "left"
+    if not arrived:
+        note = "another process is sending it" if not running else "it is running and sends for itself"
+        print(f"{run.name}: {note}")
+        return "running" if running else "left"
+    mark = spool.mark()
+    print(f"{run.name}: all sent, MLflow run {mark.run_id}")
+    return "sent"
+
+
+def settle(spool: Spool) -> None:
+    """Give a run that was killed without a word its end: KILLED, at the time of its last record."""
+    status, last = None, None
+    for record in spool.records():
+        last = record
+        if record.kind == "status":
+            status = record.fields["status"]
+    if last is not None and status == "RUNNING":
+        spool.open()
+        spool.append("status", when=last.time, status="KILLED")
+        spool.close()
+
+
+def _began(run: Path) -> int:
+    first = next(iter(Spool(run).records()), None)
+    return first.time if first else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""What a sharding and a training say of where they come from, so that each can be reached from the other.
+
+model version --run id--> training run --shard_run_id, manifest_hash--> sharding run --> sources, drop counts
+                                |                                            |
+                            config.yaml                              manifest.json, pictures
+"""
+
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
+from pipelines.tracking import plots
+from pipelines.tracking.commit import git_commit
+from pipelines.tracking.run import TrackedRun
+
+PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu")
+NOT_PARAMETERS = ("paths", "tracking", "serve", "inspect", "translate", "jobs", "registry", "promote")
+
+
+def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
+    """All about a finished shard directory: a run of its own, found again by the manifest's hash."""
+    manifest, digest = read_manifest(shards), manifest_hash(shards)
+    _log_origin(run, "shard", config, config_hash)
+    run.tags({"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)})
+    run.artifact(shards / MANIFEST, "shards", keep=True)
+    run.table(
+        ["name", "lines", "bytes", "sha256"],
+        [[source.get(key) for key in ("name", "lines", "bytes", "sha256")] for source in manifest.sources],
+        "shards/sources.json",
+    )
+    totals: dict[str, float] = {}
+    for name, split in manifest.splits.items():
+        totals |= {
+            f"{name}/records": split.records,
+            f"{name}/source_tokens": split.source_tokens,
+            f"{name}/target_tokens": split.target_tokens,
+            f"{name}/shards": len(split.shards),
+        }
+        sides = {manifest.languages[0]: split.source_lengths}
+        if manifest.kind == "parallel":
+            sides[manifest.languages[1]] = split.target_lengths
+        run.figure(
+            plots.length_histogram(manifest.length_bounds, sides, f"{manifest.corpus} {name}: sentences by length"),
+            f"shards/lengths-{name}.png",
+        )
+    for name, rules in manifest.dropped.items():
+        totals |= {f"{name}/dropped/{rule}": count for rule, count in rules.items()}
+        kept = manifest.splits[name].records if name in manifest.splits else 0
+        run.figure(
+            plots.dropped(rules, kept, f"{manifest.corpus} {name}: what was dropped"), f"shards/dropped-{name}.png"
+        )
+    run.metrics(0, totals)
+    if manifest.warnings:
+        run.text("\n".join(manifest.warnings) + "\n", "shards/warnings.txt")
+    for source in manifest.sources:
+        run.dataset(str(source.get("name")), str(source.get("sha256")), source, context="source")
+
+
+def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
+    """All about a training before its first step: configuration, code, data, and the link to the sharding run."""
+    manifest, digest = read_manifest(shards), manifest_hash(shards)
+    _log_origin(run, "train", config, config_hash)
+    run.tags({"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)})
+    log_dataset(run, manifest, digest, shards)
+    run.artifact(shards / MANIFEST, "shards", keep=True)
+    run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
+
+
+def log_dataset(run: TrackedRun, manifest: Manifest, digest: str, shards: Path) -> None:
+    """The shards as the run's dataset inputs, a split each."""
+    for name, split in manifest.splits.items():
+        sizes = {key: getattr(split, key) for key in ("records", "source_tokens", "target_tokens")}
+        context = {"train": "training", "valid": "validation", "test": "evaluation"}.get(name, name)
+        source = {"path": str(shards), "manifest_hash": digest, "split": name}
+        run.dataset(f"{manifest.corpus}-{name}", digest, source, context, profile=sizes)
+
+
+def log_curves(run: TrackedRun) -> None:
+    """The run's curves so far, replacing the last ones. Drawing takes some 0.3 s: once an evaluation, not a step."""
+    run.figure(plots.curves(run.history(), run.name), "curves.png")
+
+
+def log_samples(run: TrackedRun, sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str]) -> None:
+    """Sample translations as a table, replacing the last ones."""
+    rows = list(zip(sources, hypotheses, references, strict=True))
+    run.table(["source", "translation", "reference"], rows, "samples.json")
+
+
+def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str) -> None:
+    run.tags({"kind": kind, "config_hash": config_hash, "python": platform.python_version(), **_versions()})
+    commit = git_commit()
+    if commit:
+        run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})
+    run.text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), "config.yaml")
+    run.params({key: value for key, value in config.items() if key not in NOT_PARAMETERS})
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[f"version.{package}"] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

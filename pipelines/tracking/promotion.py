@@ -1,0 +1,184 @@
+"""Moving the alias: forward to a version that is better beyond chance, or back to the champion before."""
+
+import contextlib
+import fcntl
+import getpass
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from model.errors import UserError
+from pipelines.tracking import history
+from pipelines.tracking.history import Event
+from pipelines.tracking.registry import Registry, Version
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 5  # comparisons begun again because the champion changed meanwhile
+
+
+@dataclass
+class PromoteConfig:
+    """Which version is to become champion, and what it must prove."""
+
+    version: str | None = None  # null: the newest
+    split: str = "test"
+    metric: Literal["bleu", "chrf"] = "bleu"
+    samples: int = 1000  # bootstrap resamples
+    p_value: float = 0.05  # the chance of so large a difference by luck must be below
+    force: bool = False  # promote without proof; needs a reason
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two versions on the same test set. Scores: higher is better."""
+
+    metric: str
+    candidate: float
+    champion: float
+    p_value: float  # of the paired bootstrap
+    sentences: int
+
+    def better(self, p_value: float) -> bool:
+        """Whether the candidate's lead is real at that level."""
+        return self.candidate > self.champion and self.p_value < p_value
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric} {self.candidate:.2f} against {self.champion:.2f} on {self.sentences:,} sentences, "
+            f"p = {self.p_value:.4f}"
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a promotion or rollback."""
+
+    accepted: bool  # the version asked for is champion now
+    champion: str | None  # the version that is champion now
+    message: str
+
+
+Compare = Callable[[Version, Version], Comparison]  # candidate, champion
+
+
+def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: Path) -> Outcome:
+    """Make the candidate champion if it is better than the champion, or if there never was one, or by force.
+
+    The comparison may take minutes; if the champion changes meanwhile it is made again with the new one. The move
+    itself is under the file lock `lock`, which excludes others on this machine; from another machine a move could
+    fall only into the milliseconds between the last look and the move.
+
+    Raises:
+        UserError: no such version; force without a reason; settings out of range.
+    """
+    _check(config)
+    candidate = registry.version(config.version) if config.version else registry.newest()
+    for _ in range(ATTEMPTS):
+        champion = registry.champion()
+        if champion and champion.number == candidate.number:
+            return Outcome(True, champion.number, f"version {candidate.number} is the champion already")
+        action, reason = _judge(registry, config, compare, candidate, champion)
+        with exclusive(lock):
+            if _number(registry.champion()) != _number(champion):
+                logger.info("the champion changed during the comparison; comparing again")
+                continue
+            event = _event(action, candidate.number, champion, reason)
+            history.append(registry.client, registry.config.name, event)
+            if event.moved:
+                registry.set_champion(candidate.number)
+        if not event.moved:
+            kept = f"version {champion.number} stays" if champion else "there is no champion still"
+            return Outcome(False, _number(champion), f"not better: {reason}; {kept}")
+        return Outcome(True, candidate.number, f"version {candidate.number} is champion ({action}: {reason})")
+    raise RuntimeError(f"the champion changed during each of {ATTEMPTS} comparisons; try again when it is quiet")
+
+
+def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
+    """Make the champion before the present one champion again, of those that still exist.
+
+    Raises:
+        UserError: there is none to go back to.
+    """
+    with exclusive(lock):
+        champion = registry.champion()
+        former = _former(registry, champion)
+        if not former:
+            now = f"version {champion.number}" if champion else "none"
+            raise UserError(f"{registry.config.name}: no earlier champion to go back to (champion now: {now})")
+        target = former[0]
+        event = _event("rolled back", target.number, champion, reason or "rollback")
+        history.append(registry.client, registry.config.name, event)
+        registry.set_champion(target.number)
+    before = f"version {champion.number}" if champion else "no champion"
+    return Outcome(True, target.number, f"version {target.number} is champion again (before: {before})")
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the file lock at `path`; waits for another holder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _judge(
+    registry: Registry, config: PromoteConfig, compare: Compare, candidate: Version, champion: Version | None
+) -> tuple[Literal["promoted", "forced", "refused"], str]:
+    if config.force:
+        return "forced", config.reason
+    rival = champion
+    if rival is None:
+        # Deleting the champion drops the alias silently: then the last champion that is left is the one to beat.
+        rival = next((one for one in _former(registry, None) if one.number != candidate.number), None)
+    if rival is None:
+        return "promoted", "the first champion"
+    result = compare(candidate, rival)
+    reason = f"{result} (version {candidate.number} against {rival.number})"
+    return ("promoted" if result.better(config.p_value) else "refused"), reason
+
+
+def _former(registry: Registry, champion: Version | None) -> list[Version]:
+    """Earlier champions that still exist, the nearest first."""
+    there = {one.number: one for one in registry.versions()}
+    if not there:
+        return []
+    events = history.read(registry.client, registry.config.name)
+    numbers = history.former_champions(events, _number(champion))
+    return [there[number] for number in numbers if number in there]
+
+
+def _event(
+    action: Literal["promoted", "forced", "refused", "rolled back"], to: str, before: Version | None, reason: str
+) -> Event:
+    return Event(action, to, _number(before), reason, _who(), history.now())
+
+
+def _number(version: Version | None) -> str | None:
+    return version.number if version else None
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def _check(config: PromoteConfig) -> None:
+    if config.force and not config.reason.strip():
+        raise UserError("promote.reason: force is recorded with a reason; give one: promote.reason='...'")
+    if not 0.0 < config.p_value < 1.0:
+        raise UserError(f"promote.p_value: {config.p_value} is no probability between 0 and 1")
+    if config.samples < 100:
+        raise UserError(f"promote.samples: {config.samples} resamples say nothing; at least 100")
