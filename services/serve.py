@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import functools
 import logging
 import signal
 import socket
@@ -10,39 +9,30 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import uvicorn
 
 from conf import door
 from model.decoding import DecodeConfig
 from model.errors import UserError
-from model.translator import EngineName
 from services.ask import Limits
 from services.batcher import Batcher
 from services.endpoint import Endpoint, create_app
 from services.follower import Follower
-from services.registry import ModelVersion, Registry
-from services.served import Served, load_served
+from services.served import Served
+from services.source import Loader, ModelSource
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
-class ServeConfig:
+class ServeConfig(ModelSource):
     """How the endpoint answers, and with what. Times in seconds."""
 
-    bundle: str | None = None  # a bundle's directory; null: `model` from the registry
-    model: str = "models:/dragoman@champion"
-    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
-    cache: str = "artifacts/cache"  # downloaded bundles
     poll: float = 10.0  # how often the registry is asked for a newer version
     wait: bool = False  # true: start (and say 503) before the registry has the model
     host: str = "127.0.0.1"
     port: int = 5050  # 0: a free one
-    engine: EngineName = "auto"
-    device: Literal["cpu", "cuda"] = "cpu"
-    threads: int | None = None  # batches decoded at a time; null: one a core
     batch: int = 64  # lines of a batch, at most
     queue: int = 1024  # lines that may wait before requests are refused with 429
     timeout: float = 30.0
@@ -75,7 +65,7 @@ def serve(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = 
     check(config)
     keys = read_keys(config.keys)
     listening = bind(config.host, config.port)
-    with contextlib.closing(listening), served_models(config, decode, overrides) as follower:
+    with contextlib.closing(listening), followed(config, Loader(config, decode, overrides)) as follower:
         batcher = Batcher(Served.translate, limit=config.batch, capacity=config.queue)
         endpoint = Endpoint(
             model=lambda: follower.current,
@@ -105,28 +95,13 @@ def serve(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = 
 
 
 @contextlib.contextmanager
-def served_models(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str]) -> Iterator[Follower]:
+def followed(config: ServeConfig, loader: Loader) -> Iterator[Follower]:
     """The model of the bundle or of the registry, loaded, and followed for the length of the block."""
-    load = functools.partial(
-        load_served,
-        engine=config.engine,
-        device=config.device,
-        threads=config.threads,
-        section=decode,
-        overrides=tuple(overrides),
-    )
-    registry = Registry(config.tracking_uri, Path(config.cache))
+    follower = Follower(loader.registry, config.model, loader.load_version, config.poll)
     if config.bundle is not None:
-        follower = Follower(registry, config.bundle, lambda version: load(Path(version.name)))
-        follower.current = load(Path(config.bundle))
-        logger.info("%s is loaded", config.bundle)
+        follower.current = loader.load()
         yield follower
         return
-
-    def load_version(version: ModelVersion) -> Served:
-        return load(registry.fetch(version), name=version.name, version=version.version, run_id=version.run_id)
-
-    follower = Follower(registry, config.model, load_version, config.poll)
     if not config.wait:
         follower.load_now()
     follower.start()

@@ -1,0 +1,67 @@
+"""Which model a service uses: a bundle's directory, or what a registry reference names."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from model.decoding import DecodeConfig
+from model.translator import EngineName
+from services.registry import ModelVersion, Registry
+from services.served import Served, load_served
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class ModelSource:
+    """Where the model is from and what runs it; part of every section that loads one."""
+
+    bundle: str | None = None  # a bundle's directory; null: `model` from the registry
+    model: str = "models:/phrasebook-en-de@champion"
+    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
+    cache: str = "artifacts/cache/models"  # downloaded bundles
+    engine: EngineName = "auto"
+    device: Literal["cpu", "cuda"] = "cpu"
+    threads: int | None = None  # batches decoded at a time; null: one a core
+
+
+class Loader:
+    """Loads models of one source, with the decoding settings of one command line (see `served.chosen_decode`)."""
+
+    def __init__(self, source: ModelSource, decode: DecodeConfig | None = None, overrides: Sequence[str] = ()) -> None:
+        self.source = source
+        self.registry = Registry(source.tracking_uri, Path(source.cache))
+        self._decode = decode
+        self._overrides = tuple(overrides)
+
+    def load(self) -> Served:
+        """The bundle, or the version that the reference names now.
+
+        Raises:
+            UserError: no sound bundle, or the registry has no such model.
+        """
+        if self.source.bundle is not None:
+            return self._load(Path(self.source.bundle))
+        return self.load_version(self.registry.resolve(self.source.model))
+
+    def load_version(self, version: ModelVersion) -> Served:
+        """A version of the registry, by way of the cache."""
+        directory = self.registry.fetch(version)
+        return self._load(directory, version.name, version.version, version.run_id)
+
+    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> Served:
+        served = load_served(
+            directory,
+            engine=self.source.engine,
+            device=self.source.device,
+            threads=self.source.threads,
+            name=name,
+            version=version,
+            run_id=run_id,
+            section=self._decode,
+            overrides=self._overrides,
+        )
+        logger.info("%s, version %s, is loaded", served.name, served.version)
+        return served

@@ -1,0 +1,193 @@
+"""`dragoman translate`: lines in, translations out; files or standard input and output, no server."""
+
+import contextlib
+import io
+import itertools
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TextIO
+
+from conf import door
+from model.decoding import DecodeConfig
+from model.errors import UserError
+from model.translator import Alternative, Translation
+from services.lines import open_input, read_lines
+from services.sentences import join, split
+from services.served import Served
+from services.source import Loader, ModelSource
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class TranslateConfig(ModelSource):
+    """What is translated, by what, and how it is written."""
+
+    input: str | None = None  # null: standard input
+    output: str | None = None  # null: standard output
+    format: Literal["text", "nbest", "json"] = "text"
+    nbest: int = 1  # translations a line, for nbest and json
+    split: bool = False  # translate a line sentence by sentence
+    longest: int = 400  # characters of a sentence before it is cut further
+    lines: int = 256  # lines at a time
+    on_error: Literal["raise", "skip"] = "raise"
+
+
+@dataclass
+class TranslateRoot:
+    """The sections that the verb reads."""
+
+    translate: TranslateConfig
+    decode: DecodeConfig
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb's exit code."""
+    return door.run(lambda root: translate(root.translate, root.decode, argv), TranslateRoot, argv, "translate")
+
+
+def translate(config: TranslateConfig, decode: DecodeConfig, overrides: Sequence[str] = ()) -> int:
+    """Translate all lines in order; an empty line gives an empty line.
+
+    Raises:
+        UserError: an input that cannot be read, a line that is not UTF-8, more translations asked for than there are.
+    """
+    for key in ("nbest", "lines", "longest"):
+        if getattr(config, key) < 1:
+            raise UserError(f"translate.{key}: {getattr(config, key)} must be at least 1")
+    file, name = open_input(config.input)
+    with contextlib.closing(file) if config.input else contextlib.nullcontext():
+        served = Loader(config, decode, overrides).load()
+        if config.nbest > served.decode.candidates:
+            raise UserError(
+                f"translate.nbest: {config.nbest} is more than the search finds ({served.decode.candidates}); "
+                f"decode.beam={config.nbest} finds as many"
+            )
+        with opened_output(config.output) as out:
+            # A person at the keyboard wants each answer at once.
+            at_a_time = 1 if file.isatty() else config.lines
+            failed = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time)
+    if failed:
+        logger.warning("%d lines could not be translated and are empty", failed)
+    return door.OK
+
+
+def copy(served: Served, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int) -> int:
+    """Translate and write `at_a_time` lines after another; the count of those that failed."""
+    done = failed = 0
+    started = time.monotonic()
+    progress = sys.stderr.isatty() and at_a_time > 1
+    for chunk in batches(lines, at_a_time):
+        answers = translated(served, [line or "" for line in chunk], config)
+        for number, (line, answer) in enumerate(zip(chunk, answers, strict=True), done):
+            if answer.error and config.on_error == "raise":
+                raise UserError(f"line {number + 1}: {answer.error}. translate.on_error=skip leaves such lines empty")
+            failed += bool(line is None or answer.error)
+            out.write(written(number, line, answer, config.format))
+        out.flush()
+        done += len(chunk)
+        if progress:
+            rate = done / (time.monotonic() - started)
+            print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
+    if progress:
+        print(file=sys.stderr)
+    return failed
+
+
+def batches(lines: Iterator[str | None], size: int) -> Iterator[list[str | None]]:
+    """`size` lines at a time; the last may be fewer."""
+    while chunk := list(itertools.islice(lines, size)):
+        yield chunk
+
+
+def translated(served: Served, lines: list[str], config: TranslateConfig) -> list[Translation]:
+    """A translation a line, whole or put together from its sentences (then the k-th best of each, scores averaged)."""
+    if not config.split:
+        return served.translate(lines, config.nbest)
+    pieces = [split(line, config.longest) for line in lines]
+    found = iter(served.translate([piece.text for line in pieces for piece in line if piece.text], config.nbest))
+    answers = []
+    for line in pieces:
+        parts = [next(found) if piece.text else None for piece in line]
+        real = [part for part in parts if part is not None]
+        ranks = max((len(part.nbest) for part in real), default=0)
+        nbest = [
+            Alternative(
+                join(line, ["" if part is None else _ranked(part, rank).text for part in parts]),
+                sum(_ranked(part, rank).score for part in real) / len(real),
+            )
+            for rank in range(ranks)
+        ]
+        error = next((part.error for part in real if part.error), None)
+        text, score = (nbest[0].text, nbest[0].score) if nbest and not error else ("", 0.0)
+        answers.append(Translation(text, score, nbest, any(part.truncated for part in real), error))
+    return answers
+
+
+def written(number: int, line: str | None, answer: Translation, form: str) -> str:
+    """An answer as it stands in the output, line ends included. `number` counts from 0, as Moses' n-best lists do."""
+    if form == "text":
+        return _flat(answer.text) + "\n"
+    if form == "nbest":
+        found = answer.nbest or [Alternative("", 0.0)]
+        return "".join(f"{number} ||| {_flat(one.text)} ||| {one.score:.4f}\n" for one in found)
+    record = {
+        "line": number,
+        "source": line,
+        "text": answer.text,
+        "score": round(answer.score, 6),
+        "nbest": [{"text": one.text, "score": round(one.score, 6)} for one in answer.nbest],
+        "truncated": answer.truncated,
+        "error": "not UTF-8" if line is None else answer.error,
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+@contextlib.contextmanager
+def opened_output(path: str | None) -> Iterator[TextIO]:
+    """Standard output, or a file that gets its name only once it is whole.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    if path is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        yield sys.stdout
+        return
+    final = Path(path)
+    part = final.with_name(f".{final.name}.{os.getpid()}.part")
+    try:
+        file = part.open("w", encoding="utf-8", newline="\n")
+    except OSError as problem:
+        raise UserError(f"translate.output: {path} cannot be written ({problem.strerror})") from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(final)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _ranked(translation: Translation, rank: int) -> Alternative:
+    """Its rank-th best, or the last that it has."""
+    if not translation.nbest:
+        return Alternative(translation.text, translation.score)
+    return translation.nbest[min(rank, len(translation.nbest) - 1)]
+
+
+def _flat(text: str) -> str:
+    """One line of it: a translation must not add lines to the output."""
+    return " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
