@@ -1,0 +1,43 @@
+"""A fresh MLflow database a test, copied from one made once; processes and ports of loopback servers."""
+
+import shutil
+import socket
+import warnings
+from pathlib import Path
+
+import pytest
+
+from pipelines.tracking.server import TrackingConfig, connect
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An sqlite file with MLflow's tables. Importing MLflow's store warns of its own use of SQLAlchemy."""
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The ``noload`` loader strategy", DeprecationWarning)
+        connect(TrackingConfig(uri=f"sqlite:///{path}")).search_experiments()
+    return path
+
+
+@pytest.fixture
+def tracking(empty_database: Path, tmp_path: Path) -> TrackingConfig:
+    """Settings for a database of this test alone; the background thread sends at once."""
+    database = tmp_path / "mlflow.db"
+    shutil.copyfile(empty_database, database)
+    return TrackingConfig(
+        uri=f"sqlite:///{database}",
+        artifacts=str(tmp_path / "mlartifacts"),
+        flush_seconds=0.05,
+        timeout=2.0,
+        flush_timeout=20.0,
+        system_metrics=False,
+    )
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,303 @@
+import json
+import logging
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.errors import UserError
+from pipelines.tracking import plots
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.sender import Sender
+from pipelines.tracking.server import TrackingConfig, connect
+from pipelines.tracking.spool import Mark, Spool
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def steps(client: Any, run_id: str | None, key: str) -> list[int]:
+    return [metric.step for metric in client.get_metric_history(run_id, key)]
+
+
+def test_everything_logged_arrives(tracking: TrackingConfig, tmp_path: Path) -> None:
+    picture = plots.curves({"loss": [(1, 2.0), (2, 1.0)]}, "test")
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        run.params({"model": {"width": 64, "heads": 4}, "note": "x" * 7000})
+        run.tags({"kind": "train", "manifest_hash": "ab" * 32})
+        run.dataset("corpus-train", "ab" * 32, {"path": "shards"}, profile={"records": 3})
+        run.metrics(1, {"loss": 2.0, "odd@key": 1.0, "odd#key": 2.0, "bad": math.nan})
+        run.text("seed: 1\n", "config.yaml")
+        run.table(["source", "translation"], [["a", "ä"]], "samples.json")
+        run.figure(picture, "pictures/curves.png")
+        (tmp_path / "notes.txt").write_text("here")
+        run.artifact(tmp_path / "notes.txt", "notes", keep=True)
+        (tmp_path / "notes.txt").unlink()
+    client = connect(tracking)
+    found = client.get_run(run.run_id)
+    assert found.info.status == "FINISHED"
+    assert found.info.run_name == "a"
+    assert found.data.params["model.width"] == "64"
+    assert len(found.data.params["note"]) == 6000
+    assert found.data.params["note"].endswith("... (7000 characters)")
+    assert found.data.tags["manifest_hash"] == "ab" * 32
+    assert {"loss": 2.0, "odd_key": 1.0, "odd_key_2": 2.0}.items() <= found.data.metrics.items()
+    assert math.isnan(client.get_metric_history(run.run_id, "bad")[0].value)
+    dataset = found.inputs.dataset_inputs[0].dataset
+    assert (dataset.name, dataset.digest) == ("corpus-train", ("ab" * 32)[:36])
+    assert json.loads(dataset.source)["digest"] == "ab" * 32
+    assert sorted(entry.path for entry in client.list_artifacts(run.run_id)) == [
+        "config.yaml",
+        "notes",
+        "pictures",
+        "samples.json",
+    ]
+    assert client.load_table(found.info.experiment_id, "samples.json", [run.run_id])["translation"].tolist() == ["ä"]
+
+
+def test_a_resumed_run_is_the_same_run_and_logs_no_step_twice(tracking: TrackingConfig, tmp_path: Path) -> None:
+    first = TrackedRun(tracking, tmp_path / "runs/a", "a")
+    for step in range(1, 31):
+        first.metrics(step, {"loss": 1.0 / step})
+    first.metrics(30, {"valid_bleu": 10.0})
+    first.finish("FAILED")
+    again = TrackedRun(tracking, tmp_path / "runs/a", "a")
+    for step in range(20, 41):  # back at the checkpoint of step 20
+        again.metrics(step, {"loss": 9.0})
+    again.metrics(30, {"valid_bleu": 11.0})
+    again.metrics(40, {"valid_bleu": 12.0})
+    again.finish()
+    client = connect(tracking)
+    assert again.run_id == first.run_id
+    assert steps(client, again.run_id, "loss") == list(range(1, 41))
+    assert steps(client, again.run_id, "valid_bleu") == [30, 40]
+    assert client.get_run(again.run_id).info.status == "FINISHED"
+
+
+def test_a_parameter_that_changed_on_resume_becomes_a_tag(tracking: TrackingConfig, tmp_path: Path) -> None:
+    for steps_wanted in (100, 200):
+        with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+            run.params({"train": {"max_steps": steps_wanted}, "seed": 1})
+    data = connect(tracking).get_run(run.run_id).data
+    assert data.params["train.max_steps"] == "100"
+    assert data.tags["changed.train.max_steps"] == "200"
+    assert "changed.seed" not in data.tags
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(RuntimeError, "FAILED"), (KeyboardInterrupt, "KILLED")], ids=["error", "interrupt"]
+)
+def test_the_way_a_run_ends_is_its_status(
+    tracking: TrackingConfig, tmp_path: Path, error: type[BaseException], status: str
+) -> None:
+    with pytest.raises(error), TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        raise error
+    assert connect(tracking).get_run(run.run_id).info.status == status
+
+
+def test_leaving_hands_the_run_over_without_ending_it(tracking: TrackingConfig, tmp_path: Path) -> None:
+    driver = TrackedRun(tracking, tmp_path / "runs/a", "a")
+    worker = TrackedRun(tracking, tmp_path / "runs/a", "a")
+    worker.metrics(1, {"loss": 1.0})
+    worker.leave()
+    driver.flush()
+    assert connect(tracking).get_run(driver.run_id).info.status == "RUNNING"
+    driver.metrics(1, {"test_bleu": 30.0})
+    driver.finish()
+    found = connect(tracking).get_run(driver.run_id)
+    assert found.data.metrics == {"loss": 1.0, "test_bleu": 30.0}
+    assert found.info.status == "FINISHED"
+
+
+def test_a_missing_artifact_is_set_aside_and_the_rest_arrives(tracking: TrackingConfig, tmp_path: Path) -> None:
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        run.artifact(tmp_path / "never.txt")
+        run.metrics(1, {"loss": 1.0})
+    assert connect(tracking).get_run(run.run_id).data.metrics == {"loss": 1.0}
+    refused = json.loads((run.spool.folder / "refused.jsonl").read_text())
+    assert refused["kind"] == "artifact"
+    assert "never.txt" in refused["reason"]
+
+
+def test_a_refused_record_does_not_hold_up_its_batch(tracking: TrackingConfig, tmp_path: Path) -> None:
+    run = TrackedRun(replace(tracking, offline=True), tmp_path / "runs/a", "a")
+    run.spool.append("metrics", step=1, values={"loss": 1.0})
+    run.spool.append("metrics", step=2, values={"bad@name": 1.0})  # what `metrics` would have cleaned
+    run.spool.append("metrics", step=3, values={"loss": 0.5})
+    run.finish()
+    assert Sender(run.spool, tracking, "a").send()
+    client = connect(tracking)
+    assert steps(client, run.spool.mark().run_id, "loss") == [1, 3]
+    assert "bad@name" in (run.spool.folder / "refused.jsonl").read_text()
+
+
+def test_records_sent_but_not_marked_are_not_there_twice(tracking: TrackingConfig, tmp_path: Path) -> None:
+    """Killed between the server's answer and the mark: everything is sent again and is taken as the same."""
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        run.dataset("corpus", "ab" * 32, "shards")
+        run.table(["a"], [[1]], "table.json")
+        for step in range(50):
+            run.metrics(step, {"loss": float(step), "bad": math.nan})
+    mark = run.spool.mark()
+    run.spool.set_mark(Mark(0, mark.server, mark.run_id))
+    assert Sender(run.spool, tracking, "a").send()
+    client = connect(tracking)
+    assert steps(client, run.run_id, "loss") == list(range(50))
+    assert steps(client, run.run_id, "bad") == list(range(50))
+    assert len(client.get_run(run.run_id).inputs.dataset_inputs) == 1
+
+
+def test_a_run_created_but_not_noted_down_is_found_again(tracking: TrackingConfig, tmp_path: Path) -> None:
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        run.metrics(1, {"loss": 1.0})
+    (run.run_dir / "mlflow.json").unlink()
+    (run.spool.folder / "sent.json").unlink()
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as again:
+        again.metrics(2, {"loss": 0.5})
+    client = connect(tracking)
+    runs = client.search_runs([client.get_experiment_by_name("dragoman").experiment_id])
+    assert len(runs) == 1
+    assert steps(client, runs[0].info.run_id, "loss") == [1, 2]
+
+
+def test_a_run_deleted_in_mlflow_keeps_its_records(tracking: TrackingConfig, tmp_path: Path) -> None:
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        run.metrics(1, {"loss": 1.0})
+    client = connect(tracking)
+    client.delete_run(run.run_id)
+    again = TrackedRun(tracking, tmp_path / "runs/a", "a")
+    again.metrics(2, {"loss": 0.5})
+    assert not again.finish()
+    client.restore_run(run.run_id)
+    assert Sender(again.spool, tracking, "a").send()
+    assert steps(client, run.run_id, "loss") == [1, 2]
+
+
+def test_a_new_server_gets_the_whole_run(tracking: TrackingConfig, tmp_path: Path, empty_database: Path) -> None:
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        run.metrics(1, {"loss": 1.0})
+    elsewhere = tmp_path / "elsewhere.db"
+    elsewhere.write_bytes(empty_database.read_bytes())
+    other = replace(tracking, uri=f"sqlite:///{elsewhere}")
+    with TrackedRun(other, tmp_path / "runs/a", "a") as again:
+        again.metrics(2, {"loss": 0.5})
+    assert steps(connect(other), again.run_id, "loss") == [1, 2]
+    assert again.run_id != run.run_id
+
+
+def test_a_killed_process_is_resumed_into_the_same_run(tracking: TrackingConfig, tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from dataclasses import replace\n"
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "from pipelines.tracking.run import TrackedRun; from pipelines.tracking.server import TrackingConfig\n"
+        "config = TrackingConfig(uri=sys.argv[1], artifacts=None, flush_seconds=0.01, system_metrics=False)\n"
+        "run = TrackedRun(config, Path(sys.argv[2]), 'a'); step = 0\n"
+        "while True: step += 1; run.metrics(step, {'loss': 1.0 / step}); time.sleep(0.002)"
+    )
+    directory = tmp_path / "runs/a"
+    child = subprocess.Popen([sys.executable, "-c", code, tracking.uri, str(directory)], cwd=ROOT)
+    spool = Spool(directory)
+    try:
+        until = time.monotonic() + 30
+        while spool.mark().offset < 5_000 and time.monotonic() < until:
+            time.sleep(0.02)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    reached = max(spool.last_steps().values())
+    with TrackedRun(tracking, directory, "a") as run:
+        for step in range(reached // 2, reached + 10):
+            run.metrics(step, {"loss": 0.0})
+    client = connect(tracking)
+    assert steps(client, run.run_id, "loss") == list(range(1, reached + 10))
+    assert client.get_run(run.run_id).info.status == "FINISHED"
+
+
+def test_a_server_that_was_never_there_costs_nothing_but_a_message(
+    tracking: TrackingConfig, tmp_path: Path, free_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = replace(tracking, uri=f"http://user:geheim@127.0.0.1:{free_port}")
+    run = TrackedRun(dead, tmp_path / "runs/a", "a")
+    for step in range(10):
+        run.metrics(step, {"loss": 1.0})
+    assert not run.finish()
+    assert run.run_id is None
+    assert "dragoman sync name=a" in caplog.text
+    assert "geheim" not in caplog.text
+    assert "geheim" not in "".join(p.read_text() for p in run.run_dir.rglob("*") if p.is_file())
+    assert Sender(run.spool, tracking, "a").send()
+    assert steps(connect(tracking), run.spool.mark().run_id, "loss") == list(range(10))
+
+
+def test_a_hanging_server_holds_up_neither_the_steps_nor_the_end(tracking: TrackingConfig, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, never answers
+        hanging = replace(tracking, uri=f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=30.0, flush_timeout=0.3)
+        run = TrackedRun(hanging, tmp_path / "runs/a", "a")
+        for step in range(1000):
+            run.metrics(step, {"loss": 1.0})
+        assert not run.finish()
+        assert len(list(run.spool.records())) == 1002
+
+
+def test_offline_only_spools(tracking: TrackingConfig, tmp_path: Path) -> None:
+    with TrackedRun(replace(tracking, offline=True), tmp_path / "runs/a", "a") as run:
+        run.metrics(1, {"loss": 1.0})
+    assert run.run_id is None
+    assert run.spool.mark() == Mark()
+
+
+def test_system_metrics_are_sampled_and_go_on_after_a_resume(tracking: TrackingConfig, tmp_path: Path) -> None:
+    config = replace(tracking, system_metrics=True, system_seconds=0.02)
+    key = "system/cpu_utilization_percentage"
+    counts = []
+    for _ in range(2):
+        with TrackedRun(config, tmp_path / "runs/a", "a") as run:
+            until = time.monotonic() + 10
+            while len(run.history().get(key, [])) < 2 + sum(counts) and time.monotonic() < until:
+                time.sleep(0.02)
+        counts.append(len(run.history()[key]))
+    seen = [step for step, _ in run.history()[key]]
+    assert seen == list(range(len(seen)))
+    assert all(0 <= value <= 100 for _, value in run.history()[key])
+
+
+def test_an_address_that_is_none_is_the_users_mistake(tracking: TrackingConfig, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"tracking\.uri: 'mlflow\.db' is not an address"):
+        TrackedRun(replace(tracking, uri="mlflow.db"), tmp_path, "a")
+
+
+def test_an_artifact_path_cannot_leave_the_run(tracking: TrackingConfig, tmp_path: Path) -> None:
+    with TrackedRun(replace(tracking, offline=True), tmp_path / "runs/a", "a") as run:
+        for path in ("../x.txt", "/x.txt"):
+            with pytest.raises(UserError, match="artifact path"):
+                run.text("x", path)
+
+
+def test_credentials_are_masked_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines.tracking.server import masked, scrubbed
+
+    uri = "https://ann:p%40ss@mlflow.example:5000/base?token=abc"
+    assert masked(uri) == "https://***@mlflow.example:5000/base"
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t0ken")
+    text = scrubbed(f"cannot reach {uri} with p@ss, bearer t0ken", uri)
+    assert "p%40ss" not in text
+    assert "p@ss" not in text
+    assert "t0ken" not in text
+
+
+def test_logging_is_told_once_that_the_server_is_away(
+    tracking: TrackingConfig, tmp_path: Path, free_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    run = TrackedRun(replace(tracking, uri=f"http://127.0.0.1:{free_port}"), tmp_path / "runs/a", "a")
+    for _ in range(3):
+        run.flush(5.0)
+    run.finish()
+    assert caplog.text.count("does not take records for now") == 1
