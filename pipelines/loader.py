@@ -2,9 +2,10 @@
 
 `lanes` independent streams make one global step: each gives one batch. Rank r of W serves the lanes l with l mod W = r,
 so the batches of step k are the same for any world size that divides the lanes. Within an epoch the chunks are put in
-a random order, `window_chunks` at a time make a window, lane l owns the windows l, l + lanes, ... A window's batches
-depend on nothing but (seed, epoch, window): shuffle, stable sort by length, cut at the token budget, shuffle batches.
-A lane goes on to its next epoch by itself; every record comes once in each.
+a random order and dealt to windows of equal size, `window_chunks` at most, equally many for each lane; lane l owns the
+windows l, l + lanes, ... A window's batches depend on nothing but (seed, epoch, window): shuffle, stable sort by
+length, cut at the token budget, shuffle the batches. A lane goes on to its next epoch by itself; every record comes
+once in each.
 
 All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): the same with every version of NumPy.
 """
@@ -36,7 +37,7 @@ class LoaderConfig:
 
     lanes: int = 2  # batches a global step; the number of ranks must divide it
     batch_tokens: int = 4096  # at most B x max(S, T), padding included
-    window_chunks: int = 16  # chunks shuffled and sorted together; fewer in a small corpus
+    window_chunks: int = 16  # chunks shuffled and sorted together, at most; fewer in a small corpus
     max_length: int = 256  # records with a longer side (EOS included) are left out, counted and reported
 
 
@@ -139,8 +140,8 @@ class LaneLoader:
     def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
         _check(reader, config, world)
         self.reader, self.config, self.seed = reader, config, seed
-        self.window_chunks = max(1, min(config.window_chunks, reader.chunks // (config.lanes * WINDOWS_A_LANE)))
-        self.windows = -(-reader.chunks // self.window_chunks)  # an epoch's
+        enough = -(-reader.chunks // (config.lanes * config.window_chunks))  # windows a lane
+        self.windows = config.lanes * min(max(enough, WINDOWS_A_LANE), reader.chunks // config.lanes)  # an epoch's
         self._hash = manifest_hash(reader.directory)
         self._own = range(rank, config.lanes, world)
         self._used = {lane: Position() for lane in self._own}
@@ -261,7 +262,8 @@ class LaneLoader:
         if lane.epoch != epoch:
             lane.epoch, lane.order = epoch, philox_order(self.reader.chunks, self.seed, epoch)
         number = lane.number + lane.position.window * self.config.lanes
-        chunks = lane.order[number * self.window_chunks : (number + 1) * self.window_chunks].tolist()
+        first, last = (place * self.reader.chunks // self.windows for place in (number, number + 1))
+        chunks = lane.order[first:last].tolist()
         window = Window.of(self.reader, chunks)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
