@@ -1,0 +1,116 @@
+"""The two engines behind a translator: PyTorch for every architecture, CTranslate2 for exported Transformers."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from model.decoding import DecodeConfig, decode, fit, length_batches
+from model.export import distinct
+from model.hypothesis import Hypothesis, hypothesis
+from model.network import TranslationNetwork
+from model.tokenizer import UNK
+
+
+class Engine(Protocol):
+    """Source ids (end of sentence included) -> the best hypotheses of each, best first."""
+
+    name: str
+
+    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]: ...
+
+
+class TorchEngine:
+    """Decodes in PyTorch with cached state; any architecture."""
+
+    name = "torch"
+
+    def __init__(self, network: TranslationNetwork) -> None:
+        self.network = network
+
+    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+        return decode(self.network, sources, config)
+
+
+class CTranslate2Engine:
+    """Decodes in CTranslate2: one batch a core (several cores for one batch is far slower on small ones)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        source_tokens: Sequence[str],
+        target_tokens: Sequence[str],
+        *,
+        source_positions: int,
+        target_positions: int,
+        device: str = "cpu",
+        threads: int | None = None,
+    ) -> None:
+        """`*_positions` are the sizes of the position tables; `threads` the batches at a time (None: one a core)."""
+        import ctranslate2
+
+        self.name = f"ctranslate2 ({folder.name})"
+        self.source_tokens, self.target_tokens = distinct(source_tokens), distinct(target_tokens)
+        self.target_ids = {token: number for number, token in enumerate(self.target_tokens)}
+        self.source_positions, self.target_positions = source_positions, target_positions
+        self.threads = threads or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
+        self.translator = ctranslate2.Translator(
+            os.fspath(folder), device=device, inter_threads=self.threads, intra_threads=1
+        )
+
+    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+        """Hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
+
+        Raises:
+            UserError: a setting out of range, or a source beyond the position table under `too_long: error`.
+        """
+        config.check()
+        cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
+        limits = [config.longest(len(ids), self.target_positions) for ids in cut]
+        options = self.options(config)
+        waiting: list[tuple[int, Any]] = []  # (row, promised result)
+        for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
+            rows = [row for row, own in enumerate(limits) if own == limit]
+            for part in length_batches([len(cut[row]) for row in rows], self.budget(cut, rows, config)):
+                batch = [rows[place] for place in part]
+                tokens = [[self.source_tokens[number] for number in cut[row]] for row in batch]
+                results = self.translator.translate_batch(
+                    tokens, asynchronous=True, max_decoding_length=limit, **options
+                )
+                waiting += zip(batch, results, strict=True)
+        answers: list[list[Hypothesis]] = [[] for _ in cut]
+        for row, result in waiting:
+            found = result.result()
+            answers[row] = [
+                self.hypothesis(tokens, score, config.alpha)
+                for tokens, score in zip(found.hypotheses, found.scores, strict=True)
+            ]
+        return answers
+
+    def budget(self, cut: Sequence[np.ndarray], rows: Sequence[int], config: DecodeConfig) -> int:
+        """Source tokens a batch: what the configuration allows, or less so that every thread has a batch."""
+        whole = max(1, config.batch_tokens // config.beam)
+        return max(1, min(whole, -(-sum(len(cut[row]) for row in rows) // self.threads)))
+
+    def options(self, config: DecodeConfig) -> dict[str, Any]:
+        """The settings of a call but for its longest translation."""
+        suppressed = [[self.target_tokens[number]] for number in config.forbidden() if number != UNK]
+        return {
+            "beam_size": config.beam,
+            "patience": config.patience,
+            "num_hypotheses": config.nbest,
+            "length_penalty": config.alpha,
+            "min_decoding_length": config.min_length,
+            "max_input_length": self.source_positions,
+            "disable_unk": not config.allow_unknown,
+            "suppress_sequences": suppressed,
+            "return_scores": True,
+            "return_end_token": True,
+        }
+
+    def hypothesis(self, tokens: Sequence[str], score: float, alpha: float) -> Hypothesis:
+        ids = [self.target_ids[token] for token in tokens]
+        return replace(hypothesis(ids, score * max(1, len(ids)) ** alpha, alpha), score=score)
