@@ -49,7 +49,9 @@ def register_bundle(
         run.flush(tracking.flush_timeout)
         known = registered(run.run_dir, key)
     if known is None:
-        logger.warning("%s is not registered yet: MLflow did not answer in time; `dragoman sync` does it later", name)
+        logger.warning(
+            "%s is not registered yet (%s); `dragoman sync` does it later", name, run.trouble or "MLflow is slow"
+        )
         return None
     return known["version"]
 

@@ -62,6 +62,11 @@ class TrackedRun:
         note = json.loads(path.read_text(encoding="utf-8"))
         return str(note["run_id"]) if note["server"] == masked(self.config.uri) else None
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the server does not take records at present; None when it does."""
+        return self._background.away
+
     # ------------------------------------------------------------------ what can be logged
 
     def params(self, values: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import os
 import re
+import warnings
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -13,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 from model.errors import UserError
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+# What MLflow warns of in its own code while it is imported: nobody's business here.
+OWN_WARNINGS = ("The ``noload`` loader strategy is deprecated", ".*Any type hint is inferred as AnyType")
 
 
 @dataclass
@@ -87,9 +90,14 @@ def connect(config: TrackingConfig) -> Any:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     if config.uri.startswith("sqlite:///"):
         Path(config.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    # Some of MLflow (registering from an embedded database, loading `models:/`) reads the process-wide address.
+    # Some of MLflow (registering from an embedded database, loading `models:/`) reads the process-wide address. Setting
+    # it also writes the environment, where it would reach child processes and later configurations: that is undone.
+    before = {name: os.environ.get(name) for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")}
     mlflow.set_tracking_uri(config.uri)
     mlflow.set_registry_uri(config.uri)
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        os.environ |= {} if value is None else {name: value}
     return MlflowClient(tracking_uri=config.uri, registry_uri=config.uri)
 
 
@@ -116,6 +124,8 @@ def environment(config: TrackingConfig) -> None:
     # One try a request: the background thread itself tries again, with its own pauses.
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(max(1, round(config.timeout)))
     os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+    for own_warning in OWN_WARNINGS:
+        warnings.filterwarnings("ignore", message=own_warning)
 
 
 def verdict(problem: Exception) -> Verdict:

@@ -20,8 +20,8 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # MLflow's classes a
 
         self.translator = open_translator(Path(context.artifacts["bundle"]))
 
-    def predict(self, context: Any, model_input: list[str], params: dict[str, Any] | None = None) -> list[str]:
-        """`model_input`: source sentences. Decoding follows the defaults stored in the bundle."""
+    def predict(self, model_input: list[str], params: dict[str, Any] | None = None) -> list[str]:
+        """`model_input`: source sentences. Decoding follows the defaults stored in the bundle; `params` are ignored."""
         return [translation.text for translation in self.translator.translate(list(model_input))]
 
 

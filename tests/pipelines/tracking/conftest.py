@@ -2,7 +2,6 @@
 
 import shutil
 import socket
-import warnings
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,9 @@ from pipelines.tracking.server import TrackingConfig, connect
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An sqlite file with MLflow's tables. Importing MLflow's store warns of its own use of SQLAlchemy."""
+    """An sqlite file with MLflow's tables."""
     path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The ``noload`` loader strategy", DeprecationWarning)
-        connect(TrackingConfig(uri=f"sqlite:///{path}")).search_experiments()
+    connect(TrackingConfig(uri=f"sqlite:///{path}")).search_experiments()
     return path
 
 

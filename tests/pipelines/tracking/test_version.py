@@ -1,0 +1,132 @@
+"""A bundle in the registry: loaded and served by MLflow's own means, without a pickle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.architectures import build_network, model_config
+from model.bundle import save_bundle
+from model.tokenizer import TokenizerConfig, train_pair
+from model.translator import open_translator
+from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.sender import Sender, registered
+from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.spool import Spool
+from pipelines.tracking.version import bundle_hash
+
+LINES = ["a man sees the dog .", "", "the woman reads ."]
+REGISTRY = RegistryConfig(name="demo-en-de")
+MANIFEST = "ab" * 32
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network that learned nothing; it translates all the same, and always the same."""
+    sources = ["a man sees the dog .", "the woman reads a book ."]
+    targets = ["ein Mann sieht den Hund .", "die Frau liest ein Buch ."]
+    tokenizers = train_pair(TokenizerConfig(name="words", type="words", vocabulary=40), sources, targets, seed=1)
+    config = model_config(
+        {
+            **{"architecture": "transformer", "name": "test", "width": 16, "heads": 2, "feed_forward": 32},
+            **{"encoder_layers": 1, "decoder_layers": 1, "tie": "none"},
+        }
+    )
+    torch.manual_seed(1)
+    network = build_network(config, tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+    directory = tmp_path_factory.mktemp("run") / "bundle"
+    facts = {"pair": "en-de", "manifest_hash": MANIFEST, "config_hash": "cd" * 32, "scores": {"bleu": 1.5}}
+    save_bundle(directory, network=network, config=config, tokenizers=tokenizers, facts=facts, exports=())
+    return directory
+
+
+def register(tracking: TrackingConfig, run_dir: Path, bundle: Path) -> str | None:
+    with TrackedRun(tracking, run_dir, run_dir.name) as run:
+        return register_bundle(tracking, REGISTRY, run, bundle)
+
+
+def test_mlflow_loads_and_serves_the_champion(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int
+) -> None:
+    expected = [translation.text for translation in open_translator(bundle).translate(LINES)]
+    assert register(tracking, tmp_path / "runs/a", bundle) == "1"
+    registry = Registry(tracking, REGISTRY)
+    registry.set_champion("1")
+    champion = registry.champion()
+    assert champion is not None
+    assert champion.tags["manifest_hash"] == MANIFEST
+    assert json.loads(champion.tags["scores"]) == {"bleu": 1.5}
+    stored = registry.bundle(champion, tmp_path / "download")
+    assert bundle_hash(stored) == bundle_hash(bundle)
+    assert not [path for path in (tmp_path / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt")]
+
+    folder = Path(sys.executable).parent
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",  # it starts uvicorn by name
+        "MLFLOW_TRACKING_URI": tracking.uri,
+        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    loading = (
+        "import json, sys, mlflow; model = mlflow.pyfunc.load_model('models:/demo-en-de@champion')\n"
+        "print(json.dumps(model.predict(json.loads(sys.argv[1]))))"
+    )
+    serving = ["mlflow", "models", "serve", "-m", "models:/demo-en-de@champion", "--env-manager", "local"]
+    server = subprocess.Popen(
+        [str(folder / serving[0]), *serving[1:], "-p", str(free_port)],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        command = [sys.executable, "-W", "ignore", "-c", loading, json.dumps(LINES)]
+        loaded = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert json.loads(loaded.stdout) == expected
+        assert json.loads(answer(free_port, {"inputs": LINES}))["predictions"] == expected
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.communicate()
+
+
+def answer(port: int, request: dict[str, object]) -> bytes:
+    """POST to /invocations as soon as somebody listens."""
+    until = time.monotonic() + 60
+    url = f"http://127.0.0.1:{port}/invocations"
+    message = urllib.request.Request(url, json.dumps(request).encode(), {"Content-Type": "application/json"})
+    while True:
+        try:
+            with urllib.request.urlopen(message, timeout=20) as reply:
+                return bytes(reply.read())
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+def test_a_bundle_is_registered_once(tracking: TrackingConfig, tmp_path: Path, bundle: Path) -> None:
+    assert register(tracking, tmp_path / "runs/a", bundle) == "1"
+    (tmp_path / "runs/a/spool/versions.json").unlink()  # killed before it was noted down
+    assert register(tracking, tmp_path / "runs/a", bundle) == "1"
+    assert register(tracking, tmp_path / "runs/b", bundle) == "2"
+
+
+def test_a_registration_waits_for_the_server(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = replace(tracking, uri=f"http://127.0.0.1:{free_port}")
+    assert register(away, tmp_path / "runs/a", bundle) is None
+    assert "`dragoman sync` does it later" in caplog.text
+    assert Sender(Spool(tmp_path / "runs/a"), tracking, "a").send()
+    assert registered(tmp_path / "runs/a", bundle_hash(bundle)) == {"name": "demo-en-de", "version": "1"}
