@@ -1,0 +1,117 @@
+"""What this machine is: cores, memory, disks, instruction sets, GPUs; read from the system, changed nowhere."""
+
+import os
+import platform
+import shutil
+import time
+from pathlib import Path
+
+import psutil
+
+# Instruction sets that decide how fast matrices multiply, as /proc/cpuinfo names them.
+FLAGS = (
+    "avx2",
+    "avx512f",
+    "avx512_vnni",
+    "avx_vnni",
+    "avx512_bf16",
+    "amx_tile",
+    "amx_bf16",
+    "amx_int8",
+    "asimd",
+    "bf16",
+)
+
+
+def cores() -> str:
+    """Logical cores, those that this process may use, and the processor's name."""
+    there = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
+    quota = cpu_quota()
+    limits = f"{usable} of {there}" if usable != there else str(there)
+    return f"{limits}{f', limited to {quota:g}' if quota else ''} ({processor()})"
+
+
+def cpu_quota() -> float | None:
+    """Cores that a container may use, by its control group; None: no limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return None
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def processor() -> str:
+    """The processor's name."""
+    for line in _cpuinfo():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def instruction_sets() -> list[str]:
+    """Those of FLAGS that the processor has."""
+    for line in _cpuinfo():
+        if line.lower().startswith(("flags", "features")):
+            there = set(line.partition(":")[2].split())
+            return [flag for flag in FLAGS if flag in there]
+    return []
+
+
+def memory() -> tuple[float, float]:
+    """(all, available) in GiB, no more than a container may use."""
+    found = psutil.virtual_memory()
+    total, available = found.total, found.available
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
+        total, available = min(total, limit), min(available, max(0, limit - used))
+    except (OSError, ValueError):
+        pass  # no control group, or no limit ("max")
+    return total / 2**30, available / 2**30
+
+
+def free_disk(path: Path) -> tuple[float, float]:
+    """(all, free) in GiB of the disk that holds `path`, or would hold it."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    usage = shutil.disk_usage(path)
+    return usage.total / 2**30, usage.free / 2**30
+
+
+def matrix_rates(size: int = 768, seconds: float = 0.15) -> dict[str, float]:
+    """Gflop/s of a square matrix product on this CPU, by number format: is bf16 worth it here?"""
+    import torch
+
+    rates = {}
+    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        matrix = torch.ones(size, size, dtype=dtype)
+        torch.mm(matrix, matrix)
+        count, started = 0, time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            torch.mm(matrix, matrix)
+            count += 1
+        rates[name] = 2 * size**3 * count / (time.perf_counter() - started) / 1e9
+    return rates
+
+
+def gpus() -> list[str]:
+    """A line a GPU: name, memory, compute capability, bf16."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return []
+    lines = []
+    for index in range(torch.cuda.device_count()):
+        facts = torch.cuda.get_device_properties(index)
+        bf16 = "bf16" if facts.major >= 8 else "no bf16"
+        lines.append(f"{facts.name}, {facts.total_memory / 2**30:.0f} GiB, sm_{facts.major}{facts.minor}, {bf16}")
+    return lines
+
+
+def _cpuinfo() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
