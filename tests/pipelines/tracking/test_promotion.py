@@ -1,0 +1,215 @@
+"""The alias moves forward only by proof, back on command, and every move is on record."""
+
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.errors import UserError
+from pipelines.tracking import history
+from pipelines.tracking.history import Event, former_champions
+from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote, rollback
+from pipelines.tracking.registry import Registry, RegistryConfig, Version
+from pipelines.tracking.server import TrackingConfig
+
+
+@pytest.fixture
+def registry(tracking: TrackingConfig, tmp_path: Path) -> Registry:
+    """A registered model with versions 1 to 4, no champion."""
+    registry = Registry(tracking, RegistryConfig(name="demo-en-de"))
+    registry.client.create_registered_model("demo-en-de")
+    experiment = registry.client.create_experiment("demo", artifact_location=str(tmp_path / "mlartifacts"))
+    run = registry.client.create_run(experiment)
+    for _ in range(4):
+        registry.client.create_model_version("demo-en-de", f"{run.info.artifact_uri}/model", run.info.run_id)
+    return registry
+
+
+def verdict(candidate: float, champion: float, p_value: float) -> Compare:
+    return lambda one, other: Comparison("BLEU", candidate, champion, p_value, 1000)
+
+
+def unasked(candidate: Version, champion: Version) -> Comparison:
+    pytest.fail("nothing was to be compared")
+
+
+BETTER = verdict(31.0, 30.0, 0.001)
+
+
+class Stage:
+    """A registry with its lock, to say in one line what is promoted by what proof."""
+
+    def __init__(self, registry: Registry, lock: Path) -> None:
+        self.registry, self.lock = registry, lock
+
+    def promote(self, version: str, compare: Compare = BETTER, **settings: Any) -> Outcome:
+        return promote(self.registry, PromoteConfig(version=version, **settings), compare, self.lock)
+
+    def rollback(self) -> Outcome:
+        return rollback(self.registry, "", self.lock)
+
+    def champion(self) -> str | None:
+        found = self.registry.champion()
+        return found.number if found else None
+
+    def events(self) -> list[tuple[str, str, str | None]]:
+        events = history.read(self.registry.client, "demo-en-de")
+        return [(event.action, event.to, event.before) for event in events]
+
+
+@pytest.fixture
+def stage(registry: Registry, tmp_path: Path) -> Stage:
+    return Stage(registry, tmp_path / "promote.lock")
+
+
+def test_the_first_version_needs_no_proof(stage: Stage) -> None:
+    assert stage.promote("1", unasked).accepted
+    assert stage.champion() == "1"
+
+
+def test_the_newest_version_is_the_candidate_by_default(stage: Stage) -> None:
+    assert promote(stage.registry, PromoteConfig(), unasked, stage.lock).champion == "4"
+
+
+@pytest.mark.parametrize(
+    ("compare", "accepted"),
+    [
+        (verdict(31.0, 30.0, 0.01), True),
+        (verdict(31.0, 30.0, 0.30), False),  # better, perhaps by luck
+        (verdict(29.0, 30.0, 0.01), False),  # surely worse: the test is two-sided
+        (verdict(30.0, 30.0, 0.01), False),
+    ],
+)
+def test_only_a_lead_beyond_chance_moves_the_alias(stage: Stage, compare: Compare, accepted: bool) -> None:
+    stage.promote("1", unasked)
+    outcome = stage.promote("2", compare)
+    assert outcome.accepted == accepted
+    assert stage.champion() == ("2" if accepted else "1")
+    assert stage.events()[-1] == ("promoted" if accepted else "refused", "2", "1")
+
+
+def test_force_moves_without_proof_and_is_recorded_with_its_reason(stage: Stage) -> None:
+    stage.promote("1", unasked)
+    with pytest.raises(UserError, match=r"promote\.reason"):
+        stage.promote("2", unasked, force=True)
+    assert stage.promote("2", unasked, force=True, reason="hot fix").accepted
+    last = history.read(stage.registry.client, "demo-en-de")[-1]
+    assert (last.action, last.reason, last.before) == ("forced", "hot fix", "1")
+    assert "@" in last.by
+
+
+def test_promoting_the_champion_changes_nothing(stage: Stage) -> None:
+    stage.promote("1", unasked)
+    assert stage.promote("1", unasked).accepted
+    assert len(stage.events()) == 1
+
+
+def test_rollbacks_go_back_one_champion_after_another(stage: Stage) -> None:
+    for version in ("1", "2", "3"):
+        stage.promote(version)
+    assert stage.rollback().champion == "2"
+    assert stage.rollback().champion == "1"
+    assert stage.champion() == "1"
+    with pytest.raises(UserError, match="no earlier champion"):
+        stage.rollback()
+    stage.promote("4")
+    assert stage.rollback().champion == "1"
+
+
+def test_history_outlives_a_deleted_champion(stage: Stage) -> None:
+    """Deleting a version drops its alias without a word: the last champion left is still the one to beat."""
+    stage.promote("1")
+    stage.promote("2")
+    stage.registry.client.delete_model_version("demo-en-de", "2")
+    assert stage.champion() is None
+    assert not stage.promote("3", verdict(29.0, 30.0, 0.01)).accepted
+    assert stage.rollback().champion == "1"
+    assert [event[0] for event in stage.events()] == ["promoted", "promoted", "refused", "rolled back"]
+
+
+def test_a_champion_that_changes_during_the_comparison_is_compared_with_again(stage: Stage) -> None:
+    stage.promote("1")
+    rivals = []
+
+    def slow(candidate: Version, champion: Version) -> Comparison:
+        rivals.append(champion.number)
+        if len(rivals) == 1:
+            stage.registry.set_champion("2")  # somebody else was faster
+        return Comparison("BLEU", 31.0, 30.0, 0.001, 1000)
+
+    assert stage.promote("3", slow).accepted
+    assert rivals == ["1", "2"]
+    assert stage.events()[-1] == ("promoted", "3", "2")
+
+
+def test_of_two_promotions_at_once_the_second_has_to_beat_the_first(stage: Stage) -> None:
+    stage.promote("1")
+    both = threading.Barrier(2, timeout=20)
+    outcomes: dict[str, Outcome] = {}
+
+    def run(version: str) -> None:
+        met = []
+
+        def compare(candidate: Version, champion: Version) -> Comparison:
+            if not met:
+                met.append(both.wait())  # both have looked at champion 1
+            quality = {"1": 10.0, "2": 20.0, "3": 30.0}
+            return Comparison("BLEU", quality[candidate.number], quality[champion.number], 0.001, 1000)
+
+        outcomes[version] = stage.promote(version, compare)
+
+    threads = [threading.Thread(target=run, args=(version,)) for version in ("2", "3")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stage.champion() == "3", "the better of the two, in whatever order they came"
+    assert outcomes["3"].accepted
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"version": "9"}, r"no version '9'\. Versions: 4, 3, 2, 1"),
+        ({"version": "1", "p_value": 5.0}, r"promote\.p_value"),
+        ({"version": "1", "samples": 3}, r"promote\.samples"),
+    ],
+)
+def test_mistakes_are_named(stage: Stage, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        stage.promote(settings.pop("version"), **settings)
+
+
+def test_a_model_without_versions_is_named(tracking: TrackingConfig, tmp_path: Path) -> None:
+    registry = Registry(tracking, RegistryConfig(name="nothing"))
+    assert registry.champion() is None
+    with pytest.raises(UserError, match="'nothing' has no versions yet"):
+        promote(registry, PromoteConfig(), unasked, tmp_path / "lock")
+
+
+def test_a_registry_that_does_not_answer_is_named(tracking: TrackingConfig, free_port: int) -> None:
+    with pytest.raises(UserError, match="does not answer") as caught:
+        Registry(replace(tracking, uri=f"http://me:geheim@127.0.0.1:{free_port}"), RegistryConfig())
+    assert "geheim" not in str(caught.value)
+
+
+def test_what_a_crash_left_between_record_and_move_misleads_no_rollback() -> None:
+    def moved(to: str, before: str | None) -> Event:
+        return Event("promoted", to, before, "", "me", "")
+
+    recorded = [moved("1", None), moved("2", "1"), moved("3", "2")]
+    assert former_champions(recorded, "2") == ["1"], "3 was written down but never became champion"
+    assert former_champions(recorded, "4") == ["3", "2", "1"], "4 was set by hand"
+    assert former_champions([moved("7", "5")], "7") == ["5"], "5 was champion before our record began"
+    assert former_champions([], "1") == []
+
+
+def test_a_copied_database_holds_the_history(stage: Stage, tracking: TrackingConfig, tmp_path: Path) -> None:
+    stage.promote("1")
+    copy = tmp_path / "copy.db"
+    shutil.copyfile(tracking.uri.removeprefix("sqlite:///"), copy)
+    restored = Registry(replace(tracking, uri=f"sqlite:///{copy}"), RegistryConfig(name="demo-en-de"))
+    assert [event.to for event in history.read(restored.client, "demo-en-de")] == ["1"]
