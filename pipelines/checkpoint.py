@@ -27,7 +27,7 @@ FORMAT_VERSION = 1
 
 
 def write(
-    run: Path, step: int, attempt: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+    run: Path, step: int, attempt: int, tensors: Mapping[str, Mapping[str, Tensor]], plain: Mapping[str, Any]
 ) -> Path:
     """One checkpoint from groups of tensors (one file each) and plain state; returns its directory.
 
@@ -45,7 +45,7 @@ def write(
         for group, members in tensors.items():
             held = {name: value.detach().cpu().contiguous() for name, value in members.items()}
             save_file(held, part / f"{group}.safetensors")
-        (part / "state.json").write_text(json.dumps(state, sort_keys=True), encoding="utf-8")
+        (part / "state.json").write_text(json.dumps(plain, sort_keys=True), encoding="utf-8")
         files = {path.name: sha256(path) for path in sorted(part.iterdir())}
         manifest = {"format_version": FORMAT_VERSION, "step": step, "attempt": attempt, "files": files}
         (part / "manifest.json").write_text(json.dumps(manifest, indent=2, sort_keys=True), encoding="utf-8")
@@ -89,9 +89,15 @@ def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]
                 f"{path}: does not match its manifest (sha256 {found[:12]}..., expected {expected[:12]}...): "
                 f"it was changed after it was written. {_remedy(checkpoint)}"
             )
+    held = state(checkpoint)
     groups = {Path(n).stem: load_file(checkpoint / n) for n in manifest["files"] if n.endswith(".safetensors")}
-    state: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-    return groups, state
+    return groups, held
+
+
+def state(checkpoint: Path) -> dict[str, Any]:
+    """The plain part of a checkpoint."""
+    values: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+    return values
 
 
 def prune(run: Path, keep_checkpoints: int, keep_weights: int) -> None:

@@ -1,13 +1,17 @@
-"""The door to Ray: connecting, asking what there is, spreading tasks. (Training runs are launched in train.py.)"""
+"""The door to Ray: connecting, asking what there is, spreading tasks, running a group of training workers."""
 
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from model.device import PATHS, pick_device, use_cores
 from model.errors import UserError
+from pipelines.ranks import Ranks
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -57,7 +61,7 @@ def connected(config: ClusterConfig) -> Iterator[None]:
     logger.info("starting Ray" if config.address is None else f"connecting to Ray at {config.address}")
     try:
         options: dict[str, Any] = {"address": config.address} if config.address else _embedded(config)
-        ray.init(logging_level=logging.ERROR, log_to_driver=True, **options)
+        ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
     except (ConnectionError, TimeoutError) as problem:
         raise UserError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
     try:
@@ -124,3 +128,75 @@ def map_tasks(
             except ray.exceptions.RayTaskError as problem:
                 raise problem.as_instanceof_cause() from None
             yield result
+
+
+def fit(function: Callable[[Any, Ranks], None], argument: Any, config: ClusterConfig, storage: Path, name: str) -> None:
+    """Run `function(argument, ranks)` on `config.workers` processes that form one torch process group.
+
+    A worker that dies takes its group with it and the group starts again, `config.max_failures` times; the function
+    must go on from its own checkpoints. `storage` is for Ray's own state, which nobody needs afterwards: every start
+    is a new Ray run, since the state of ours is in its run directory.
+
+    Raises:
+        UserError: the cluster is too small, or a worker met a mistake of the user.
+        RuntimeError: the workers died more often than allowed.
+    """
+    with connected(config):
+        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+        from ray.train.torch import TorchConfig, TorchTrainer
+
+        use_gpu = config.device == "cuda" or (
+            config.device == "auto" and _gpus() >= config.workers * config.gpus_per_worker
+        )
+        per_worker = {"CPU": config.cpus_per_worker} | ({"GPU": config.gpus_per_worker} if use_gpu else {})
+        refusal = storage / "refused.txt"
+        refusal.unlink(missing_ok=True)
+        payload = {
+            "function": function,
+            "argument": argument,
+            "device": "cuda" if use_gpu else "cpu",
+            "refusal": str(refusal),
+        }
+        trainer = TorchTrainer(
+            _worker,
+            train_loop_config=payload,
+            torch_config=TorchConfig(backend=PATHS["cuda" if use_gpu else "cpu"].ddp_backend, timeout_s=1800),
+            scaling_config=ScalingConfig(num_workers=config.workers, use_gpu=use_gpu, resources_per_worker=per_worker),
+            run_config=RunConfig(
+                name=f"{name}-{int(time.time())}",
+                storage_path=str(storage),
+                failure_config=FailureConfig(
+                    max_failures=config.max_failures,
+                    max_preemption_failures=config.max_failures,
+                    controller_failure_limit=1,
+                ),
+            ),
+        )
+        try:
+            trainer.fit()
+        except TrainingFailedError as problem:
+            raise RuntimeError(f"training failed on the workers: {problem}") from problem
+        if refusal.exists():
+            raise UserError(refusal.read_text(encoding="utf-8"))
+
+
+def _gpus() -> float:
+    """GPUs of the whole cluster."""
+    import ray
+
+    return float(ray.cluster_resources().get("GPU", 0.0))
+
+
+def _worker(payload: dict[str, Any]) -> None:
+    """One training process: find its place, then run the function it was started for."""
+    from ray import train
+
+    context = train.get_context()
+    device = pick_device(payload["device"], context.get_local_rank())
+    use_cores(context.get_local_world_size())
+    ranks = Ranks(context.get_world_rank(), context.get_world_size(), device)
+    try:
+        payload["function"](payload["argument"], ranks)
+    except UserError as problem:  # no use in starting again: leave word for the driver and end
+        if ranks.first:
+            Path(payload["refusal"]).write_text(str(problem), encoding="utf-8")

@@ -1,7 +1,8 @@
 """The run's own record: one line of JSON a step, in RUN/steps.jsonl, written by rank 0.
 
 `{"step", "loss", "nll", "tokens", "lr", "norm", "batch", "seconds"}`: loss and nll in nats a target token, `batch` a
-digest of the record ids of every lane, so that two runs can be compared batch by batch. A resumed run cuts off what
+digest of the record ids of every lane, so that two runs can be compared batch by batch. An evaluation is a line of its
+own: `{"step", "valid_loss", "valid_perplexity", "valid_items"[, "valid_bleu"], "seconds"}`. A resumed run cuts off what
 came after its checkpoint and writes it again.
 """
 
@@ -45,10 +46,13 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
     """The journal's lines; a last one that was cut short by a kill is left out."""
     if not path.is_file():
         return
-    with path.open(encoding="utf-8") as file:
-        for text in file:
-            if text.endswith("\n"):
-                yield json.loads(text)
+    yield from parse(path.read_text(encoding="utf-8"))
+
+
+def parse(text: str) -> Iterator[dict[str, Any]]:
+    """The lines of a piece of a journal."""
+    for line in text.split("\n")[:-1]:
+        yield json.loads(line)
 
 
 def _text(line: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ One *step* is one update: a micro-batch from each of the run's lanes, this rank'
 import contextlib
 import math
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -125,28 +126,34 @@ class Trainer:
 
     def run(self, report: Report) -> Progress:
         """Train from the newest checkpoint, or from the beginning, to the end; returns how it ended."""
-        config, progress = self.config, self.progress
         attempt = self.ranks.from_first(checkpoint.next_attempt(self.run_dir) if self.ranks.first else None)
         self.resume()
-        journal = Journal(self.run_dir, progress.step) if self.ranks.first else None
+        with contextlib.ExitStack() as stack:
+            journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
+            if journal:
+                stack.callback(journal.close)
+            self._steps(attempt, journal, report)
+        return self.progress
+
+    def _steps(self, attempt: int, journal: Journal | None, report: Report) -> None:
+        config, progress = self.config, self.progress
         model = self._distributed()
         speed = Speed()
         nonfinite = 0
         while progress.step < config.max_steps and not progress.stopped:
             step = progress.step + 1
             lr = learning_rate(config.optimizer, step, config.max_steps)
-            batches = self.loader.step()
-            sums = self._gradients(model, batches, step)
+            sums = self._gradients(model, self.loader.step(), step)
             sums[-1] = journal.seconds if journal else 0.0
-            totals = self.ranks.sum(sums).tolist()
-            loss_sum, nll_sum, items, *digests, seconds = totals
+            loss, nll, items, *digests, seconds = self.ranks.sum(sums).tolist()
             norm = self._update(lr, items)
-            finite = math.isfinite(norm) and math.isfinite(loss_sum)
+            finite = math.isfinite(norm) and math.isfinite(loss)
             nonfinite = 0 if finite else nonfinite + 1
             progress.step, progress.items = step, progress.items + int(items)
             progress.skipped += not finite
-            progress.loss_scale.update(finite) if config.precision == "fp16" else None
-            metrics = {"loss": loss_sum / items, "nll": nll_sum / items, "lr": lr, "norm": norm}
+            if config.precision == "fp16":
+                progress.loss_scale.update(finite)
+            metrics = {"loss": loss / items, "nll": nll / items, "lr": lr, "norm": norm}
             if journal:
                 line = {key: round(value, 9) if math.isfinite(value) else None for key, value in metrics.items()}
                 journal.write({"step": step, **line, "tokens": int(items), "batch": _digest(digests)})
@@ -161,13 +168,13 @@ class Trainer:
                 progress.stopped = f"train.max_minutes={config.max_minutes:g} are over"
             last = step == config.max_steps or bool(progress.stopped)
             if last or step % config.evaluate_every == 0:
-                report(step, self.evaluate())
+                measured = self.evaluate()
+                report(step, measured)
+                if journal:
+                    journal.write({"step": step, **measured})
                 last = last or bool(progress.stopped)
             if last or step % config.checkpoint_every == 0:
                 self.save(attempt)
-        if journal:
-            journal.close()
-        return progress
 
     def _gradients(self, model: nn.Module, batches: list[TranslationBatch], step: int) -> Tensor:
         """Backward through this rank's lanes; (3 + lanes + 1,) float64: loss, nll, items, a digest a lane, seconds."""
@@ -238,7 +245,12 @@ class Trainer:
             tensors = {"network": distinct_weights(self.network), "optimizer": self._optimizer_tensors()}
             if self.average:
                 tensors["average"] = dict(self.average.items())
-            state = {**vars(progress), "loss_scale": vars(progress.loss_scale), "loader": merge_lanes(lanes)}
+            state = {
+                **vars(progress),
+                "loss_scale": vars(progress.loss_scale),
+                "loader": merge_lanes(lanes),
+                "limits": limits(self.config),
+            }
             checkpoint.write(self.run_dir, progress.step, attempt, tensors, state)
             checkpoint.prune(self.run_dir, self.config.keep_checkpoints, max(self.config.average_last, 1))
         self.ranks.wait()
@@ -259,8 +271,8 @@ class Trainer:
             for (_, held), name in zip(self.average.items(), names, strict=True):
                 held.copy_(tensors["average"][name])
         self.loader.load_state(state.pop("loader"))
-        # A run that stopped early goes on when it is started again with a longer limit or more patience.
-        state["stopped"] = ""
+        state.pop("limits")
+        state["stopped"] = ""  # whoever starts a stopped run again has moved its limits
         self.progress = Progress(**{**state, "loss_scale": LossScale(**state["loss_scale"])})
 
     def _optimizer_tensors(self) -> dict[str, Tensor]:
@@ -272,9 +284,12 @@ class Trainer:
         if self.ranks.world == 1:
             return self.objective
         devices = [self.ranks.device.index] if self.ranks.device.type == "cuda" else None
-        return nn.parallel.DistributedDataParallel(
-            self.objective, device_ids=devices, broadcast_buffers=False, gradient_as_bucket_view=True
-        )
+        with warnings.catch_warnings():
+            # torch 2.13 renames broadcast_buffers; torch 2.11 knows the old name only
+            warnings.simplefilter("ignore", FutureWarning)
+            return nn.parallel.DistributedDataParallel(
+                self.objective, device_ids=devices, broadcast_buffers=False, gradient_as_bucket_view=True
+            )
 
 
 class Speed:
@@ -312,6 +327,11 @@ def validation_loss(
     total, items = ranks.sum(sums).tolist()
     network.train()
     return total / max(items, 1.0), int(items)
+
+
+def limits(config: TrainConfig) -> dict[str, Any]:
+    """What may stop a run before `max_steps`, as plain values."""
+    return {"max_minutes": config.max_minutes, "early_stopping": vars(config.early_stopping)}
 
 
 def merge_lanes(states: list[dict[str, Any]]) -> dict[str, Any]:

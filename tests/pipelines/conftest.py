@@ -61,3 +61,9 @@ def make_shards(tmp_path: Path) -> MakeShards:
         return directory
 
     return make
+
+
+@pytest.fixture
+def random_pairs() -> list[Record]:
+    """300 pairs of random ids."""
+    return random_records(300)

@@ -1,0 +1,72 @@
+"""The configuration of every pipeline verb: the sections of conf/config.yaml, each typed beside its code."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model.decoding import DecodeConfig
+from model.errors import UserError
+from model.tokenizer import TokenizerConfig
+from pipelines.cluster import ClusterConfig
+from pipelines.corpus.settings import CorpusConfig
+from pipelines.evaluate import EvaluateConfig
+from pipelines.loader import LoaderConfig
+from pipelines.loop import TrainConfig
+from pipelines.promote import PromoteConfig
+from pipelines.shards.manifest import ShardsConfig
+from pipelines.tracking.registry import RegistryConfig
+from pipelines.tracking.server import TrackingConfig
+
+
+@dataclass
+class PathsConfig:
+    """Where things lie; each may be any folder that all machines of a run can see."""
+
+    root: str = "artifacts"
+    shards: str = "artifacts/shards/corpus"
+    runs: str = "artifacts/runs"
+    mlflow: str = "artifacts/mlflow"
+
+
+@dataclass
+class Config:
+    """What `dragoman shard`, `train`, `evaluate`, `promote` and the other pipeline verbs read."""
+
+    name: str = ""
+    pair: str = "en-de"
+    seed: int = 1
+    paths: PathsConfig = field(default_factory=PathsConfig)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    shards: ShardsConfig = field(default_factory=ShardsConfig)
+    model: dict[str, Any] = field(default_factory=dict)  # model/architectures.py types it by its architecture
+    loader: LoaderConfig = field(default_factory=LoaderConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    registry: RegistryConfig = field(default_factory=RegistryConfig)
+    promote: PromoteConfig = field(default_factory=PromoteConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language of `pair`.
+
+        Raises:
+            UserError: `pair` is not two names with a hyphen between.
+        """
+        source, hyphen, target = self.pair.partition("-")
+        if not (source and hyphen and target):
+            raise UserError(f"pair: {self.pair!r} must name two languages, source first, such as en-de")
+        return source, target
+
+    @property
+    def run_dir(self) -> Path:
+        """The folder of the run `name`; absolute, so that workers started elsewhere mean the same one."""
+        return (Path(self.paths.runs) / self.name).absolute()
+
+    @property
+    def shard_dir(self) -> Path:
+        """The shard directory, absolute."""
+        return Path(self.paths.shards).absolute()

@@ -1,0 +1,101 @@
+"""The run's progress on the driver's terminal, read from its journal: a live line, or a line now and then in a log."""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipelines import journal
+
+logger = logging.getLogger(__name__)
+LINE_SECONDS = 10.0  # between two lines where there is no terminal
+
+
+@contextmanager
+def shown(run: Path, max_steps: int) -> Iterator[None]:
+    """Follow RUN/steps.jsonl for the length of the block."""
+    follower = _Follower(run / journal.NAME, max_steps)
+    thread = threading.Thread(target=follower.follow, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        follower.over.set()
+        thread.join()
+
+
+class _Follower:
+    def __init__(self, path: Path, max_steps: int) -> None:
+        self.path, self.max_steps = path, max_steps
+        self.over = threading.Event()
+        self._terminal = sys.stderr.isatty()
+        self._offset = path.stat().st_size if path.is_file() else 0
+        self._recent: list[dict[str, Any]] = []
+        self._last_line = 0.0
+
+    def follow(self) -> None:
+        while not self.over.wait(0.5):
+            self._read()
+        self._read()
+        if self._terminal:
+            sys.stderr.write("\r\033[K")
+
+    def _read(self) -> None:
+        if not self.path.is_file():
+            return
+        if self.path.stat().st_size < self._offset:  # a resumed run cut the journal back to its checkpoint
+            self._offset, self._recent = 0, []
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in journal.parse(whole.decode()):
+            if "valid_loss" in line:
+                self._say(_evaluation(line))
+            else:
+                self._recent = [*self._recent[-49:], line]
+        now = time.monotonic()
+        if self._recent and (self._terminal or now - self._last_line >= LINE_SECONDS):
+            self._last_line = now
+            self._say(_training(self._recent, self.max_steps), live=self._terminal)
+
+    def _say(self, text: str, live: bool = False) -> None:
+        if live:
+            sys.stderr.write(f"\r\033[K{text}")
+            sys.stderr.flush()
+            return
+        if self._terminal:
+            sys.stderr.write("\r\033[K")
+        logger.info(text)
+
+
+def _training(recent: list[dict[str, Any]], max_steps: int) -> str:
+    last = recent[-1]
+    parts = [f"step {last['step']:,}/{max_steps:,}"]
+    if last["loss"] is not None:
+        parts.append(f"loss {last['loss']:.3f}")
+    seconds = last["seconds"] - recent[0]["seconds"]
+    if len(recent) > 1 and seconds > 0:
+        tokens = sum(line["tokens"] for line in recent[1:])
+        left = (max_steps - last["step"]) * seconds / (len(recent) - 1)
+        parts += [f"{tokens / seconds:,.0f} target tokens/s", f"{_duration(left)} left"]
+    return " | ".join(parts)
+
+
+def _evaluation(line: dict[str, Any]) -> str:
+    bleu = f" | BLEU {line['valid_bleu']:.1f}" if "valid_bleu" in line else ""
+    return (
+        f"step {line['step']:,} | validation loss {line['valid_loss']:.3f} | "
+        f"perplexity {line['valid_perplexity']:.2f}{bleu} | {_duration(line['seconds'])} trained"
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,96 @@
+"""`dragoman train`: shards -> workers -> checkpoints -> bundle -> registered version. The same command goes on."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from conf import door
+from model.errors import UserError
+from model.tokenizer import load_pair
+from pipelines import checkpoint, cluster, progress, release
+from pipelines.config import Config
+from pipelines.loader import LaneLoader
+from pipelines.loop import limits
+from pipelines.ranks import from_environment
+from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.shards.reader import ShardReader
+from pipelines.tracking.lineage import log_training
+from pipelines.tracking.run import TrackedRun
+from pipelines.training import claim, fresh_network, train_rank
+
+logger = logging.getLogger(__name__)
+
+
+def main(argv: list[str]) -> int:
+    """The verb's entry point; its exit code."""
+    return door.run(task, Config, argv, "train")
+
+
+def task(config: Config) -> int:
+    """Train the run `name` to its end, then release what came out of it."""
+    refuse_what_cannot_be(config)
+    claim(config)
+    if remaining(config):
+        train(config)
+    if int(os.environ.get("RANK", "0")) == 0:
+        release.release(config)
+    return door.OK
+
+
+def refuse_what_cannot_be(config: Config) -> None:
+    """Everything that can be known to be wrong is said here, before any worker starts.
+
+    Raises:
+        UserError: no shards, of other languages, a model or lanes that do not fit them, averages that cannot be.
+    """
+    manifest = read_manifest(config.shard_dir)
+    if tuple(manifest.languages) != config.languages:
+        raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    if config.train.final == "ema" and not config.train.optimizer.ema_decay:
+        raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
+    workers = config.cluster.workers if config.cluster.backend == "ray" else int(os.environ.get("WORLD_SIZE", "1"))
+    LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, workers).close()
+    ShardReader(config.shard_dir, "valid")
+    network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
+    train = manifest.split("train")
+    logger.info(
+        f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {train.records:,} pairs, "
+        f"{train.target_tokens:,} target tokens; {workers} workers, {config.loader.lanes} lanes of "
+        f"{config.loader.batch_tokens:,} tokens; shards {manifest_hash(config.shard_dir)[:12]}"
+    )
+
+
+def remaining(config: Config) -> bool:
+    """Whether there is anything left to train."""
+    newest = checkpoint.newest(config.run_dir)
+    if newest is None:
+        return True
+    state = checkpoint.state(newest)
+    step, max_steps = state["step"], config.train.max_steps
+    over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
+    said = "is trained to its end" if over else f"goes on to step {max_steps:,}"
+    logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {said}")
+    return not over
+
+
+def train(config: Config) -> None:
+    """Run the workers until the loop has come to its end."""
+    values = door.plain(config)
+    with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
+        log_training(tracked, values, door.fingerprint(values), config.shard_dir)
+        tracked.leave()
+    try:
+        with progress.shown(config.run_dir, config.train.max_steps):
+            if config.cluster.backend == "local":
+                train_rank(config, from_environment(config.cluster.device))
+            else:
+                cluster.fit(train_rank, config, config.cluster, Path(config.run_dir) / "ray", config.name)
+    except BaseException as problem:
+        killed = isinstance(problem, KeyboardInterrupt)
+        TrackedRun(config.tracking, config.run_dir, config.name).finish("KILLED" if killed else "FAILED")
+        raise
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""What one training process does: puts shards, loader, network and tracking together and runs the loop."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.architectures import architecture, build_network, model_config
+from model.batch import TranslationBatch
+from model.decoding import DecodeConfig
+from model.errors import UserError
+from model.network import TranslationNetwork
+from model.tokenizer import TokenizerPair, load_pair
+from pipelines.config import Config
+from pipelines.loader import LaneLoader, held_out_batches
+from pipelines.loop import Progress, Trainer
+from pipelines.ranks import Ranks
+from pipelines.scores import quick_bleu
+from pipelines.shards.manifest import manifest_hash
+from pipelines.shards.reader import ShardReader
+from pipelines.tracking.run import TrackedRun
+
+VALIDATION_SENTENCES = 500  # decoded for a BLEU in mid-training; the final evaluation takes all
+
+
+def train_rank(config: Config, ranks: Ranks) -> Progress:
+    """Train on this rank until the run is over; goes on from the run's newest checkpoint.
+
+    Raises:
+        UserError: the shards, the model or the run directory do not fit each other.
+    """
+    run = config.run_dir
+    reader = ShardReader(config.shard_dir, "train")
+    tokenizers = load_pair(config.shard_dir, reader.manifest.tokenizer)
+    network = fresh_network(config, tokenizers)
+    loader = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
+    tracked = TrackedRun(config.tracking, run, config.name) if ranks.first else None
+    try:
+        trainer = Trainer(
+            network,
+            architecture(config.model["architecture"]).loss,
+            loader,
+            config.loader.lanes,
+            config.train,
+            run,
+            ranks,
+            config.seed,
+            held_out=held_out(config, ranks),
+            bleu=partial(validation_bleu, config, network, tokenizers, ranks),
+        )
+        return trainer.run(tracked.metrics if tracked else lambda step, values: None)
+    finally:
+        loader.close()
+        if tracked:
+            # The run goes on in the driver (evaluation, registration): hand over without ending it.
+            tracked.leave()
+
+
+def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwork:
+    """The untrained network of the configuration; every rank draws the same weights from the seed."""
+    torch.manual_seed(config.seed)
+    return build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+
+
+def held_out(config: Config, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
+    """This rank's share of the validation batches, anew at each call."""
+    reader = ShardReader(config.shard_dir, "valid")
+    return lambda: held_out_batches(reader, config.loader.batch_tokens, ranks.rank, ranks.world)
+
+
+def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:
+    """Greedy sacreBLEU on the head of the validation set; each rank decodes its part, all get the same number."""
+    from model.translator import network_translator
+
+    sources, references = held_out_texts(config, "valid")
+    sources, references = sources[:VALIDATION_SENTENCES], references[:VALIDATION_SENTENCES]
+    network.eval()
+    translator = network_translator(network, tokenizers, DecodeConfig(beam=1))
+    mine = [answer.text for answer in translator.translate(sources[ranks.rank :: ranks.world])]
+    network.train()
+    hypotheses = [""] * len(sources)
+    for rank, texts in enumerate(ranks.gather(mine)):
+        hypotheses[rank :: ranks.world] = texts
+    return quick_bleu(hypotheses, references)
+
+
+def held_out_texts(config: Config, split: str) -> tuple[list[str], list[str]]:
+    """Sources and references of a split, as the shard directory keeps them.
+
+    Raises:
+        UserError: the shards have no such split.
+    """
+    texts = ShardReader(config.shard_dir, "train").manifest.texts
+    if split not in texts:
+        raise UserError(
+            f"{config.shard_dir}: no held-out split {split!r}. Choices: {', '.join(sorted(texts)) or 'none'}"
+        )
+    sides = [(config.shard_dir / texts[split][language]["file"]) for language in config.languages]
+    source, target = (path.read_text(encoding="utf-8").split("\n")[:-1] for path in sides)
+    return source, target
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """What makes two starts the same run: everything that the weights after a given step depend on."""
+    train = asdict(config.train)
+    kept = {key: train[key] for key in ("precision", "optimizer", "loss")}
+    return {
+        "seed": config.seed,
+        "shards": manifest_hash(config.shard_dir),
+        "model": asdict(model_config(config.model)),
+        "loader": asdict(config.loader),
+        "train": kept,
+    }
+
+
+def claim(config: Config) -> None:
+    """Make the run directory, or check that it belongs to the same run.
+
+    Raises:
+        UserError: a run of this name was started with other settings; names each.
+    """
+    path = config.run_dir / "run.json"
+    wanted = identity(config)
+    if path.is_file():
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        differences = [
+            f"{key} was {before!r}, is {now!r}"
+            for key, before, now in _differences(stored, json.loads(json.dumps(wanted)))
+        ]
+        if differences:
+            raise UserError(
+                f"name={config.name}: the run in {config.run_dir} was started with other settings: "
+                f"{'; '.join(differences)}. Choose another name=, or put the settings back to go on with it"
+            )
+        return
+    config.run_dir.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(wanted, indent=2, sort_keys=True), encoding="utf-8")
+    part.replace(path)
+
+
+def _differences(before: Any, now: Any, where: str = "") -> Iterable[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in sorted(before.keys() | now.keys()):
+            yield from _differences(before.get(key), now.get(key), f"{where}.{key}" if where else key)
+    elif before != now:
+        yield where, before, now
+
+
+def shard_directory_ready(directory: Path) -> None:
+    """Raises UserError naming the command that makes the shards, where there are none."""
+    if not (directory / "manifest.json").is_file():
+        raise UserError(
+            f"paths.shards: no shards in {directory}. Make them first: dragoman shard with the same settings"
+        )
