@@ -32,8 +32,9 @@ def beam_search(
     beam: int,
     candidates: int,
     nbest: int = 1,
+    every: bool = False,
 ) -> list[list[Hypothesis]]:
-    """source (B, S) -> at most `nbest` hypotheses each, best first, distinct.
+    """source (B, S) -> at most `nbest` hypotheses each, or `every` one that was found; best first, distinct.
 
     `limits[b]` is the most tokens of sentence b, `candidates` how many hypotheses must have ended before it is done.
     With alpha 0 nothing that is still going can overtake a finished best one, so that ends a sentence as well.
@@ -80,7 +81,7 @@ def beam_search(
         tokens = words[going].gather(1, kept).flatten().to(device)
         state = network.reorder(state, rows.to(device))
         alive, limit = alive[going], limit[going]
-    return [sorted(each, key=lambda one: -one.score)[:nbest] for each in found]
+    return [sorted(each, key=lambda one: -one.score)[: None if every else nbest] for each in found]
 
 
 def best_candidates(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -85,8 +85,10 @@ class DecodeConfig:
         return max(1, min(int(self.max_ratio * rounded) + self.max_extra, positions))
 
 
-def decode(network: TranslationNetwork, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
-    """For each source (1-D ids, end of sentence included) its best hypotheses, best first.
+def decode(
+    network: TranslationNetwork, sources: Sequence[np.ndarray], config: DecodeConfig, every: bool = False
+) -> list[list[Hypothesis]]:
+    """For each source (1-D ids, end of sentence included) its `nbest` hypotheses, or `every` one found, best first.
 
     Decoding is deterministic, in the order of `sources` whatever order the batches ran in. A source that holds
     nothing but the end of sentence is decoded like any other.
@@ -107,7 +109,7 @@ def decode(network: TranslationNetwork, sources: Sequence[np.ndarray], config: D
             for rows in length_batches(lengths, max(1, config.batch_tokens // config.beam)):
                 limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
                 source = pad([cut[row] for row in rows]).to(device)
-                found = search(network, source, limits, config)
+                found = search(network, source, limits, config, every)
                 for row, hypotheses in zip(rows, found, strict=True):
                     if not hypotheses or not math.isfinite(hypotheses[0].log_probability):
                         raise FloatingPointError(f"sentence {row + 1}: the network's output is not a number")
@@ -118,7 +120,7 @@ def decode(network: TranslationNetwork, sources: Sequence[np.ndarray], config: D
 
 
 def search(
-    network: TranslationNetwork, source: Tensor, limits: Sequence[int], config: DecodeConfig
+    network: TranslationNetwork, source: Tensor, limits: Sequence[int], config: DecodeConfig, every: bool = False
 ) -> list[list[Hypothesis]]:
     """One padded batch (B, S) with the longest translation of each -> hypotheses of each."""
     if config.beam == 1:
@@ -133,6 +135,7 @@ def search(
         beam=config.beam,
         candidates=config.candidates,
         nbest=config.nbest,
+        every=every,
     )
 
 

@@ -144,9 +144,11 @@ def open_translator(
     )
 
 
-def network_translator(network: TranslationNetwork, tokenizers: TokenizerPair, decode: DecodeConfig) -> Translator:
-    """A translator of a network in memory, by PyTorch: the loop's validation."""
-    return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions)
+def network_translator(
+    network: TranslationNetwork, tokenizers: TokenizerPair, decode: DecodeConfig, form: str = "NFC"
+) -> Translator:
+    """A translator of a network in memory, by PyTorch: the loop's validation. `form`: its shards' normalisation."""
+    return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions, form)
 
 
 def choose_engine(bundle: Bundle, engine: EngineName, device: str, threads: int | None) -> Engine:

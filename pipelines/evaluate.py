@@ -1,0 +1,130 @@
+"""`dragoman evaluate`: a bundle's scores on a held-out set, and against another bundle's when asked."""
+
+import logging
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conf import door
+from model.errors import UserError
+from model.translator import EngineName
+from pipelines.evaluation import Evaluation, evaluate_bundle, held_out, report, write_evaluation
+from pipelines.scores import paired_bootstrap
+from pipelines.tuning import PENALTIES, gate_int8, tune_length_penalty
+
+if TYPE_CHECKING:
+    from pipelines.config import Config  # it imports this module's section
+
+__all__ = ["EvaluateConfig", "Evaluation", "evaluate_bundle", "gate_int8", "held_out", "tune_length_penalty"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class EvaluateConfig:
+    """What is evaluated, on what, and how it is scored."""
+
+    bundle: str | None = None  # null: the run `name`; else a path, another run's name, MODEL@champion or MODEL/3
+    against: str | None = None  # a second one, compared by paired bootstrap resampling
+    split: str = "test"
+    engine: EngineName = "auto"
+    sentences: int = 0  # the first so many; 0: all
+    samples: int = 10  # sentences shown, from the worst to the best
+    tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, char, none
+    bootstrap: int = 1000  # resampled sets
+    length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
+    int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served
+
+
+def main(argv: list[str]) -> int:
+    """The verb's entry point; its exit code."""
+    from pipelines.config import Config
+
+    return door.run(task, Config, argv, "evaluate")
+
+
+def task(config: "Config") -> int:
+    """Evaluate, print, and keep the record beside the bundle."""
+    settings = config.evaluate
+    directory = locate(config, settings.bundle)
+    evaluation = evaluate(config, directory)
+    print(report(evaluation))
+    record, texts = write_evaluation(evaluation, directory.parent)
+    logger.info(f"kept in {record} and {texts}")
+    if settings.against is not None:
+        other = evaluate(config, locate(config, settings.against))
+        print("", comparison(other, evaluation, settings.bootstrap, settings.tokenise), sep="\n")
+    return door.OK
+
+
+def evaluate(config: "Config", directory: Path) -> Evaluation:
+    """`evaluate_bundle` by the sections `evaluate` and `decode`."""
+    settings = config.evaluate
+    return evaluate_bundle(
+        directory,
+        config.shard_dir,
+        settings.split,
+        config.decode,
+        engine=settings.engine,
+        sentences=settings.sentences,
+        samples=settings.samples,
+        tokenise=settings.tokenise,
+        penalties=settings.length_penalties,
+    )
+
+
+def comparison(baseline: Evaluation, candidate: Evaluation, samples: int, tokenise: str = "auto") -> str:
+    """One line: both scores, their difference and how likely it is by chance."""
+    language = candidate.pair.partition("-")[2]
+    found = paired_bootstrap(
+        baseline.hypotheses, candidate.hypotheses, candidate.references, language, tokenise, samples
+    )
+    return (
+        f"BLEU {found.candidate:.2f} against {found.baseline:.2f}: {found.difference:+.2f} "
+        f"(mean of {found.samples:,} resampled sets {found.mean_difference:+.2f}, p = {found.p_value:.4f}) "
+        f"{found.signature}"
+    )
+
+
+def locate(config: "Config", wanted: str | None) -> Path:
+    """The bundle directory of a path, of a run's name or of a registered version, which is downloaded where needed.
+
+    Raises:
+        UserError: nothing of that name; says where it was looked for.
+    """
+    if wanted is None:
+        directory = config.run_dir / "bundle"
+        if not (directory / "config.json").is_file():
+            raise UserError(
+                f"evaluate.bundle: the run {config.name!r} has no bundle yet ({directory}); train it, or name another"
+            )
+        return directory
+    runs = Path(config.paths.runs).absolute()
+    for directory in (Path(wanted), Path(wanted) / "bundle", runs / wanted / "bundle"):
+        if (directory / "config.json").is_file():
+            return directory.absolute()
+    reference = wanted.removeprefix("models:/")
+    for separator in ("@", "/"):
+        name, found, version = reference.partition(separator)
+        if found and name and version and (separator == "@" or version.isdigit()):
+            return registered(config, name, version, is_alias=separator == "@")
+    raise UserError(
+        f"evaluate.bundle: {wanted!r} is neither a bundle's directory nor a run in {runs}. "
+        f"Choices: a path, a run's name, MODEL@ALIAS or MODEL/VERSION of the registry"
+    )
+
+
+def registered(config: "Config", name: str, version: str, is_alias: bool) -> Path:
+    """The bundle of a registered version."""
+    from pipelines.tracking.registry import Registry
+
+    registry = Registry(config.tracking, replace(config.registry, name=name, alias=version if is_alias else "champion"))
+    found = registry.champion() if is_alias else registry.version(version)
+    if found is None:
+        raise UserError(f"evaluate.bundle: the registered model {name!r} has no version with the alias {version!r}")
+    return registry.bundle(found, Path(config.paths.root).absolute() / "versions" / name / found.number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
