@@ -39,8 +39,7 @@ class Registry:
         """The version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names now.
 
         Raises:
-            UserError: it is no such reference, or the registry has no such model, alias or version.
-            ConnectionError: the tracking server does not answer.
+            UserError: it is no such reference, the registry has no such model, alias or version, or nothing answers.
         """
         match = REFERENCE.fullmatch(reference)
         if match is None:
@@ -56,12 +55,18 @@ class Registry:
                 found = client.get_model_version(name, match["version"])
         except MlflowException as problem:
             if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
-                raise ConnectionError(f"{self.uri} does not answer: {problem}") from problem
-            raise UserError(f"{reference}: not in the registry at {self.uri}. {self._what_there_is(name)}") from None
+                reason = self._masked(str(problem)).splitlines()[0]
+                raise UserError(f"tracking_uri: the registry at {self} does not answer ({reason})") from None
+            raise UserError(f"{reference}: not in the registry at {self}. {self._what_there_is(name)}") from None
         return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
 
     def fetch(self, version: ModelVersion) -> Path:
-        """The bundle directory of `version`, downloaded once into the cache, and whole or not there at all."""
+        """The bundle directory of `version`, downloaded once into the cache, and whole or not there at all.
+
+        Raises:
+            OSError: the download failed.
+            UserError: the version holds no bundle.
+        """
         kept = self.cache / version.name / f"{version.version}-{version.run_id[:12] or 'norun'}"
         if not kept.is_dir():
             self._download(version, kept)
@@ -70,6 +75,7 @@ class Registry:
     def _download(self, version: ModelVersion, kept: Path) -> None:
         self._client()
         import mlflow
+        from mlflow.exceptions import MlflowException
 
         kept.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{kept.name}-", dir=kept.parent))
@@ -82,12 +88,22 @@ class Registry:
                 temporary.rename(kept)
             if not kept.is_dir():
                 raise OSError(f"{temporary} could not be renamed to {kept}")
+        except MlflowException as problem:
+            raise OSError(f"{version}: could not be downloaded: {self._masked(str(problem))}") from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         logger.info("%s was downloaded to %s", version, kept)
 
     def _client(self) -> Any:
-        """An MLflow client that gives up after seconds, where MLflow's own default is minutes."""
+        """An MLflow client that gives up after seconds, where MLflow's own default is minutes.
+
+        Raises:
+            UserError: the sqlite file is not there (MLflow would make an empty one).
+        """
+        if self.uri.startswith("sqlite:///") and not Path(self.uri.removeprefix("sqlite:///")).is_file():
+            raise UserError(
+                f"tracking_uri: {self} is not there. Train a model first, or serve a bundle's directory (bundle=PATH)"
+            )
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
         os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
@@ -98,6 +114,13 @@ class Registry:
         mlflow.set_tracking_uri(self.uri)
         mlflow.set_registry_uri(self.uri)
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+
+    def __str__(self) -> str:
+        return self._masked(self.uri)
+
+    def _masked(self, text: str) -> str:
+        """`text` without the user and password that an address may hold."""
+        return re.sub(r"//[^/@\s]*@", "//***@", text)
 
     def _what_there_is(self, name: str) -> str:
         """What the message offers instead."""

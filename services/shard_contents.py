@@ -1,5 +1,6 @@
 """What a shard or a directory of shards holds, read as its documented format says (a plain tar of npy members)."""
 
+import hashlib
 import io
 import json
 import tarfile
@@ -30,6 +31,7 @@ def read_shard_directory(path: Path, manifest: Mapping[str, Any]) -> dict[str, A
             "missing": [entry["name"] for entry in shards if not (path / entry["name"]).is_file()],
         }
     facts = {key: value for key, value in manifest.items() if key not in ("splits", "config", "length_bounds")}
+    facts["sides"] = facts.pop("kind", "parallel")
     return {"kind": "shard directory", "path": str(path), "manifest_hash": _sha256(path), **facts, "splits": splits}
 
 
@@ -147,6 +149,4 @@ def _beside(path: Path) -> dict[str, Any]:
 
 
 def _sha256(directory: Path) -> str:
-    import hashlib
-
     return hashlib.sha256((directory / "manifest.json").read_bytes()).hexdigest()
