@@ -30,6 +30,7 @@ def curves(metrics: Mapping[str, Points], title: str) -> "Figure":
     _noisy(speed, metrics.get("tokens_per_second", ()), BLUE, "training")
     speed.set_ylim(bottom=0)
     _finish(speed, "Speed", "target tokens a second")
+    speed.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     return figure
 
 
@@ -81,7 +82,7 @@ def _panels(rows: int, columns: int, size: tuple[float, float], title: str) -> "
 def _line(axis: "Axes", points: Points, colour: str, label: str, marker: str | None = None) -> None:
     drawn = [(step, value) for step, value in points if math.isfinite(value)]
     if drawn:
-        few = marker if len(drawn) <= 40 else None
+        few = (marker or ("o" if len(drawn) == 1 else None)) if len(drawn) <= 40 else None
         axis.plot(*zip(*drawn, strict=True), color=colour, label=label, marker=few, markersize=3.5, linewidth=1.6)
 
 
@@ -92,10 +93,10 @@ def _noisy(axis: "Axes", points: Points, colour: str, label: str) -> None:
         _line(axis, drawn, colour, label)
         return
     axis.plot(*zip(*drawn, strict=True), color=colour, alpha=0.25, linewidth=0.8)
-    window = len(drawn) // 30
+    half = len(drawn) // 60  # centred, so that a falling curve's mean does not hang behind it
     means = [
-        (drawn[i][0], sum(value for _, value in drawn[i - window + 1 : i + 1]) / window)
-        for i in range(window - 1, len(drawn))
+        (drawn[i][0], sum(value for _, value in drawn[i - half : i + half + 1]) / (2 * half + 1))
+        for i in range(half, len(drawn) - half)
     ]
     _line(axis, means, colour, label)
 
@@ -116,6 +117,8 @@ def _mark_best(axis: "Axes", points: Points) -> None:
 
 
 def _finish(axis: "Axes", title: str, unit: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axis.set_title(title, fontsize=10, loc="left")
     axis.set_ylabel(unit, fontsize=9)
     axis.set_xlabel("step", fontsize=9)
@@ -123,6 +126,7 @@ def _finish(axis: "Axes", title: str, unit: str) -> None:
     if not axis.lines:
         _empty(axis, "not measured yet")
         return
+    axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     if len(axis.get_legend_handles_labels()[1]) > 1:
         axis.legend(frameon=False, fontsize=9)

@@ -1,0 +1,92 @@
+"""`dragoman promote`: make a version champion if it is better than the champion. The endpoint follows the alias.
+
+    dragoman promote                                         the newest version, by proof
+    dragoman promote promote.version=7
+    dragoman promote promote.force=true promote.reason="the champion mistranslates names"
+
+Both versions translate the same split of `paths.shards`, each as it would be served; the lead has to hold under paired
+bootstrap resampling. Exit code 0: the version is champion now. 1: it is not better, the champion stays.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from model.errors import UserError
+from model.translator import open_translator
+from pipelines.scores import paired_bootstrap
+from pipelines.shards.manifest import read_manifest
+from pipelines.tracking.hypotheses import hypotheses
+from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote
+from pipelines.tracking.registry import Registry, RegistryConfig, Version
+from pipelines.tracking.server import TrackingConfig
+
+__all__ = ["PromoteConfig", "main", "promote_version"]
+
+
+def main(argv: list[str]) -> int:
+    """Exit code 0 when the version asked for is champion now, 1 when it was not better."""
+    from conf import door
+    from pipelines.config import Config
+
+    def task(config: Config) -> int:
+        outcome = promote_version(
+            config.tracking, config.registry, config.promote, config.shard_dir, Path(config.paths.mlflow)
+        )
+        print(f"{config.registry.name}: {outcome.message}")
+        return 0 if outcome.accepted else 1
+
+    return door.run(task, Config, argv, "promote")
+
+
+def promote_version(
+    tracking: TrackingConfig, registry: RegistryConfig, config: PromoteConfig, shards: Path, lock_folder: Path
+) -> Outcome:
+    """Promote as configured, by the held-out texts in `shards`. Promotions that share `lock_folder` take turns.
+
+    Raises:
+        UserError: no such version or split, nothing answers at `tracking.uri`, settings out of range.
+    """
+    store = Registry(tracking, registry)
+    return promote(store, config, comparison(store, config, shards), lock_folder / "promote.lock")
+
+
+def comparison(registry: Registry, config: PromoteConfig, shards: Path) -> Compare:
+    """How two versions are compared: on `config.split` of `shards`, read when it comes to it."""
+
+    def compare(candidate: Version, champion: Version) -> Comparison:
+        sources, references, language = texts(shards, config.split)
+        champions = hypotheses(registry, champion, config.split, sources, translate)
+        candidates = hypotheses(registry, candidate, config.split, sources, translate)
+        found = paired_bootstrap(
+            champions, candidates, references, language, samples=config.samples, metric=config.metric
+        )
+        names = {"bleu": "BLEU", "chrf": "chrF"}
+        return Comparison(names[config.metric], found.candidate, found.baseline, found.p_value, len(sources))
+
+    return compare
+
+
+def texts(shards: Path, split: str) -> tuple[list[str], list[str], str]:
+    """Sources and references of a held-out split, and the target language.
+
+    Raises:
+        UserError: the shards keep no texts of that split.
+    """
+    manifest = read_manifest(shards)
+    if split not in manifest.texts:
+        raise UserError(f"promote.split: {split!r} is not held out in {shards}. Choices: {', '.join(manifest.texts)}")
+    source, target = (
+        (shards / manifest.texts[split][language]["file"]).read_text(encoding="utf-8").split("\n")[:-1]
+        for language in manifest.languages
+    )
+    return source, target, manifest.languages[1]
+
+
+def translate(bundle: Path, lines: Sequence[str]) -> list[str]:
+    """By the bundle's own engine and decoding defaults: what the endpoint would answer."""
+    return [answer.text for answer in open_translator(bundle).translate(list(lines))]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

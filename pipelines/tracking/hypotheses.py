@@ -1,0 +1,62 @@
+"""What a version made of a test set, kept with its run so that it is translated once."""
+
+import hashlib
+import logging
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pipelines.tracking.registry import Registry, Version
+from pipelines.tracking.version import bundle_hash
+
+logger = logging.getLogger(__name__)
+
+FOLDER = "hypotheses"
+Translate = Callable[[Path, Sequence[str]], list[str]]  # bundle directory, lines -> translations
+
+
+def file_name(split: str, sources: Sequence[str], bundle_digest: str) -> str:
+    """The artifact that holds the translations of these very lines by this very bundle."""
+    digest = hashlib.sha256(bundle_digest.encode())
+    for line in sources:
+        digest.update(b"\n" + line.encode())
+    return f"{FOLDER}/{split}-{digest.hexdigest()[:20]}.txt"
+
+
+def hypotheses(
+    registry: Registry, version: Version, split: str, sources: Sequence[str], translate: Translate
+) -> list[str]:
+    """The version's translations of `sources`: those stored with its run, or made now and stored."""
+    digest = version.tags.get("bundle_hash", "")
+    name = file_name(split, sources, digest)
+    found = _stored(registry, version, name, len(sources)) if digest else None
+    if found is not None:
+        logger.info("version %s: translations of %s are at hand", version.number, split)
+        return found
+    logger.info("version %s: translating %s, %s sentences", version.number, split, f"{len(sources):,}")
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = registry.bundle(version, Path(folder))
+        lines = [" ".join(line.split("\n")) for line in translate(bundle, sources)]
+        if bundle_hash(bundle) == digest:
+            _store(registry, version, name, lines)
+    return lines
+
+
+def _stored(registry: Registry, version: Version, name: str, count: int) -> list[str] | None:
+    try:
+        if name not in (entry.path for entry in registry.client.list_artifacts(version.run_id, FOLDER)):
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            path = registry.client.download_artifacts(version.run_id, name, folder)
+            lines = Path(path).read_text(encoding="utf-8").split("\n")[:-1]
+    except Exception as problem:  # a run that was deleted, a store that is away: it is translated again
+        logger.info("version %s: stored translations cannot be read (%s)", version.number, type(problem).__name__)
+        return None
+    return lines if len(lines) == count else None
+
+
+def _store(registry: Registry, version: Version, name: str, lines: Sequence[str]) -> None:
+    try:
+        registry.client.log_text(version.run_id, "".join(f"{line}\n" for line in lines), name)
+    except Exception as problem:  # only the next comparison is slower for it
+        logger.info("version %s: translations cannot be stored (%s)", version.number, type(problem).__name__)

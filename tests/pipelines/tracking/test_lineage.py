@@ -1,0 +1,98 @@
+"""From a model version a person reaches its run, its configuration, its shards and their sources."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
+from pipelines.tracking.commit import git_commit
+from pipelines.tracking.lineage import log_curves, log_samples, log_sharding, log_training
+from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig
+
+HASH = "cd" * 32
+CONFIG = {"name": "a", "seed": 1, "model": {"width": 64}, "paths": {"root": "here"}, "tracking": {"uri": "secret"}}
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    lengths = [5] * (len(LENGTH_BOUNDS) + 1)
+    split = Split(70, 900, 1000, lengths, lengths, [])
+    sources = [{"name": "train.en", "sha256": "ef" * 32, "bytes": 123, "lines": 80}]
+    manifest = Manifest(
+        "demo", ["en", "de"], {"files": []}, "<u2", {"train": split}, sources=sources, dropped={"train": {"blank": 10}}
+    )
+    (tmp_path / "shards").mkdir()
+    write_manifest(tmp_path / "shards", manifest)
+    return tmp_path / "shards"
+
+
+def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: Path, shards: Path) -> None:
+    digest = manifest_hash(shards)
+    with TrackedRun(tracking, tmp_path / "runs/shard-demo", "shard-demo") as sharding:
+        log_sharding(sharding, CONFIG, HASH, shards)
+    bundle = tmp_path / "runs/a/bundle"
+    bundle.mkdir(parents=True)
+    facts = {"pair": "en-de", "manifest_hash": digest, "config_hash": HASH, "scores": {"bleu": 30.0}}
+    (bundle / "config.json").write_text(json.dumps(facts))
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as training:
+        log_training(training, CONFIG, HASH, shards)
+        training.metrics(1, {"loss": 2.0, "lr": 0.1})
+        log_curves(training)
+        log_samples(training, ["a dog"], ["ein Hund"], ["ein Hund"])
+        register_bundle(tracking, RegistryConfig(name="demo"), training, bundle)
+
+    registry = Registry(tracking, RegistryConfig(name="demo"))
+    client, version = registry.client, registry.newest()
+    described = client.get_model_version("demo", version.number).description
+    for word in (digest, HASH, version.run_id):
+        assert word in described
+    run = client.get_run(version.run_id)
+    assert run.info.run_id == training.run_id
+    assert run.data.tags["kind"] == "train"
+    assert run.data.tags["config_hash"] == HASH
+    assert run.data.tags["manifest_hash"] == digest
+    assert {entry.path for entry in client.list_artifacts(version.run_id)} >= {
+        *("config.yaml", "curves.png", "samples.json", "shards")
+    }
+    assert run.data.params["model.width"] == "64"
+    assert not [key for key in run.data.params if key.startswith(("tracking", "paths"))]
+    assert {entry.dataset.digest for entry in run.inputs.dataset_inputs} == {digest[:36]}
+    origin = client.get_run(run.data.tags["shard_run_id"])
+    assert origin.info.run_id == sharding.run_id
+    assert origin.data.tags["kind"] == "shard"
+    assert origin.data.tags["used_by.a"] == training.run_id
+    assert origin.data.metrics["train/dropped/blank"] == 10
+    assert {entry.path for entry in client.list_artifacts(origin.info.run_id, "shards")} == {
+        *("shards/manifest.json", "shards/sources.json"),
+        *("shards/lengths-train.png", "shards/dropped-train.png"),
+    }
+    assert origin.inputs.dataset_inputs[0].dataset.name == "train.en"
+
+
+def test_the_commit_is_read_without_git(tmp_path: Path) -> None:
+    commit = "0123456789" * 4
+    file = tmp_path / "work/package/file.py"
+    file.parent.mkdir(parents=True)
+    assert git_commit(file) is None or len(str(git_commit(file))) == 40  # the folder itself may lie in a repository
+    git = tmp_path / "work/.git"
+    (git / "refs/heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    assert git_commit(file) is None, "a repository without a commit"
+    (git / "packed-refs").write_text(f"# pack-refs\n{commit} refs/heads/main\n")
+    assert git_commit(file) == commit
+    (git / "refs/heads/main").write_text("f" * 40 + "\n")
+    assert git_commit(file) == "f" * 40, "a loose reference is newer than a packed one"
+    (git / "HEAD").write_text(commit + "\n")
+    assert git_commit(file) == commit
+
+    worktree = tmp_path / "other/file.py"
+    worktree.parent.mkdir()
+    place = git / "worktrees/other"
+    place.mkdir(parents=True)
+    (worktree.parent / ".git").write_text(f"gitdir: {place}\n")
+    (place / "HEAD").write_text("ref: refs/heads/main\n")
+    (place / "commondir").write_text("../..\n")
+    assert git_commit(worktree) == "f" * 40

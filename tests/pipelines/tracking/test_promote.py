@@ -1,0 +1,136 @@
+"""`dragoman promote` and `dragoman rollback` over a registry, a shard directory's texts and stored translations."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model.errors import UserError
+from pipelines import promote as verb
+from pipelines.promote import PromoteConfig, promote_version
+from pipelines.shards.manifest import Manifest, write_manifest
+from pipelines.tracking import history
+from pipelines.tracking.hypotheses import file_name
+from pipelines.tracking.promotion import rollback
+from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.version import bundle_hash
+
+REGISTRY = RegistryConfig(name="demo-en-de")
+REFERENCES = [f"der {word} Hund sieht {number} Katzen im Garten ." for word in "abcdefghij" for number in range(10)]
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    directory = tmp_path / "shards"
+    directory.mkdir()
+    names = {"en": "test.en.txt", "de": "test.de.txt"}
+    (directory / names["en"]).write_text("".join(f"line {i}\n" for i in range(100)), encoding="utf-8")
+    (directory / names["de"]).write_text("".join(f"{line}\n" for line in REFERENCES), encoding="utf-8")
+    texts = {"test": {language: {"file": name, "sha256": "", "lines": 100} for language, name in names.items()}}
+    write_manifest(directory, Manifest("demo", ["en", "de"], {"files": []}, "<u2", {}, texts=texts))
+    return directory
+
+
+class Translators:
+    """Stands for decoding: a bundle knows the first `right` lines and garbles the others."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def __call__(self, bundle: Path, lines: Sequence[str]) -> list[str]:
+        right = json.loads((bundle / "config.json").read_text())["right"]
+        self.calls.append(right)
+        return [line if i < right else "Hund der der" for i, line in enumerate(REFERENCES)]
+
+
+@pytest.fixture
+def translators(monkeypatch: pytest.MonkeyPatch) -> Translators:
+    translators = Translators()
+    monkeypatch.setattr(verb, "translate", translators)
+    return translators
+
+
+def register(tracking: TrackingConfig, folder: Path, right: int) -> None:
+    bundle = folder / f"run-{right}" / "bundle"
+    bundle.mkdir(parents=True)
+    (bundle / "config.json").write_text(json.dumps({"pair": "en-de", "right": right}))
+    with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
+        assert register_bundle(tracking, REGISTRY, run, bundle) is not None
+
+
+def test_versions_are_promoted_by_their_translations_and_rolled_back(
+    tracking: TrackingConfig, tmp_path: Path, shards: Path, translators: Translators
+) -> None:
+    for right in (40, 80, 79):
+        register(tracking, tmp_path, right)
+
+    def promote(version: str) -> bool:
+        return promote_version(tracking, REGISTRY, PromoteConfig(version=version), shards, tmp_path).accepted
+
+    assert promote("1")
+    assert translators.calls == [], "the first champion needs no comparison"
+    assert promote("2")
+    assert not promote("3")
+    assert sorted(translators.calls) == [40, 79, 80], "each version translates the test set once"
+    registry = Registry(tracking, REGISTRY)
+    events = history.read(registry.client, REGISTRY.name)
+    assert [event.action for event in events] == ["promoted", "promoted", "refused"]
+    assert events[1].reason.startswith("BLEU ")
+    assert "on 100 sentences, p = 0.0" in events[1].reason
+    assert rollback(registry, "complaints", tmp_path / "promote.lock").champion == "1"
+    assert history.read(registry.client, REGISTRY.name)[-1].reason == "complaints"
+
+
+def test_translations_stored_by_the_training_are_taken(
+    tracking: TrackingConfig, tmp_path: Path, shards: Path, translators: Translators
+) -> None:
+    for right in (40, 80):
+        register(tracking, tmp_path, right)
+        bundle = tmp_path / f"run-{right}" / "bundle"
+        sources = (shards / "test.en.txt").read_text().split("\n")[:-1]
+        with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
+            lines = Translators()(bundle, sources)
+            run.text("".join(f"{line}\n" for line in lines), file_name("test", sources, bundle_hash(bundle)))
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    assert promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path).accepted
+    assert translators.calls == []
+
+
+def test_a_split_that_was_not_held_out_is_named(
+    tracking: TrackingConfig, tmp_path: Path, shards: Path, translators: Translators
+) -> None:
+    for right in (40, 80):
+        register(tracking, tmp_path, right)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    with pytest.raises(UserError, match=r"promote\.split: 'valid' is not held out .* Choices: test"):
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="valid"), shards, tmp_path)
+
+
+def test_exit_codes_of_the_verbs(
+    tracking: TrackingConfig,
+    tmp_path: Path,
+    shards: Path,
+    translators: Translators,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from pipelines import rollback as rollback_verb
+
+    for right in (80, 40):
+        register(tracking, tmp_path, right)
+    common = [
+        *(f"tracking.uri={tracking.uri}", f"registry.name={REGISTRY.name}"),
+        *(f"paths.shards={shards}", f"paths.root={tmp_path}"),
+    ]
+    assert verb.main([*common, "promote.version=1"]) == 0
+    assert verb.main([*common, "promote.version=2"]) == 1
+    assert "not better" in capsys.readouterr().out
+    assert verb.main([*common, "promote.version=7"]) == 2
+    assert "Versions: 2, 1" in capsys.readouterr().err
+    assert verb.main([*common, "promote.version=2", "promote.force=true", "promote.reason=because"]) == 0
+    assert rollback_verb.main(common) == 0
+    assert rollback_verb.main(common) == 2
+    assert Registry(replace(tracking), REGISTRY).champion()
