@@ -1,0 +1,199 @@
+"""The verb evaluate and what it is made of, on a small bundle with made-up weights."""
+
+import hashlib
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.bundle import Bundle, load_bundle, save_bundle
+from model.decoding import DecodeConfig, decode
+from model.errors import UserError
+from model.tokenizer import TokenizerConfig, train_pair
+from model.transformer import Transformer, TransformerConfig
+from model.translator import network_translator, open_translator
+from pipelines.evaluate import main
+from pipelines.evaluation import evaluate_bundle, held_out, report, write_evaluation
+from pipelines.scores import quick_bleu
+from pipelines.shards.manifest import Manifest, manifest_hash, write_manifest
+from pipelines.tuning import gate_int8, tune_length_penalty
+
+
+def lines(count: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("aeioubdfgklmnrst", k=rng.randint(2, 6))) for _ in range(60)]
+    return [" ".join(rng.choices(words, k=rng.randint(2, 12))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """In `home/runs/small/bundle`."""
+    pair = train_pair(TokenizerConfig(type="bpe", vocabulary=150), lines(200, 1), lines(200, 2))
+    config = TransformerConfig(
+        width=32, heads=4, feed_forward=48, encoder_layers=1, decoder_layers=2, max_positions=64, norm="pre"
+    )
+    torch.manual_seed(3)
+    network = Transformer(config, pair.source.vocabulary, pair.target.vocabulary)
+    with torch.no_grad():
+        network.output.weight.mul_(2)
+    directory = tmp_path_factory.mktemp("home") / "runs" / "small" / "bundle"
+    facts = {"pair": "en-de", "decode": {"beam": 2, "length_penalty": 0.9, "max_ratio": 1.0, "max_extra": 4}}
+    save_bundle(directory, network=network, config=config, tokenizers=pair, facts=facts)
+    return load_bundle(directory)
+
+
+@pytest.fixture(scope="module")
+def shards(bundle: Bundle) -> Path:
+    """A shard directory with held-out texts; the references are what the bundle itself says, twice damaged."""
+    directory = bundle.directory.parents[2] / "shards"
+    directory.mkdir()
+    texts: dict[str, dict[str, dict[str, object]]] = {}
+    for split, count in (("valid", 30), ("test", 40)):
+        sources = lines(count, count)
+        sources[3] = ""
+        said = [answer.text for answer in open_translator(bundle).translate(sources)]
+        references = [f"{text} mehr" if row % 2 else text or "leer" for row, text in enumerate(said)]
+        texts[split] = {}
+        for language, side in (("en", sources), ("de", references)):
+            name, content = f"{split}.{language}.txt", "".join(f"{line}\n" for line in side).encode()
+            (directory / name).write_bytes(content)
+            digest = hashlib.sha256(content).hexdigest()
+            texts[split][language] = {"file": name, "sha256": digest, "lines": count}
+    manifest = Manifest("made up", ["en", "de"], bundle.tokenizers.describe(), "<u2", {}, texts=texts)
+    write_manifest(directory, manifest)
+    return directory
+
+
+def test_an_evaluation_holds_scores_texts_and_origins(bundle: Bundle, shards: Path) -> None:
+    found = evaluate_bundle(bundle, shards, samples=4)
+    assert len(found.hypotheses) == len(found.references) == found.scores.sentences == 40
+    assert found.hypotheses[3] == ""
+    assert 20 < found.scores.bleu < 100
+    assert found.decode == bundle.decode
+    assert (found.bundle, found.manifest_hash) == (bundle.digest, manifest_hash(shards))
+    assert len(found.samples) == 4
+    assert found.engine == "ctranslate2 (ct2)"
+
+
+def test_the_record_and_the_hypotheses_are_kept(bundle: Bundle, shards: Path, tmp_path: Path) -> None:
+    found = evaluate_bundle(bundle, shards)
+    record, texts = write_evaluation(found, tmp_path)
+    assert (record.name, texts.name) == ("evaluation.test.json", "hypotheses.test.de.txt")
+    assert json.loads(record.read_text())["scores"]["bleu"] == found.scores.bleu
+    assert texts.read_text().split("\n") == [*found.hypotheses, ""]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_report_names_scores_signatures_buckets_and_samples(bundle: Bundle, shards: Path) -> None:
+    text = report(evaluate_bundle(bundle, shards, samples=2))
+    for expected in ("BLEU|nrefs:1|case:mixed", "case:lc", "sacremoses.de.lc", "chrF2|", "TER|", "1-5", "hypothesis"):
+        assert expected in text
+
+
+def test_both_engines_score_the_same(bundle: Bundle, shards: Path) -> None:
+    first, second = (evaluate_bundle(bundle, shards, engine=engine) for engine in ("torch", "ctranslate2"))  # type: ignore[arg-type]  # literals
+    assert first.hypotheses == second.hypotheses
+    assert first.scores == second.scores
+
+
+def test_an_automatic_penalty_is_the_bundles_own_or_tuned_on_validation(bundle: Bundle, shards: Path) -> None:
+    automatic = DecodeConfig(beam=3, length_penalty="auto")
+    assert evaluate_bundle(bundle, shards, decode=automatic).decode.length_penalty == 0.9
+    unsettled = replace(bundle, decode=replace(bundle.decode, length_penalty="auto"))
+    expected = tune_length_penalty(
+        bundle.network, bundle.tokenizers, *held_out(shards, "valid", ("en", "de")), automatic, language="de"
+    )
+    assert evaluate_bundle(unsettled, shards, decode=automatic).decode.length_penalty == expected.penalty
+    assert evaluate_bundle(unsettled, shards, "valid", decode=automatic).decode.length_penalty == 1.0
+
+
+def test_ranking_anew_equals_searching_again(bundle: Bundle, shards: Path) -> None:
+    sources, references = held_out(shards, "valid", ("en", "de"))
+    config = DecodeConfig(beam=4, max_ratio=1.0, max_extra=4)
+    penalties = (0.3, 1.0, 2.5)
+    choice = tune_length_penalty(bundle.network, bundle.tokenizers, sources, references, config, penalties, "de")
+    for penalty in penalties:
+        again = network_translator(bundle.network, bundle.tokenizers, replace(config, length_penalty=penalty))
+        texts = [answer.text for answer in again.translate(sources)]
+        assert choice.tried[penalty] == pytest.approx(quick_bleu(texts, references))
+    assert choice.bleu == max(choice.tried.values())
+    assert choice.tried[choice.penalty] == choice.bleu
+
+
+def test_of_equal_penalties_the_one_nearest_to_the_mean_per_token_is_chosen(bundle: Bundle, shards: Path) -> None:
+    sources, _ = held_out(shards, "valid", ("en", "de"))
+    references = ["nothing alike"] * len(sources)
+    choice = tune_length_penalty(
+        bundle.network, bundle.tokenizers, sources, references, DecodeConfig(beam=1), (2.0, 1.2, 0.0)
+    )
+    assert choice.penalty == 1.2
+
+
+def test_every_hypothesis_found_is_given_on_request(bundle: Bundle) -> None:
+    encoded = network_translator(bundle.network, bundle.tokenizers, DecodeConfig()).encode(lines(5, 9))
+    few, many = decode(bundle.network, encoded, DecodeConfig()), decode(bundle.network, encoded, DecodeConfig(), True)
+    assert all(len(a) == 1 and len(b) >= 5 and a[0] == b[0] for a, b in zip(few, many, strict=True))
+
+
+def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(bundle: Bundle, shards: Path) -> None:
+    sources, references = held_out(shards, "valid", ("en", "de"))
+    generous = gate_int8(bundle.directory, sources, references, tolerance=100.0)
+    assert generous is not None
+    assert generous["accepted"]
+    assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2-int8)"
+    strict = gate_int8(bundle.directory, sources, references, tolerance=-100.0)
+    assert strict is not None
+    assert not strict["accepted"]
+    assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
+    assert load_bundle(bundle.directory).facts["int8"] == strict
+
+
+def test_held_out_texts_are_checked(bundle: Bundle, shards: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"evaluate.split: 'tset' is not known. Did you mean 'test'"):
+        held_out(shards, "tset", ("en", "de"))
+    with pytest.raises(UserError, match="the bundle needs 'fr'"):
+        held_out(shards, "test", ("en", "fr"))
+    for path in shards.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "test.de.txt").write_text("changed\n")
+    with pytest.raises(UserError, match=r"test\.de\.txt: not the file that was written"):
+        held_out(tmp_path, "test", ("en", "de"))
+    (tmp_path / "test.de.txt").unlink()
+    with pytest.raises(UserError, match=r"test\.de\.txt: missing"):
+        held_out(tmp_path, "test", ("en", "de"))
+
+
+def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
+    bundle: Bundle, shards: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = bundle.directory.parents[2]
+    places = [f"paths.root={home}", f"paths.shards={shards}", "decode.beam=2"]
+    assert main(["name=small", *places, "evaluate.against=small", "evaluate.samples=1"]) == 0
+    printed = capsys.readouterr().out
+    assert "BLEU|nrefs:1" in printed
+    assert "p = 1.0000" in printed
+    assert (bundle.directory.parent / "evaluation.test.json").is_file()
+    assert main([f"evaluate.bundle={bundle.directory}", *places, "evaluate.sentences=5"]) == 0
+    assert "5 sentences" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate.bundle=nowhere"], "neither a bundle's directory nor a run"),
+        (["name=untrained"], "has no bundle yet"),
+        (["evaluate.split=dev"], "'dev' is not known"),
+        (["evaluate.tokenise=x"], "evaluate.tokenise: 'x'"),
+        (["decode.beam=0"], "decode.beam: 0"),
+        (["evaluate.engine=gpu"], "evaluate.engine: 'gpu'"),
+    ],
+)
+def test_a_users_mistake_ends_with_two_and_is_named(
+    words: list[str], message: str, bundle: Bundle, shards: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = bundle.directory.parents[2]
+    assert main(["name=small", f"paths.root={home}", f"paths.shards={shards}", *words]) == 2
+    assert message in capsys.readouterr().err
