@@ -256,13 +256,22 @@ def load_weights(network: TranslationNetwork, path: Path) -> None:
         weights = load_file(path)
     except SafetensorError as problem:
         raise UserError(f"{path}: not readable as safetensors ({problem})") from None
+    fill(network, weights, str(path))
+
+
+def fill(network: TranslationNetwork, weights: Mapping[str, Tensor], where: str) -> None:
+    """Give the network these weights, each distinct tensor named once; `where` they come from opens the messages.
+
+    Raises:
+        UserError: a tensor too many, too few or of another shape.
+    """
     wanted = distinct_weights(network)
     for name in sorted(wanted.keys() ^ weights.keys()):
-        raise UserError(f"{path}: {'no' if name in wanted else 'unexpected'} tensor {name!r} for this configuration")
+        raise UserError(f"{where}: {'no' if name in wanted else 'unexpected'} tensor {name!r} for this configuration")
     for name, tensor in wanted.items():
         if tensor.shape != weights[name].shape:
             raise UserError(
-                f"{path}: tensor {name!r} has shape {tuple(weights[name].shape)}, "
+                f"{where}: tensor {name!r} has shape {tuple(weights[name].shape)}, "
                 f"the configuration needs {tuple(tensor.shape)}"
             )
     with torch.no_grad():

@@ -42,7 +42,7 @@ def _native(
     loss = states.new_zeros((), dtype=torch.float32)
     nll = states.new_zeros((), dtype=torch.float32)
     rows = len(states) if states.is_cuda else CHUNK_ROWS
-    for part, wanted in zip(states.split(max(rows, 1)), targets.split(max(rows, 1)), strict=True):
+    for part, wanted in zip(torch.split(states, max(rows, 1)), torch.split(targets, max(rows, 1)), strict=True):
         logits = nn.functional.linear(part, weight, bias).float()  # (n, V)
         loss = loss + nn.functional.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="sum")
         if smoothing:

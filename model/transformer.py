@@ -5,7 +5,7 @@ Letters: B batch, S source length, T target length, H heads, D width, F feed-for
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -102,7 +102,7 @@ class Transformer(TranslationNetwork):
             "position": torch.zeros(batch, dtype=torch.int64, device=memory.states.device),
             "source_real": memory.real,
         }
-        for i, layer in enumerate(self.decoder):
+        for i, layer in enumerate(self.decoder_layers):
             state[f"source_key.{i}"], state[f"source_value.{i}"] = layer.cross_attention.memory(memory.states)
         return state
 
@@ -111,7 +111,7 @@ class Transformer(TranslationNetwork):
         state = dict(state)
         bias = padding_bias(state["source_real"])
         x = self._embed(self.target_embedding, tokens[:, None], self.target_positions, state["position"][:, None])
-        for i, layer in enumerate(self.decoder):
+        for i, layer in enumerate(self.decoder_layers):
             past = (state[f"key.{i}"], state[f"value.{i}"]) if f"key.{i}" in state else None
             memory = (state[f"source_key.{i}"], state[f"source_value.{i}"])
             x, (state[f"key.{i}"], state[f"value.{i}"]) = layer.step(x, past, memory, bias)
@@ -128,6 +128,11 @@ class Transformer(TranslationNetwork):
             maps[f"decoder.{i}.self"], maps[f"decoder.{i}.cross"] = decoder_record[2 * i : 2 * i + 2]
         return maps
 
+    @property
+    def decoder_layers(self) -> "list[DecoderLayer]":
+        """`decoder` with its type, which nn.ModuleList forgets."""
+        return cast("list[DecoderLayer]", list(self.decoder))
+
     def _encode(self, source: Tensor, record: list[Tensor] | None) -> Memory:
         real = source != PAD  # (B, S)
         bias = padding_bias(real)
@@ -141,7 +146,7 @@ class Transformer(TranslationNetwork):
         causal = causal_bias(target_in.shape[1], target_in.device)
         source_bias = padding_bias(memory.real)
         x = self._embed(self.target_embedding, target_in, self.target_positions, None)
-        for layer in self.decoder:
+        for layer in self.decoder_layers:
             x = layer(x, causal, layer.cross_attention.memory(memory.states), source_bias, record)
         return self.decoder_norm(x)  # type: ignore[no-any-return]
 
@@ -189,11 +194,11 @@ class Sublayer(nn.Module):
         self.pre = config.norm == "pre"
 
     def before(self, x: Tensor) -> Tensor:
-        return self.norm(x) if self.pre else x  # type: ignore[no-any-return]
+        return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, change: Tensor) -> Tensor:
         x = self.dropout.add(x, change)
-        return x if self.pre else self.norm(x)  # type: ignore[no-any-return]
+        return x if self.pre else self.norm(x)
 
 
 class FeedForward(nn.Module):

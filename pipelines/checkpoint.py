@@ -114,16 +114,21 @@ def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
     Raises:
         UserError: the run has kept none.
     """
-    kept = sorted(_numbered(run / "weights", ".safetensors"))[-last:]
+    kept = kept_weights(run, last)
     if not kept:
         raise UserError(f"{run}: no weights to average; the run has not reached its first checkpoint")
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}
-    for _, path in kept:
+    for path in kept:
         for name, value in load_file(path).items():
             types[name] = value.dtype
             total[name] = total[name] + value.double() if name in total else value.double()
-    return {name: (value / len(kept)).to(types[name]) for name, value in total.items()}, [step for step, _ in kept]
+    return {name: (value / len(kept)).to(types[name]) for name, value in total.items()}, [_step(path) for path in kept]
+
+
+def kept_weights(run: Path, last: int) -> list[Path]:
+    """The newest `last` weight files, oldest first."""
+    return [path for _, path in sorted(_numbered(run / "weights", ".safetensors"))[-last:]]
 
 
 class StaleAttemptError(RuntimeError):
@@ -194,6 +199,10 @@ def _numbered(folder: Path, suffix: str) -> list[tuple[int, Path]]:
     pattern = re.compile(rf"step-(\d+){re.escape(suffix)}")
     matches = [(pattern.fullmatch(path.name), path) for path in folder.glob("step-*")]
     return [(int(match.group(1)), path) for match, path in matches if match]
+
+
+def _step(path: Path) -> int:
+    return int(path.stem.removeprefix("step-"))
 
 
 def _sync(path: Path) -> None:

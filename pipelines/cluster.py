@@ -130,7 +130,9 @@ def map_tasks(
             yield result
 
 
-def fit(function: Callable[[Any, Ranks], None], argument: Any, config: ClusterConfig, storage: Path, name: str) -> None:
+def fit(
+    function: Callable[[Argument, Ranks], object], argument: Argument, config: ClusterConfig, storage: Path, name: str
+) -> None:
     """Run `function(argument, ranks)` on `config.workers` processes that form one torch process group.
 
     A worker that dies takes its group with it and the group starts again, `config.max_failures` times; the function

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from model.architectures import Loss
 from model.batch import TranslationBatch
-from model.bundle import distinct_weights, load_weights
+from model.bundle import distinct_weights, fill
 from model.device import Precision, autocast_dtype
 from model.losses import LossConfig
 from model.network import TranslationNetwork
@@ -261,7 +261,7 @@ class Trainer:
         if found is None:
             return
         tensors, state = checkpoint.read(found)
-        load_weights(self.network, found / "network.safetensors")
+        fill(self.network, tensors["network"], str(found))
         names = dict(self.network.named_parameters())
         for name, parameter in names.items():
             members = {k.rsplit("/", 1)[1]: v for k, v in tensors["optimizer"].items() if k.rsplit("/", 1)[0] == name}

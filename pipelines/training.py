@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from model.errors import UserError
 from model.network import TranslationNetwork
 from model.tokenizer import TokenizerPair, load_pair
 from pipelines.config import Config
+from pipelines.evaluation import held_out as held_out_texts
 from pipelines.loader import LaneLoader, held_out_batches
 from pipelines.loop import Progress, Trainer
 from pipelines.ranks import Ranks
@@ -49,7 +49,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
             run,
             ranks,
             config.seed,
-            held_out=held_out(config, ranks),
+            held_out=validation_batches(config, ranks),
             bleu=partial(validation_bleu, config, network, tokenizers, ranks),
         )
         return trainer.run(tracked.metrics if tracked else lambda step, values: None)
@@ -66,7 +66,7 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwo
     return build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
 
 
-def held_out(config: Config, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
+def validation_batches(config: Config, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
     """This rank's share of the validation batches, anew at each call."""
     reader = ShardReader(config.shard_dir, "valid")
     return lambda: held_out_batches(reader, config.loader.batch_tokens, ranks.rank, ranks.world)
@@ -76,8 +76,7 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
     """Greedy sacreBLEU on the head of the validation set; each rank decodes its part, all get the same number."""
     from model.translator import network_translator
 
-    sources, references = held_out_texts(config, "valid")
-    sources, references = sources[:VALIDATION_SENTENCES], references[:VALIDATION_SENTENCES]
+    sources, references = held_out_texts(config.shard_dir, "valid", config.languages, VALIDATION_SENTENCES)
     network.eval()
     translator = network_translator(network, tokenizers, DecodeConfig(beam=1))
     mine = [answer.text for answer in translator.translate(sources[ranks.rank :: ranks.world])]
@@ -86,22 +85,6 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
     for rank, texts in enumerate(ranks.gather(mine)):
         hypotheses[rank :: ranks.world] = texts
     return quick_bleu(hypotheses, references)
-
-
-def held_out_texts(config: Config, split: str) -> tuple[list[str], list[str]]:
-    """Sources and references of a split, as the shard directory keeps them.
-
-    Raises:
-        UserError: the shards have no such split.
-    """
-    texts = ShardReader(config.shard_dir, "train").manifest.texts
-    if split not in texts:
-        raise UserError(
-            f"{config.shard_dir}: no held-out split {split!r}. Choices: {', '.join(sorted(texts)) or 'none'}"
-        )
-    sides = [(config.shard_dir / texts[split][language]["file"]) for language in config.languages]
-    source, target = (path.read_text(encoding="utf-8").split("\n")[:-1] for path in sides)
-    return source, target
 
 
 def identity(config: Config) -> dict[str, Any]:
@@ -149,11 +132,3 @@ def _differences(before: Any, now: Any, where: str = "") -> Iterable[tuple[str, 
             yield from _differences(before.get(key), now.get(key), f"{where}.{key}" if where else key)
     elif before != now:
         yield where, before, now
-
-
-def shard_directory_ready(directory: Path) -> None:
-    """Raises UserError naming the command that makes the shards, where there are none."""
-    if not (directory / "manifest.json").is_file():
-        raise UserError(
-            f"paths.shards: no shards in {directory}. Make them first: dragoman shard with the same settings"
-        )
