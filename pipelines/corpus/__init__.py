@@ -1,0 +1,1 @@
+"""From corpus files to clean, planned sentence pairs: reading, cleaning, alignment check, the global plan."""

@@ -1,0 +1,115 @@
+"""The cleaning task: one block of lines in, one file of clean pairs with their hashes out."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.corpus.cleaning import clean
+from pipelines.corpus.records import read_records
+from pipelines.corpus.scratch import whole
+from pipelines.corpus.settings import CleanConfig, OnError
+from pipelines.corpus.staging import Block
+
+Keys = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class CleaningTask:
+    """Everything that cleaning a block depends on."""
+
+    block: Block
+    clean: CleanConfig
+    on_error: OnError
+    folder: Path  # of clean blocks
+
+
+@dataclass
+class CleanBlock:
+    """The pairs of a block that passed the rules, in order."""
+
+    source: npt.NDArray[np.uint8]  # UTF-8, lines joined by line feeds
+    target: npt.NDArray[np.uint8]
+    line: npt.NDArray[np.int32]  # (n,) line within the block
+    source_key: Keys  # (n,) hash of the case-folded source sentence
+    pair_key: Keys  # (n,) hash of both sides
+
+    def texts(self) -> tuple[list[str], list[str]]:
+        """Both sides as lists of lines."""
+        if not len(self.line):
+            return [], []
+        return self.source.tobytes().decode().split("\n"), self.target.tobytes().decode().split("\n")
+
+
+def clean_block(task: CleaningTask) -> int:
+    """Clean one block unless that was finished before; the block's number."""
+    path = block_path(task.folder, task.block.number)
+    if path.exists():
+        return task.block.number
+    records = read_records(task.block, task.on_error)
+    held_out = task.block.source.split != "train"
+    cleaned = clean(records.source, records.target, records.bad, task.clean, held_out)
+    line = np.flatnonzero(cleaned.kept).astype(np.int32)
+    source = [cleaned.source[number] for number in line]
+    target = [cleaned.target[number] for number in line]
+    folded = "\n".join(source).casefold().split("\n") if source else []
+    facts = {
+        "lines": task.block.lines,
+        "dropped": dict(sorted(cleaned.dropped.items())),
+        "changed": dict(sorted((cleaned.changed + records.counts).items())),
+    }
+    with whole(path) as file:
+        np.savez(
+            file,
+            source=_bytes("\n".join(source)),
+            target=_bytes("\n".join(target)),
+            line=line,
+            source_key=_keys(folded),
+            pair_key=_keys(map("\n".join, zip(source, target, strict=True))),
+            facts=_bytes(json.dumps(facts)),
+        )
+    return task.block.number
+
+
+def block_path(folder: Path, number: int) -> Path:
+    """Where the clean block of that number lies."""
+    return folder / f"{number:06d}.npz"
+
+
+def load_block(folder: Path, number: int) -> CleanBlock:
+    """The clean pairs of a block."""
+    with np.load(block_path(folder, number), allow_pickle=False) as arrays:
+        return CleanBlock(**{name: arrays[name] for name in ("source", "target", "line", "source_key", "pair_key")})
+
+
+def load_facts(folder: Path, number: int) -> dict[str, Any]:
+    """How many lines the block had, what was dropped and what was changed."""
+    with np.load(block_path(folder, number), allow_pickle=False) as arrays:
+        return cast(dict[str, Any], json.loads(arrays["facts"].tobytes()))
+
+
+def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, Keys]:
+    """Line numbers, source keys and pair keys, without the text."""
+    with np.load(block_path(folder, number), allow_pickle=False) as arrays:
+        return arrays["line"], arrays["source_key"], arrays["pair_key"]
+
+
+def source_keys(sentences: Iterable[str]) -> Keys:
+    """The hashes by which source sentences are compared: normalised text, case folded."""
+    return _keys(sentence.casefold() for sentence in sentences)
+
+
+def _keys(texts: Iterable[str]) -> Keys:
+    """(n,) 64-bit BLAKE2b of each text: two of 10^8 sentences meet by chance with a probability of 1 in 4,000."""
+    digest = hashlib.blake2b
+    joined = b"".join([digest(text.encode(), digest_size=8).digest() for text in texts])
+    return np.frombuffer(joined, "<u8").astype(np.uint64)
+
+
+def _bytes(text: str) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(text.encode(), np.uint8)

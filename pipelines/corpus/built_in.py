@@ -1,0 +1,45 @@
+"""The built-in corpus as sources: generated into the scratch folder, once."""
+
+import os
+import shutil
+from pathlib import Path
+
+from model.errors import UserError
+from pipelines.corpus.settings import CorpusConfig
+from pipelines.corpus.sources import SPLITS, Source, languages_of
+
+LANGUAGES = ("en", "de")
+
+
+def check_phrasebook(config: CorpusConfig, pair: str) -> None:
+    """Refuse what the phrasebook cannot give.
+
+    Raises:
+        UserError: another language pair, or no number of pairs.
+    """
+    if set(languages_of(pair)) != set(LANGUAGES):
+        raise UserError(f"pair={pair}: corpus=phrasebook has English and German only; choices: en-de, de-en")
+    if config.pairs <= 0:
+        raise UserError(f"corpus.pairs={config.pairs}: how many phrasebook pairs to generate; expected 1 or more")
+
+
+def phrasebook_sources(config: CorpusConfig, pair: str, seed: int, scratch: Path) -> list[Source]:
+    """Generate the phrasebook (unless that was finished before) and name its files as a Moses corpus does."""
+    from pipelines.corpus.phrasebook import write_corpus
+
+    folder = scratch / "phrasebook"
+    if not folder.is_dir():
+        temporary = scratch / f"phrasebook.{os.getpid()}"
+        for leftover in scratch.glob("phrasebook.*"):
+            shutil.rmtree(leftover)
+        temporary.mkdir()
+        write_corpus(temporary, config.pairs, seed)
+        temporary.rename(folder)
+    order = [LANGUAGES.index(language) for language in languages_of(pair)]
+    sources = []
+    for split in SPLITS:
+        files = [next(folder.glob(f"{split}*.{language}")) for language in LANGUAGES]
+        sources.append(
+            Source(f"{split}-0", split, "moses", (files[order[0]], files[order[1]]), ("corpus.pairs", "corpus.pairs"))
+        )
+    return sources

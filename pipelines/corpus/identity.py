@@ -1,0 +1,66 @@
+"""What a sharding is made from, as plain values: two with equal values give equal bytes, wherever the files lie."""
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from model.tokenizer import TokenizerConfig
+from pipelines.corpus.settings import CorpusConfig
+from pipelines.corpus.sources import Source
+from pipelines.corpus.staging import sha256_of
+from pipelines.shards.manifest import ShardsConfig
+
+# Where files lie and what they are called on the command line does not matter: their content stands for them.
+_ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "fetch", "languages"}
+_PHRASEBOOK = Path(__file__).parent / "phrasebook"
+
+
+def identity(
+    corpus: CorpusConfig,
+    tokenizer: TokenizerConfig,
+    shards: ShardsConfig,
+    pair: str,
+    seed: int,
+    sources: Sequence[Source],
+) -> dict[str, Any]:
+    """The values that `config_hash` is of. Files of the corpus are read whole, for their sha256."""
+    values = {key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE}
+    if corpus.format == "phrasebook":
+        files: list[Any] = [{"generator": _generator()}]
+    else:
+        files = [
+            {"split": source.split, "places": list(source.places), "sha256": [sha256_of(file) for file in source.files]}
+            for source in sources
+        ]
+    return {
+        "corpus": values,
+        "files": files,
+        "pair": pair,
+        "seed": seed,
+        "shards": {"chunk_records": shards.chunk_records, "shard_lines": shards.shard_lines},
+        "tokenizer": dataclasses.asdict(tokenizer),
+    }
+
+
+def _generator() -> str:
+    """sha256 (hex) over the phrasebook's own source: another grammar is another corpus."""
+    digest = hashlib.sha256()
+    for path in sorted(_PHRASEBOOK.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """The first key, dotted, in which two identities differ, with both values; empty where they do not."""
+    for key in sorted({*there, *here}):
+        old, new = there.get(key), here.get(key)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            return f"{key}.{difference(old, new)}"
+        if key == "files":
+            return "files: the corpus files have other contents"
+        return f"{key}: {old!r} there, {new!r} here"
+    return ""

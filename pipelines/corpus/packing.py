@@ -1,0 +1,176 @@
+"""From the plan to shards: which pairs a shard holds, the task that writes it, the texts of held-out splits."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.tokenizer import TokenizerPair, load_pair
+from pipelines.corpus.block import load_block
+from pipelines.corpus.plan import Plan, code, load_codes
+from pipelines.corpus.scratch import whole
+from pipelines.corpus.sources import SPLITS
+from pipelines.corpus.staging import sha256_of
+from pipelines.shards.manifest import ShardEntry, ShardsConfig, chunk_records
+from pipelines.shards.writer import Record, finished_shard, write_shard
+
+SHARDS_OF_A_SMALL_CORPUS = 8  # so that several workers have something to do
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of the pairs that one block gives to a split."""
+
+    block: int
+    skip: int  # kept pairs of the block and split that belong to an earlier shard
+    take: int
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """A shard is these pairs and no others, fixed before any worker starts."""
+
+    directory: Path
+    clean: Path  # the folder of clean blocks
+    plan: Path  # the folder of codes
+    split: str
+    index: int
+    first_id: int
+    pieces: tuple[Piece, ...]
+    chunk_records: int
+    dtype: str
+    tokenizer: str  # the record of `TokenizerPair.describe` as JSON
+    key: str
+    verify: bool
+
+
+def shard_tasks(
+    directory: Path,
+    clean: Path,
+    plan: Plan,
+    split: str,
+    tokenizer: dict[str, Any],
+    config: ShardsConfig,
+    config_hash: str,
+) -> list[ShardTask]:
+    """The shards of a split: ranges of its kept pairs in the corpus's order, in whole chunks."""
+    records = plan.records(split)
+    if split == "train":
+        chunk = chunk_records(records, config.chunk_records)
+        share = -(-records // SHARDS_OF_A_SMALL_CORPUS)
+    else:  # nothing is shuffled or dealt to lanes
+        chunk, share = config.chunk_records, config.shard_lines
+    size = max(chunk, -(-min(config.shard_lines, share) // chunk) * chunk)
+    vocabulary = max(entry["vocabulary"] for entry in tokenizer["files"])
+    key = "-".join([config_hash, *(entry["sha256"][:16] for entry in tokenizer["files"])])
+    ends = list(accumulate(plan.kept[split], initial=0))  # kept pairs before each block
+    return [
+        ShardTask(
+            directory,
+            clean,
+            plan.folder,
+            split,
+            index,
+            first,
+            _pieces(ends, first, min(first + size, records)),
+            chunk,
+            "<u2" if vocabulary <= 1 << 16 else "<u4",
+            json.dumps(tokenizer, sort_keys=True),
+            key,
+            config.verify,
+        )
+        for index, first in enumerate(range(0, records, size))
+    ]
+
+
+def pack_shard(task: ShardTask) -> ShardEntry:
+    """Encode and write one shard, unless it is there already."""
+    found = finished_shard(task.directory, task.split, task.index, task.key, task.verify)
+    if found is not None:
+        return found
+    pair = _tokenizers(task.directory, task.tokenizer)
+    return write_shard(
+        task.directory,
+        task.split,
+        task.index,
+        _records(task, pair),
+        task.first_id,
+        task.chunk_records,
+        task.dtype,
+        task.key,
+    )
+
+
+def kept_texts(clean: Path, plan: Plan, split: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Both sides of the split's pairs, a block at a time, in the corpus's order."""
+    for block, count in enumerate(plan.kept[split]):
+        if count:
+            yield _taken(clean, plan.folder, split, Piece(block, 0, count))
+
+
+def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
+    """One side of the split, line by line."""
+    for texts in kept_texts(clean, plan, split):
+        yield from texts[side]
+
+
+def write_texts(
+    directory: Path, clean: Path, plan: Plan, languages: tuple[str, str]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Write the held-out sentences as `{split}.{language}.txt`: split -> language -> {file, sha256, lines}."""
+    splits = [split for split in SPLITS if split != "train" and plan.records(split)]
+    paths = {split: [directory / f"{split}.{language}.txt" for language in languages] for split in splits}
+    with contextlib.ExitStack() as stack:
+        files = {split: [stack.enter_context(whole(path)) for path in paths[split]] for split in splits}
+        for block in range(len(plan.kept["train"])):
+            wanted = [split for split in splits if plan.kept[split][block]]
+            texts = load_block(clean, block).texts() if wanted else ([], [])
+            codes = load_codes(plan.folder, block)
+            for split in wanted:
+                places = np.flatnonzero(codes == code(split)).tolist()
+                for file, lines in zip(files[split], texts, strict=True):
+                    file.write("".join(f"{lines[place]}\n" for place in places).encode())
+    return {
+        split: {
+            language: {"file": path.name, "sha256": sha256_of(path), "lines": plan.records(split)}
+            for language, path in zip(languages, paths[split], strict=True)
+        }
+        for split in splits
+    }
+
+
+@lru_cache(maxsize=1)
+def _tokenizers(directory: Path, record: str) -> TokenizerPair:
+    """Kept between the tasks of a worker: its table of known words is what makes encoding fast."""
+    return load_pair(directory, json.loads(record))
+
+
+def _records(task: ShardTask, pair: TokenizerPair) -> Iterator[Record]:
+    for piece in task.pieces:
+        source, target = _taken(task.clean, task.plan, task.split, piece)
+        yield from zip(pair.source.encode(source), pair.target.encode(target), strict=True)
+
+
+def _taken(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], list[str]]:
+    kept = np.flatnonzero(load_codes(plan, piece.block) == code(split))
+    places = kept[piece.skip : piece.skip + piece.take].tolist()
+    source, target = load_block(clean, piece.block).texts()
+    return [source[place] for place in places], [target[place] for place in places]
+
+
+def _pieces(ends: list[int], first: int, last: int) -> tuple[Piece, ...]:
+    """The parts of blocks that make up the kept pairs first .. last - 1; `ends` counts the pairs before each block."""
+    pieces = []
+    block = int(np.searchsorted(ends, first, side="right")) - 1
+    while first < last:
+        stop = min(last, ends[block + 1])
+        if stop > first:
+            pieces.append(Piece(block, first - ends[block], stop - first))
+        first, block = max(first, stop), block + 1
+    return tuple(pieces)

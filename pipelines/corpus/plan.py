@@ -1,0 +1,247 @@
+"""What becomes of every pair: training, a held-out split, or dropped and why. Decided once for the whole corpus.
+
+The plan depends on the corpus, the rules and the seed, never on which task came first. Memory is bounded: pairs are
+dealt to partitions by the hash of their source sentence, so that whatever must be compared meets in one partition, and
+one partition is in memory at a time.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.corpus.alignment import Misaligned
+from pipelines.corpus.block import Keys, load_facts, load_keys
+from pipelines.corpus.scratch import read_json, whole, write_json
+from pipelines.corpus.settings import CorpusConfig
+from pipelines.corpus.sources import SPLITS
+from pipelines.corpus.staging import Block
+
+Codes = npt.NDArray[np.uint8]
+
+# A pair's code is its split's place in SPLITS plus 4 x its rule's place here; rule 0 keeps it.
+RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference")
+_PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
+_BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
+_MOST_PARTITIONS = 4096
+_CODES, _STARTS = "plan.codes", "plan.starts"  # a byte a clean pair; where each block's begin, and the end
+_DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
+
+
+@dataclass
+class Plan:
+    """The decision, pair by pair on disk (see `load_codes`), and its sums."""
+
+    folder: Path
+    kept: dict[str, list[int]]  # split -> pairs kept of each block
+    dropped: dict[str, dict[str, int]]  # split -> rule -> pairs
+    changed: dict[str, dict[str, int]]  # source name -> what was normalised -> lines
+
+    def records(self, split: str) -> int:
+        """How many pairs the split keeps."""
+        return sum(self.kept[split])
+
+
+def code(split: str, rule: str = "kept") -> int:
+    """The code of a pair of `split` judged by `rule`."""
+    return SPLITS.index(split) + 4 * RULES.index(rule)
+
+
+def load_codes(folder: Path, block: int) -> Codes:
+    """The codes of one block's clean pairs, in order."""
+    start, stop = np.fromfile(folder / _STARTS, "<u8", count=2, offset=8 * block).tolist()
+    return np.fromfile(folder / _CODES, np.uint8, count=stop - start, offset=start)
+
+
+def make_plan(
+    blocks: Sequence[Block],
+    clean: Path,
+    scratch: Path,
+    config: CorpusConfig,
+    seed: int,
+    misaligned: Mapping[str, Sequence[Misaligned]],
+) -> Plan:
+    """Decide about every clean pair, unless that was done before.
+
+    Args:
+        clean: the folder of clean blocks.
+        misaligned: source name -> runs to drop.
+    """
+    summary = scratch / "plan.json"
+    found = read_json(summary)
+    if found is None:
+        _decide(blocks, clean, scratch, config, seed, misaligned)
+        found = _summed(blocks, clean, scratch)
+        write_json(summary, found)
+    return Plan(scratch, found["kept"], found["dropped"], found["changed"])
+
+
+def _decide(
+    blocks: Sequence[Block],
+    clean: Path,
+    scratch: Path,
+    config: CorpusConfig,
+    seed: int,
+    misaligned: Mapping[str, Sequence[Misaligned]],
+) -> None:
+    """Write all codes."""
+    held = {split: _held_out_keys(blocks, clean, split) for split in ("valid", "test")}
+    forbidden = {"train": _union(held["valid"], held["test"]), "valid": held["test"], "test": np.empty(0, np.uint64)}
+    starts = [0]
+    partitions = _Partitions(scratch / "partitions", sum(block.lines for block in blocks))
+    with whole(scratch / _CODES) as out:
+        for block in blocks:
+            line, source, pair = load_keys(clean, block.number)
+            codes = _first_codes(block, line, source, config, seed, misaligned, forbidden[block.source.split])
+            if block.source.split == "train":
+                partitions.deal(codes, source, pair, starts[-1])
+            out.write(codes.tobytes())
+            starts.append(starts[-1] + len(codes))
+        out.flush()
+        if starts[-1]:
+            codes = np.memmap(out.name, np.uint8, "r+", shape=(starts[-1],))
+            for dealt in partitions.each():
+                _judge_repeats(codes, dealt, config)
+            codes.flush()
+            del codes
+    partitions.remove()
+    with whole(scratch / _STARTS) as out:
+        np.asarray(starts, "<u8").tofile(out)
+
+
+def _held_out_keys(blocks: Sequence[Block], clean: Path, split: str) -> Keys:
+    """Sorted source keys of a split that is given by files."""
+    found = [load_keys(clean, block.number)[1] for block in blocks if block.source.split == split]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.uint64)
+
+
+def _union(first: Keys, second: Keys) -> Keys:
+    return np.union1d(first, second)
+
+
+def _first_codes(
+    block: Block,
+    line: npt.NDArray[np.int32],
+    source: Keys,
+    config: CorpusConfig,
+    seed: int,
+    misaligned: Mapping[str, Sequence[Misaligned]],
+    forbidden: Keys,
+) -> Codes:
+    """(n,) codes as far as they follow from each pair by itself: split, misaligned, leaked."""
+    codes = np.full(len(line), code(block.source.split), np.uint8)
+    if block.source.split == "train":
+        draw = _uniform(source, seed)
+        codes[draw < config.cut.test + config.cut.valid] = code("valid")
+        codes[draw < config.cut.test] = code("test")
+    if len(forbidden) and len(source):
+        place = np.minimum(np.searchsorted(forbidden, source), len(forbidden) - 1)
+        codes[(forbidden[place] == source) & (codes < 4)] += 4 * RULES.index("leaked")
+    number = line.astype(np.int64) + block.first_line
+    for run in misaligned.get(block.source.name, ()):
+        inside = (number >= run.first) & (number <= run.last)
+        codes[inside & (codes < 4)] += 4 * RULES.index("misaligned")
+    return codes
+
+
+def _uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
+    """(n,) numbers in [0, 1) that depend on key and seed only (the finaliser of SplitMix64, Steele et al. 2014)."""
+    mixed = keys ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _judge_repeats(codes: Codes, dealt: npt.NDArray[np.void], config: CorpusConfig) -> None:
+    """Of equal pairs the first in the corpus's order stays; so does the first translation of a held-out source."""
+    if config.clean.duplicates:
+        repeated = _repeats(dealt, "pair")
+        codes[dealt["ordinal"][repeated]] += 4 * RULES.index("duplicate")
+        dealt = dealt[~repeated]
+    if config.cut.references == "first":
+        dealt = dealt[dealt["split"] != code("train")]
+        codes[dealt["ordinal"][_repeats(dealt, "source")]] += 4 * RULES.index("further_reference")
+
+
+def _repeats(dealt: npt.NDArray[np.void], key: str) -> npt.NDArray[np.bool_]:
+    """(n,) which entries have a key that an earlier ordinal has too."""
+    order = np.lexsort((dealt["ordinal"], dealt[key]))
+    ordered = dealt[key][order]
+    repeated = np.zeros(len(dealt), bool)
+    repeated[order[1:]] = ordered[1:] == ordered[:-1]
+    return repeated
+
+
+def _summed(blocks: Sequence[Block], clean: Path, scratch: Path) -> dict[str, Any]:
+    kept: dict[str, list[int]] = {split: [] for split in SPLITS}
+    dropped = {split: Counter[str]() for split in SPLITS}
+    changed: dict[str, Counter[str]] = {}
+    for block in blocks:
+        counts = np.bincount(load_codes(scratch, block.number), minlength=4 * len(RULES))
+        facts = load_facts(clean, block.number)
+        dropped[block.source.split].update(facts["dropped"])
+        changed.setdefault(block.source.name, Counter()).update(facts["changed"])
+        for split in SPLITS:
+            kept[split].append(int(counts[code(split)]))
+            dropped[split].update({rule: int(counts[code(split, rule)]) for rule in RULES[1:]})
+    return {
+        "kept": kept,
+        "dropped": {split: _without_zeros(counts) for split, counts in dropped.items()},
+        "changed": {name: _without_zeros(counts) for name, counts in changed.items()},
+    }
+
+
+def _without_zeros(counts: Counter[str]) -> dict[str, int]:
+    return {name: number for name, number in sorted(counts.items()) if number}
+
+
+class _Partitions:
+    """Pairs by source key, on disk; all pairs of one source sentence are in the same file."""
+
+    def __init__(self, folder: Path, pairs: int) -> None:
+        self.folder = folder
+        wanted = max(1, pairs // _PARTITION_PAIRS)
+        self.bits = min(wanted, _MOST_PARTITIONS).bit_length() - 1
+        self.waiting: list[npt.NDArray[np.void]] = []
+        self.remove()
+        folder.mkdir()
+
+    def deal(self, codes: Codes, source: Keys, pair: Keys, first: int) -> None:
+        """The pairs of a block that are still kept; `first` is the ordinal of its first pair."""
+        places = np.flatnonzero(codes < 4)
+        dealt = np.empty(len(places), _DEALT)
+        dealt["source"], dealt["pair"] = source[places], pair[places]
+        dealt["ordinal"], dealt["split"] = places + first, codes[places]
+        self.waiting.append(dealt)
+        if len(self.waiting) >= _BUFFERED_BLOCKS:
+            self._flush()
+
+    def each(self) -> Iterator[npt.NDArray[np.void]]:
+        """One partition after another."""
+        self._flush()
+        for path in sorted(self.folder.iterdir()):
+            yield np.fromfile(path, _DEALT)
+
+    def remove(self) -> None:
+        """Delete the files."""
+        if self.folder.is_dir():
+            for path in self.folder.iterdir():
+                path.unlink()
+            self.folder.rmdir()
+
+    def _flush(self) -> None:
+        if not self.waiting:
+            return
+        dealt = np.concatenate(self.waiting)
+        self.waiting = []
+        number = dealt["source"] >> np.uint64(64 - self.bits) if self.bits else np.zeros(len(dealt), np.uint64)
+        order = np.argsort(number, kind="stable")
+        bounds = np.searchsorted(number[order], np.arange((1 << self.bits) + 1, dtype=np.uint64))
+        for part in np.flatnonzero(np.diff(bounds)).tolist():
+            with (self.folder / f"{part:04d}").open("ab") as file:
+                dealt[order[bounds[part] : bounds[part + 1]]].tofile(file)

@@ -1,0 +1,65 @@
+"""What a sharding says about itself: the sources in the manifest and the table at the end."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.corpus.alignment import Misaligned
+from pipelines.corpus.plan import Plan
+from pipelines.corpus.sources import Source
+from pipelines.corpus.staging import Block, sha256_of
+from pipelines.shards.manifest import Manifest
+
+
+def source_records(
+    sources: Sequence[Source],
+    blocks: Sequence[Block],
+    plan: Plan,
+    runs: Mapping[str, Sequence[Misaligned]],
+    values: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """The manifest's entry of each corpus file.
+
+    Its name, split, sha256, bytes and lines; how many lines were changed and why; which are misaligned (from 1).
+    """
+    hashes = [entry.get("sha256") for entry in values["files"]]
+    records = []
+    for number, source in enumerate(sources):
+        known = hashes[number] if number < len(hashes) else None
+        lines = sum(block.lines for block in blocks if block.source == source)
+        for side, file in enumerate(source.files):
+            records.append(
+                {
+                    "name": file.name,
+                    "source": source.name,
+                    "split": source.split,
+                    "sha256": known[side] if known else sha256_of(file),
+                    "bytes": file.stat().st_size,
+                    "lines": lines,
+                    "changed": plan.changed.get(source.name, {}),
+                    "misaligned": [[run.first + 1, run.last + 1] for run in runs.get(source.name, ())],
+                }
+            )
+    return records
+
+
+def table(directory: Path, manifest: Manifest, digest: str, seconds: float, found: bool) -> str:
+    """A line a split and a line for each rule that dropped anything."""
+    rows: list[tuple[str, ...]] = [("split", "pairs", "source tokens", "target tokens", "shards", "chunks")]
+    for name, split in manifest.splits.items():
+        chunks = sum(len(entry.chunks) for entry in split.shards)
+        numbers = (split.records, split.source_tokens, split.target_tokens, len(split.shards), chunks)
+        rows.append((name, *(f"{number:,}" for number in numbers)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    for name, rules in manifest.dropped.items():
+        if rules:
+            lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
+    lines += [f"warning: {warning}" for warning in manifest.warnings] if found else []
+    tokens = sum(split.source_tokens + split.target_tokens for split in manifest.splits.values())
+    if found:
+        lines.append(f"already there and complete ({seconds:.1f} s)")
+    else:
+        lines.append(f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9) / 1e6:.2f} million a second)")
+    lines += [f"manifest {digest}", f"in {directory}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,73 @@
+"""The section `corpus` of the configuration: which files, how they are read, what is kept of them."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+OnError = Literal["raise", "skip"]
+
+
+@dataclass
+class SplitFiles:
+    """The files of one split: `source` and `target` for a Moses pair, `file` for TSV and JSON Lines.
+
+    A list (or a single name) of paths, relative to `corpus.root` where that is set. `{source}`, `{target}` and
+    `{other}` in a name stand for the languages of `pair`, as `corpus.languages` writes them.
+    """
+
+    source: str | list[str] | None = None
+    target: str | list[str] | None = None
+    file: str | list[str] | None = None
+
+
+@dataclass
+class FetchFile:
+    """A file to download into `corpus.root` before anything is read."""
+
+    url: str  # http, https or file
+    sha256: str
+    file: str  # the name under corpus.root
+
+
+@dataclass
+class CleanConfig:
+    """The rules a training pair must pass. 0 turns a limit off."""
+
+    form: Literal["NFC", "NFKC"] = "NFC"
+    max_chars: int = 1000  # a side, in characters
+    max_words: int = 200  # a side, in white-space words
+    max_ratio: float = 4.0  # longer side : shorter side
+    copies: bool = True  # drop pairs whose sides are equal
+    duplicates: bool = True  # drop pairs that occurred before
+
+
+@dataclass
+class CutConfig:
+    """How much of the training files becomes held-out splits where none are given: fractions of source sentences."""
+
+    valid: float = 0.0
+    test: float = 0.0
+    references: Literal["first", "all"] = "first"  # of a held-out source with several translations
+
+
+@dataclass
+class CorpusConfig:
+    """One corpus: a name, a format, its files by split, and what to do with bad lines."""
+
+    name: str = "corpus"
+    format: Literal["moses", "tsv", "jsonl", "phrasebook"] = "moses"
+    root: str | None = None
+    needs_root: bool = False  # the files are named relative to a folder that only the user can know
+    train: SplitFiles = field(default_factory=SplitFiles)
+    valid: SplitFiles = field(default_factory=SplitFiles)
+    test: SplitFiles = field(default_factory=SplitFiles)
+    languages: dict[str, str] = field(default_factory=dict)  # how the files write a language: de -> deu
+    columns: list[str] = field(default_factory=lambda: ["source", "target"])  # of a TSV, first column first
+    fields: dict[str, str] = field(
+        default_factory=lambda: {"source": "{source}", "target": "{target}"}
+    )  # of a JSON line
+    pairs: int = 0  # phrasebook only: how many training pairs to generate
+    on_error: OnError = "raise"  # invalid UTF-8 or a malformed row: stop, or skip and count
+    misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not each other's translation
+    clean: CleanConfig = field(default_factory=CleanConfig)
+    cut: CutConfig = field(default_factory=CutConfig)
+    fetch: list[FetchFile] = field(default_factory=list)

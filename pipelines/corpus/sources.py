@@ -1,0 +1,163 @@
+"""Which files a corpus is made of: the configured names, resolved for one language pair and checked to be there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from model.errors import UserError
+from pipelines.corpus.settings import CorpusConfig, SplitFiles
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One parallel text: two files of a line a sentence (moses), or one file of a pair a line (tsv, jsonl)."""
+
+    name: str  # unique within the corpus, also a file name: train-0
+    split: Split
+    format: str
+    files: tuple[Path, ...]
+    keys: tuple[str, ...]  # the configuration key that named each file, for messages
+    places: tuple[str, ...] = ()  # tsv: column numbers of source and target; jsonl: their dotted field paths
+
+
+def languages_of(pair: str) -> tuple[str, str]:
+    """Source and target language of `en-de`.
+
+    Raises:
+        UserError: not two different language codes joined by a hyphen.
+    """
+    parts = pair.split("-")
+    if len(parts) != 2 or not all(parts) or parts[0] == parts[1]:
+        raise UserError(f"pair={pair}: expected two languages as SOURCE-TARGET, such as en-de")
+    return parts[0], parts[1]
+
+
+def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
+    """All parallel texts of the corpus in their fixed order: train, valid, test, each in the order configured.
+
+    Raises:
+        UserError: no training file, `corpus.root` needed but not given, one side without the other, a file that is
+            not there, splits both given and cut.
+    """
+    if config.needs_root and not config.root:
+        raise UserError(f"corpus.root: needed for corpus={config.name}; give the folder that holds its files")
+    if config.root and not Path(config.root).expanduser().is_dir():
+        raise UserError(f"corpus.root={config.root}: no such folder")
+    found = []
+    for split in SPLITS:
+        files: SplitFiles = getattr(config, split)
+        found += _sources_of_split(config, pair, split, files)
+    if not any(source.split == "train" for source in found):
+        keys = "corpus.train.source and corpus.train.target" if config.format == "moses" else "corpus.train.file"
+        raise UserError(f"{keys}: no training file given for format {config.format}")
+    _check_cut(config, found)
+    return found
+
+
+def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: SplitFiles) -> list[Source]:
+    key = f"corpus.{split}"
+    if config.format == "moses":
+        if _names(files.file):
+            raise UserError(f"{key}.file: a Moses pair is two files; give {key}.source and {key}.target")
+        left, right = _names(files.source), _names(files.target)
+        if len(left) != len(right):
+            raise UserError(f"{key}: {len(left)} source files but {len(right)} target files; they go in pairs")
+        return [
+            Source(
+                f"{split}-{number}",
+                split,
+                config.format,
+                (
+                    _path(config, pair, names[0], f"{key}.source"),
+                    _path(config, pair, names[1], f"{key}.target"),
+                ),
+                (f"{key}.source", f"{key}.target"),
+            )
+            for number, names in enumerate(zip(left, right, strict=True))
+        ]
+    if _names(files.source) or _names(files.target):
+        raise UserError(f"{key}.source: format {config.format} has both sides in one file; give {key}.file")
+    places = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
+    return [
+        Source(
+            f"{split}-{number}",
+            split,
+            config.format,
+            (_path(config, pair, name, f"{key}.file"),),
+            (f"{key}.file",),
+            places,
+        )
+        for number, name in enumerate(_names(files.file))
+    ]
+
+
+def _names(value: str | list[str] | None) -> list[str]:
+    if not value:
+        return []
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _written(config: CorpusConfig, pair: str) -> dict[str, str]:
+    """What `{source}`, `{target}` and `{other}` stand for."""
+    source, target = languages_of(pair)
+    named = {language for language in config.columns if language in (source, target)}
+    other = next((language for language in (target, source) if language not in named), target)
+    return {
+        place: config.languages.get(language, language)
+        for place, language in (("source", source), ("target", target), ("other", other))
+    }
+
+
+def _filled(config: CorpusConfig, pair: str, pattern: str) -> str:
+    for place, language in _written(config, pair).items():
+        pattern = pattern.replace("{" + place + "}", language)
+    return pattern
+
+
+def _path(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
+    path = Path(_filled(config, pair, name)).expanduser()
+    if config.root:
+        path = Path(config.root).expanduser() / path  # an absolute name stays what it is
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "no such file"
+        hint = f" (pair={pair}: does this corpus have it?)" if "{" in name else ""
+        raise UserError(f"{key}: {path}: {what}{hint}")
+    return path
+
+
+def _columns(config: CorpusConfig, pair: str) -> tuple[str, str]:
+    """Column numbers (from 0, as text) of the two sides of a TSV."""
+    source, target = languages_of(pair)
+    other = next((language for language in (target, source) if language not in config.columns), "")
+    names = [other if name == "other" else name for name in config.columns]
+    numbers = []
+    for side, language in (("source", source), ("target", target)):
+        matches = [number for number, name in enumerate(names) if name in (side, language)]
+        if len(matches) != 1:
+            raise UserError(
+                f"corpus.columns={config.columns}: {len(matches)} columns for the {side} side of pair={pair}; "
+                f"name the columns in order: source, target, other, a language code, or - for one to leave out"
+            )
+        numbers.append(str(matches[0]))
+    return numbers[0], numbers[1]
+
+
+def _fields(config: CorpusConfig, pair: str) -> tuple[str, str]:
+    for side in ("source", "target"):
+        if side not in config.fields:
+            raise UserError(f"corpus.fields: needs the keys source and target, has {sorted(config.fields)}")
+    return _filled(config, pair, config.fields["source"]), _filled(config, pair, config.fields["target"])
+
+
+def _check_cut(config: CorpusConfig, found: list[Source]) -> None:
+    for name in ("valid", "test"):
+        share = getattr(config.cut, name)
+        if not 0.0 <= share < 1.0:
+            raise UserError(f"corpus.cut.{name}={share}: expected a fraction from 0 to below 1")
+        if share and any(source.split == name for source in found):
+            raise UserError(f"corpus.cut.{name}={share}: the {name} split is given by files already; cut it or give it")
+    if config.cut.valid + config.cut.test >= 1.0:
+        raise UserError(f"corpus.cut: valid {config.cut.valid} and test {config.cut.test} leave nothing for training")

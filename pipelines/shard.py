@@ -1,0 +1,254 @@
+"""The verb `shard`: a corpus becomes a shard directory with its manifest.
+
+The order of events: fetch, find the files, unpack and index them, clean them block by block, check the alignment, plan
+what becomes of every pair, train the tokenizer, write the shards, write the manifest. Every stage keeps what it has
+finished in the scratch folder, so the same command goes on after a kill; blocks and shards are fixed before any task
+starts, so any number of workers writes the same bytes.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from conf.door import fingerprint, run
+from model.errors import UserError
+from model.tokenizer import TokenizerPair, load_pair, train_pair
+from pipelines.cluster import ClusterConfig, connected, map_tasks
+from pipelines.config import Config
+from pipelines.corpus.alignment import Misaligned
+from pipelines.corpus.block import CleaningTask, clean_block
+from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
+from pipelines.corpus.fetch import fetch
+from pipelines.corpus.guarding import ScanTask, describe, misaligned_runs, prepare_guard, scan_block
+from pipelines.corpus.identity import difference, identity
+from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks, write_texts
+from pipelines.corpus.plan import Plan, make_plan
+from pipelines.corpus.report import source_records, table
+from pipelines.corpus.scratch import claimed, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.sources import SPLITS, Source, sources_of
+from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
+from pipelines.shards.manifest import MANIFEST, Manifest, Split, manifest_hash, read_manifest, write_manifest
+from pipelines.shards.verify import verify
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
+
+# Below this many lines the work is done before a Ray of our own would have started (about 6 s).
+WORTH_RAY_LINES = 200_000
+PROGRESS_SECONDS = 10.0
+
+
+@dataclass
+class ShardResult:
+    """What `shard` made or found."""
+
+    directory: Path
+    manifest: Manifest
+    manifest_hash: str
+    seconds: float
+    found: bool  # the shards were there already
+
+
+def shard(config: Config) -> ShardResult:
+    """Make the shard directory of `config`, go on with a half-made one, or find it finished.
+
+    Raises:
+        UserError: something about the corpus or its files, named; or the directory holds other shards.
+    """
+    began = time.monotonic()
+    directory = config.shard_dir
+    languages = config.languages
+    fetch(config.corpus.fetch, config.corpus.root)
+    built_in = config.corpus.format == "phrasebook"
+    if built_in:
+        check_phrasebook(config.corpus, config.pair)
+    sources = [] if built_in else sources_of(config.corpus, config.pair)
+    values = identity(config.corpus, config.tokenizer, config.shards, config.pair, config.seed, sources)
+    config_hash = fingerprint(values)
+    with claimed(directory):
+        found = _finished(directory, values, config.shards.verify)
+        if not found:
+            scratch, state = open_scratch(directory, config_hash)
+            if state != "new":
+                logger.info(_STATES[state].format(directory=directory))
+            if built_in:
+                sources = phrasebook_sources(config.corpus, config.pair, config.seed, scratch)
+            manifest = _make(config, directory, scratch, sources, languages, values, config_hash)
+            write_manifest(directory, manifest)
+        clear_scratch(directory)
+        return ShardResult(
+            directory, read_manifest(directory), manifest_hash(directory), time.monotonic() - began, bool(found)
+        )
+
+
+_STATES = {
+    "continued": "going on with the unfinished shards in {directory}",
+    "replaced": "starting anew: the unfinished shards in {directory} were of another corpus or configuration",
+}
+
+
+def _finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
+    """Whether the directory holds these very shards, complete."""
+    if not (directory / MANIFEST).exists():
+        return False
+    there = read_manifest(directory)
+    if there.config_hash != fingerprint(values):
+        raise UserError(
+            f"paths.shards={directory}: holds shards of another corpus or configuration "
+            f"({difference(there.config, values)}); delete the folder or give another"
+        )
+    if check:
+        logger.info(f"{verify(directory)} files agree with their sha256")
+    return True
+
+
+def _make(
+    config: Config,
+    directory: Path,
+    scratch: Path,
+    sources: list[Source],
+    languages: tuple[str, str],
+    values: dict[str, Any],
+    config_hash: str,
+) -> Manifest:
+    clean, scans = scratch / "clean", scratch / "scans"
+    for folder in (clean, scans):
+        folder.mkdir(exist_ok=True)
+    _all("reading files", stage, staging_tasks(sources, scratch), _here())
+    blocks = blocks_of(sources, scratch)
+    with _workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
+        tasks = [CleaningTask(block, config.corpus.clean, config.corpus.on_error, clean) for block in blocks]
+        _all("cleaning", clean_block, tasks, cluster)
+        runs = _aligned(config, sources, blocks, clean, scratch, cluster)
+        drop = runs if config.corpus.misaligned == "drop" else {}
+        plan = make_plan(blocks, clean, scratch, config.corpus, config.seed, drop)
+        _check_kept(plan)
+        record = _tokenizers(config, directory, clean, scratch, plan).describe()
+        splits = [split for split in SPLITS if plan.records(split)]
+        shards = [
+            task
+            for split in splits
+            for task in shard_tasks(directory, clean, plan, split, record, config.shards, config_hash)
+        ]
+        entries = _all("writing shards", pack_shard, shards, cluster)
+    names = {entry.name: entry for entry in entries}
+    return Manifest(
+        corpus=config.corpus.name,
+        languages=list(languages),
+        tokenizer=record,
+        dtype=shards[0].dtype,  # type: ignore[arg-type]  # one of the two that the manifest allows
+        splits={split: Split.of(e for name, e in names.items() if name.startswith(f"{split}-")) for split in splits},
+        seed=config.seed,
+        normalisation=config.corpus.clean.form,
+        config_hash=config_hash,
+        config=values,
+        sources=source_records(sources, blocks, plan, runs, values),
+        dropped=plan.dropped,
+        warnings=[describe(source, run) for source in sources for run in runs.get(source.name, ())],
+        texts=write_texts(directory, clean, plan, languages),
+    )
+
+
+def _aligned(
+    config: Config,
+    sources: Sequence[Source],
+    blocks: Sequence[Block],
+    clean: Path,
+    scratch: Path,
+    cluster: ClusterConfig,
+) -> dict[str, list[Misaligned]]:
+    """Source name -> misaligned runs; the user is told of each."""
+    path = scratch / "misaligned.json"
+    found = read_json(path)
+    if found is None:
+        guard = prepare_guard(blocks, clean, scratch / "guard.npz")
+        runs: dict[str, list[Misaligned]] = {}
+        if guard is not None:
+            scans = scratch / "scans"
+            tasks = [ScanTask(block, clean, scratch / "guard.npz", scans) for block in blocks]
+            _all("checking the alignment", scan_block, tasks, cluster)
+            runs = misaligned_runs(guard, sources, blocks, clean, scans)
+        found = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
+        write_json(path, found)
+    runs = {name: [Misaligned(**run) for run in each] for name, each in found.items()}
+    messages = [describe(source, run) for source in sources for run in runs.get(source.name, ())]
+    if messages and config.corpus.misaligned == "raise":
+        raise UserError("; ".join(messages) + " (corpus.misaligned=warn or drop goes on)")
+    dropped = "; they are dropped" if config.corpus.misaligned == "drop" else "; corpus.misaligned=drop leaves them out"
+    for message in messages:
+        logger.warning(f"warning: {message}{dropped}")
+    return runs
+
+
+def _check_kept(plan: Plan) -> None:
+    if not plan.records("train"):
+        rules = ", ".join(f"{rule} {number:,}" for rule, number in plan.dropped["train"].items())
+        raise UserError(f"corpus.clean: no training pair is left; dropped: {rules or 'none'}")
+
+
+def _tokenizers(config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan) -> TokenizerPair:
+    """Trained on the training split, once."""
+    path = scratch / "tokenizer.json"
+    record = read_json(path)
+    if record is not None:
+        with contextlib.suppress(UserError):  # its files are gone or broken: train again
+            return load_pair(directory, record)
+    logger.info(f"training the tokenizer ({config.tokenizer.name}) on {plan.records('train'):,} pairs")
+    pair = train_pair(
+        config.tokenizer, kept_lines(clean, plan, "train", 0), kept_lines(clean, plan, "train", 1), config.seed
+    )
+    pair.save(directory)
+    write_json(path, pair.describe())
+    return pair
+
+
+@contextlib.contextmanager
+def _workers(cluster: ClusterConfig, lines: int) -> Iterator[ClusterConfig]:
+    """Where tasks run, connected once for all stages: this process alone where the corpus is small."""
+    if cluster.backend == "local" or (cluster.address is None and (cluster.workers <= 1 or lines < WORTH_RAY_LINES)):
+        yield _here()
+        return
+    needs = dataclasses.replace(cluster, device="cpu")  # sharding wants no GPU
+    with connected(needs):
+        yield needs
+
+
+def _here() -> ClusterConfig:
+    return ClusterConfig(backend="local", workers=1)
+
+
+def _all(
+    label: str, function: Callable[[Argument], Result], tasks: Sequence[Argument], cluster: ClusterConfig
+) -> list[Result]:
+    """The results of all tasks, as they come, with a line of progress now and then."""
+    results: list[Result] = []
+    said = time.monotonic()
+    for result in map_tasks(function, tasks, cluster):
+        results.append(result)
+        if time.monotonic() - said >= PROGRESS_SECONDS:
+            said = time.monotonic()
+            logger.info(f"{label}: {len(results):,} of {len(tasks):,}")
+    return results
+
+
+def task(config: Config) -> int:
+    """Shard and print what came of it."""
+    result = shard(config)
+    sys.stdout.write(table(result.directory, result.manifest, result.manifest_hash, result.seconds, result.found))
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """The verb's entry."""
+    return run(task, Config, argv, "shard")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
