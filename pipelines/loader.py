@@ -14,7 +14,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from model.batch import TranslationBatch, gather
 from model.errors import UserError
 from pipelines.shards.manifest import manifest_hash
-from pipelines.shards.reader import ShardReader
+from pipelines.shards.reader import Chunk, ShardReader
 
 logger = logging.getLogger(__name__)
 WINDOWS_A_LANE = 2  # that an epoch should hold at least, where the corpus is small
@@ -54,17 +54,16 @@ class Window:
     target_lengths: NDArray[np.int64]
 
     @staticmethod
-    def of(reader: ShardReader, chunks: list[int]) -> "Window":
+    def of(chunks: Sequence[Chunk]) -> "Window":
         """The chunks in this order, their ids copied together."""
-        read = [reader.chunk(i) for i in chunks]
-        source_starts, source_lengths = _starts([chunk.source_offsets for chunk in read])
-        target_starts, target_lengths = _starts([chunk.target_offsets for chunk in read])
+        source_starts, source_lengths = _starts([chunk.source_offsets for chunk in chunks])
+        target_starts, target_lengths = _starts([chunk.target_offsets for chunk in chunks])
         return Window(
-            np.concatenate([np.arange(chunk.first_id, chunk.first_id + chunk.records) for chunk in read]),
-            np.concatenate([chunk.source for chunk in read]),
+            np.concatenate([np.arange(chunk.first_id, chunk.first_id + chunk.records) for chunk in chunks]),
+            np.concatenate([chunk.source for chunk in chunks]),
             source_starts,
             source_lengths,
-            np.concatenate([chunk.target for chunk in read]),
+            np.concatenate([chunk.target for chunk in chunks]),
             target_starts,
             target_lengths,
         )
@@ -81,12 +80,18 @@ class Window:
 def cut(
     rows: NDArray[np.int64], source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int
 ) -> list[NDArray[np.int64]]:
-    """`rows` sorted by length and cut into batches of B x max(S, T) <= `batch_tokens`; a longer row stands alone.
+    """`rows` cut into batches of B x max(S, T) <= `batch_tokens`; a longer row stands alone.
 
-    The sort is stable: rows of equal lengths keep their order.
+    They are sorted by their longer side, then by target length; rows of equal lengths keep their order.
     """
-    longer = np.maximum(source_lengths[rows], target_lengths[rows])
-    order = np.lexsort((target_lengths[rows], longer))
+    if len(rows) == 0:
+        return []
+    target = target_lengths[rows]
+    longer = np.maximum(source_lengths[rows], target)
+    key = longer * (int(longer.max()) + 1) + target
+    if key.max() < 1 << 16:
+        key = key.astype(np.uint16)  # which NumPy sorts by counting
+    order = np.argsort(key, kind="stable")
     rows, longer = rows[order], longer[order]  # longer rises, so a batch's last row is its longest
     batches = []
     begin = 0
@@ -104,7 +109,7 @@ def philox_order(count: int, *key: int) -> NDArray[np.int64]:
     """A random order of 0 ... `count` - 1 that depends on `key` (up to four numbers) only."""
     words = [number & 0xFFFFFFFFFFFFFFFF for number in key]
     bits = np.random.Philox(key=words[:2], counter=[0, 0, *words[2:], *[0] * (4 - len(words))])
-    return np.argsort(bits.random_raw(count), kind="stable").astype(np.int64)
+    return np.argsort(bits.random_raw(count)).astype(np.int64)  # no two of 64 random bits are equal
 
 
 @dataclass
@@ -264,7 +269,7 @@ class LaneLoader:
         number = lane.number + lane.position.window * self.config.lanes
         first, last = (place * self.reader.chunks // self.windows for place in (number, number + 1))
         chunks = lane.order[first:last].tolist()
-        window = Window.of(self.reader, chunks)
+        window = Window.of([self.reader.chunk(i) for i in chunks])
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
@@ -300,7 +305,7 @@ def held_out_batches(
     """
     if reader.chunks == 0:
         return
-    window = Window.of(reader, list(range(reader.chunks)))
+    window = Window.of(list(reader))
     rows = np.arange(len(window.ids))
     for batch in cut(rows, window.source_lengths, window.target_lengths, batch_tokens)[rank::world]:
         yield window.batch(batch)

@@ -6,6 +6,7 @@ version 1.0 npy headers of 128 bytes - so equal records give equal bytes with an
 """
 
 import tarfile
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,20 @@ def side_members(kind: str) -> list[tuple[str, str]]:
 
 def tar_header(name: str, size: int) -> bytes:
     """The ustar header, 512 bytes, of a member of `size` bytes."""
-    member = tarfile.TarInfo(name)
-    member.size, member.mtime, member.mode = size, 0, 0o644
-    return member.tobuf(tarfile.USTAR_FORMAT)
+    head, tail = _tar_template(len(name))
+    fields = name.encode("ascii") + head + b"%011o" % size + tail[0]
+    checksum = sum(fields) + tail[2]
+    return fields + b"%06o\0 " % checksum + tail[1]
+
+
+@lru_cache(maxsize=64)
+def _tar_template(name_length: int) -> tuple[bytes, tuple[bytes, bytes, int]]:
+    """What stands around the changing fields: between name and size, up to the checksum, after it and its sum."""
+    member = tarfile.TarInfo("x" * name_length)
+    member.size, member.mtime, member.mode = 0, 0, 0o644
+    whole = member.tobuf(tarfile.USTAR_FORMAT)
+    after = whole[156:]
+    return whole[name_length:124], (whole[135:148], after, sum(after) + 8 * ord(" "))
 
 
 def padding(size: int) -> int:
@@ -54,6 +66,7 @@ def padding(size: int) -> int:
     return -size % BLOCK
 
 
+@lru_cache(maxsize=1024)
 def npy_header(dtype: np.dtype[Any], count: int) -> bytes:
     """Magic, version and header, 128 bytes, of a 1-D array of `count` numbers (numpy.lib.format, version 1.0)."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({count},), }}".encode("latin-1")

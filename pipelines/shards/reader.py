@@ -104,7 +104,7 @@ class ShardReader:
         for side, (name, offsets_name) in enumerate(side_members(self.manifest.kind)):
             ids = cursor.array(name, self._dtype, cursor.tokens[side])
             offsets = cursor.array(offsets_name, OFFSET_DTYPE, cursor.records + 1)
-            cursor.check(ids, offsets, vocabularies[side])
+            check_rows(f"{cursor.path}: {cursor.key}", ids, offsets, vocabularies[side])
             sides.append((ids, offsets))
         if len(sides) == 1:
             sides.append((np.zeros(0, self._dtype), np.zeros(cursor.records + 1, OFFSET_DTYPE)))
@@ -149,12 +149,16 @@ class _Cursor:
         self.position += size - NPY_HEADER + padding(size)
         return found
 
-    def check(self, ids: NDArray[Any], offsets: NDArray[Any], vocabulary: int) -> None:
-        """What headers cannot show: rows that follow each other, end with EOS and hold ids of the vocabulary."""
-        where = f"{self.path}: {self.key}"
-        if offsets[0] != 0 or offsets[-1] != len(ids) or not (offsets[1:] > offsets[:-1]).all():
-            raise UserError(f"{where}: its offsets do not rise from 0 to {len(ids)}; the file was changed")
-        if ids.max(initial=0) >= vocabulary:
-            raise UserError(f"{where}: id {ids.max()} is not in a vocabulary of {vocabulary}")
-        if not (ids[offsets[1:] - 1] == EOS).all():
-            raise UserError(f"{where}: a record does not end with the end-of-sentence id; the file was changed")
+
+def check_rows(where: str, ids: NDArray[Any], offsets: NDArray[Any], vocabulary: int) -> None:
+    """What headers cannot show: rows that follow each other, end with EOS and hold ids of the vocabulary.
+
+    Raises:
+        UserError: with `where`, the file and the chunk.
+    """
+    if offsets[0] != 0 or offsets[-1] != len(ids) or not (offsets[1:] > offsets[:-1]).all():
+        raise UserError(f"{where}: its offsets do not rise from 0 to {len(ids)}; the file was changed")
+    if ids.max(initial=0) >= vocabulary:
+        raise UserError(f"{where}: id {ids.max()} is not in a vocabulary of {vocabulary}")
+    if not (ids[offsets[1:] - 1] == EOS).all():
+        raise UserError(f"{where}: a record does not end with the end-of-sentence id; the file was changed")

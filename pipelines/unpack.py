@@ -1,0 +1,107 @@
+"""The verb `unpack`: shards back to text, to see what the network sees or to hand it to another tool."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TextIO
+
+from conf.door import run
+from model.errors import UserError
+from model.tokenizer import EOS, Tokenizer, load_pair
+from pipelines.config import PathsConfig
+from pipelines.shards.reader import ShardReader
+
+
+@dataclass
+class UnpackConfig:
+    """Which records become text, and where it goes."""
+
+    split: str = "train"
+    side: Literal["both", "source", "target"] = "both"
+    form: Literal["text", "pieces"] = "text"
+    first: int = 0  # global id
+    records: int | None = None
+    output: str | None = None  # folder for {split}.{language}.txt
+
+
+@dataclass
+class UnpackRoot:
+    """The sections that the verb reads."""
+
+    paths: PathsConfig = field(default_factory=PathsConfig)
+    unpack: UnpackConfig = field(default_factory=UnpackConfig)
+
+
+def unpacked(directory: Path, split: str, first: int = 0, form: str = "text") -> Iterator[tuple[str, ...]]:
+    """(source, target) of every record from global id `first` on, or (text,) of monolingual shards.
+
+    Raises:
+        UserError: no shards or split there, a damaged shard, a tokenizer file that is not the recorded one.
+    """
+    reader = ShardReader(directory, split)
+    pair = load_pair(directory, reader.manifest.tokenizer)
+    tokenizers = [pair.source, pair.target][: len(reader.manifest.languages)]
+    for index in range(reader.chunks):
+        if index + 1 < reader.chunks and reader.first_ids[index + 1] <= first:
+            continue
+        chunk = reader.chunk(index)
+        rows = list(chunk.rows())[max(0, first - chunk.first_id) :]
+        sides = [
+            _written(tokenizer, [record[side] for record in rows], form) for side, tokenizer in enumerate(tokenizers)
+        ]
+        yield from zip(*sides, strict=True)
+
+
+def _written(tokenizer: Tokenizer, rows: list, form: str) -> list[str]:  # type: ignore[type-arg]  # of any id type
+    if form == "pieces":
+        return [" ".join(tokenizer.pieces(row[row != EOS])) for row in rows]
+    return tokenizer.decode(rows)
+
+
+def task(root: UnpackRoot) -> int:
+    """Write the records as configured.
+
+    Raises:
+        UserError: no such side, split or folder.
+    """
+    config, directory = root.unpack, Path(root.paths.shards)
+    languages = ShardReader(directory, config.split).manifest.languages
+    sides = {"both": range(len(languages)), "source": range(1), "target": range(1, 2)}[config.side]
+    if len(languages) <= max(sides):
+        raise UserError(f"unpack.side={config.side}: the shards in {directory} hold {languages[0]} only")
+    with ExitStack() as files:
+        outputs = _outputs(config, [languages[side] for side in sides], files)
+        for number, record in enumerate(unpacked(directory, config.split, config.first, config.form)):
+            if number == config.records:
+                break
+            texts = [record[side] for side in sides]
+            if len(outputs) == 1:
+                outputs[0].write("\t".join(texts) + "\n")
+                continue
+            for output, text in zip(outputs, texts, strict=True):
+                output.write(text + "\n")
+    return 0
+
+
+def _outputs(config: UnpackConfig, languages: list[str], files: ExitStack) -> list[TextIO]:
+    """Standard output, or a file a language."""
+    if config.output is None:
+        return [sys.stdout]
+    folder = Path(config.output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"unpack.output={folder}: not a folder") from None
+    paths = [folder / f"{config.split}.{language}.txt" for language in languages]
+    return [files.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
+
+
+def main(argv: list[str]) -> int:
+    """The verb's entry."""
+    return run(task, UnpackRoot, argv, "unpack")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
