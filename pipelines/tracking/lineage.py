@@ -6,6 +6,7 @@ model version --run id--> training run --shard_run_id, manifest_hash--> sharding
 """
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,9 +17,15 @@ import yaml
 from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
 from pipelines.tracking.commit import git_commit
+from pipelines.tracking.hypotheses import file_name
 from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.spool import Spool
+from pipelines.tracking.version import bundle_hash
 
 PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu")
+SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)
+CREDENTIALS = re.compile(r"//[^/@\s]*@")
 NOT_PARAMETERS = ("paths", "tracking", "serve", "inspect", "translate", "jobs", "registry", "promote")
 
 
@@ -61,6 +68,17 @@ def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
         run.dataset(str(source.get("name")), str(source.get("sha256")), source, context="source")
 
 
+def record_sharding(
+    tracking: TrackingConfig, runs: Path, config: Mapping[str, Any], config_hash: str, shards: Path
+) -> None:
+    """The run of a sharding, named after the manifest's hash: the same shards are recorded once."""
+    name = f"shard-{read_manifest(shards).corpus}-{manifest_hash(shards)[:12]}"
+    if any(record.fields.get("status") == "FINISHED" for record in Spool(runs / name).records()):
+        return
+    with TrackedRun(tracking, runs / name, name, system=False) as run:
+        log_sharding(run, config, config_hash, shards)
+
+
 def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """All about a training before its first step: configuration, code, data, and the link to the sharding run."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
@@ -91,13 +109,36 @@ def log_samples(run: TrackedRun, sources: Sequence[str], references: Sequence[st
     run.table(["source", "translation", "reference"], rows, "samples.json")
 
 
+def log_hypotheses(
+    run: TrackedRun, bundle: Path, split: str, sources: Sequence[str], hypotheses: Sequence[str]
+) -> None:
+    """The bundle's translations of a whole split, by its own decoding defaults: a promotion then need not make them.
+
+    The bundle's `config.json` has to be final, for they are filed under its hash.
+    """
+    run.text("".join(f"{line}\n" for line in hypotheses), file_name(split, sources, bundle_hash(bundle)))
+
+
+def without_secrets(values: Any) -> Any:
+    """A configuration fit to be shown: passwords, tokens and credentials in addresses replaced."""
+    if isinstance(values, Mapping):
+        return {
+            key: "***" if SECRET.search(str(key)) and isinstance(value, str) and value else without_secrets(value)
+            for key, value in values.items()
+        }
+    if isinstance(values, list | tuple):
+        return [without_secrets(value) for value in values]
+    return CREDENTIALS.sub("//***@", values) if isinstance(values, str) else values
+
+
 def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str) -> None:
     run.tags({"kind": kind, "config_hash": config_hash, "python": platform.python_version(), **_versions()})
     commit = git_commit()
     if commit:
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})
-    run.text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), "config.yaml")
-    run.params({key: value for key, value in config.items() if key not in NOT_PARAMETERS})
+    shown = without_secrets(config)
+    run.text(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), "config.yaml")
+    run.params({key: value for key, value in shown.items() if key not in NOT_PARAMETERS})
 
 
 def _versions() -> dict[str, str]:

@@ -126,6 +126,9 @@ def _finish(axis: "Axes", title: str, unit: str) -> None:
     if not axis.lines:
         _empty(axis, "not measured yet")
         return
+    first, last = axis.dataLim.intervalx
+    if first == last:  # a single point would be labelled with fractions of a step
+        axis.set_xlim(first - 1, last + 1)
     axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     if len(axis.get_legend_handles_labels()[1]) > 1:

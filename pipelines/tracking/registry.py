@@ -46,7 +46,7 @@ def register_bundle(
     known = registered(run.run_dir, key)
     if known is None:
         run.register(bundle, name, key, {"run_name": run.name})
-        run.flush(tracking.flush_timeout)
+        run.flush(tracking.register_timeout)
         known = registered(run.run_dir, key)
     if known is None:
         logger.warning(
@@ -97,7 +97,7 @@ class Registry:
             if found.number == str(number):
                 return found
         numbers = ", ".join(one.number for one in every) or "none"
-        raise UserError(f"promote.version: {self.config.name} has no version {number!r}. Versions: {numbers}")
+        raise UserError(f"{self.config.name} has no version {number!r}. Versions: {numbers}")
 
     def versions(self) -> list[Version]:
         """All versions, the newest first."""

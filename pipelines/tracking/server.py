@@ -29,6 +29,7 @@ class TrackingConfig:
     flush_seconds: float = 5.0  # how often the background thread sends
     timeout: float = 10.0  # for one request to the server
     flush_timeout: float = 30.0  # how long the end of a run waits for what is not sent yet
+    register_timeout: float = 120.0  # how long it waits for its version in the registry
     system_metrics: bool = True
     system_seconds: float = 10.0  # between two samples of CPU and memory
 

@@ -16,6 +16,8 @@ SCRIPT = Path(__file__).with_name("translation_model.py")
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
 REQUIREMENTS = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses")
 BUNDLE_TAG = "bundle_hash"
+INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id")  # tags of the run that a version repeats
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
 def bundle_hash(bundle: Path) -> str:
@@ -35,7 +37,8 @@ def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapp
         if found.tags.get(BUNDLE_TAG) == digest:
             return str(found.version)
     config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
-    every_tag = {BUNDLE_TAG: digest, **facts(config), **tags}
+    of_run = {key: value for key, value in client.get_run(run_id).data.tags.items() if key in INHERITED}
+    every_tag = {BUNDLE_TAG: digest, **of_run, **facts(config), **tags}
     model = _logged_model(client, run_id, bundle, name, every_tag)
     made = client.create_model_version(
         name,
@@ -76,11 +79,13 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "architecture": config.get("architecture"),
         "manifest_hash": config.get("manifest_hash"),
         "config_hash": config.get("config_hash"),
-        "run_name": run.get("name") if isinstance(run, Mapping) else None,
+        "run_name": run.get("name"),
         "format_version": config.get("format_version"),
-        "scores": json.dumps(config["scores"], ensure_ascii=False) if config.get("scores") else None,
     }
-    return {key: names.cut(_text(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
+    for split, scores in (config.get("scores") or {}).items():
+        plain |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
+        plain[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
+    return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
 
 
 def describe(run_id: str, tags: Mapping[str, str]) -> str:
@@ -92,8 +97,13 @@ def describe(run_id: str, tags: Mapping[str, str]) -> str:
         f"`manifest_hash` and `kind` = `shard`; its artifacts list the sources and what was dropped",
         f"**Bundle** `{tags.get(BUNDLE_TAG, 'unknown')}`",
     ]
-    if "scores" in tags:
-        lines.append(f"**Scores** {tags['scores']}")
+    for split in sorted(key.removesuffix("_bleu") for key in tags if key.endswith("_bleu")):
+        measured = ", ".join(
+            f"{label} {float(tags[f'{split}_{name}']):.2f}"
+            for name, label in SCORES.items()
+            if f"{split}_{name}" in tags
+        )
+        lines.append(f"**Scores on {split}** {measured} `{tags.get(f'{split}_signature', '')}`")
     return "\n\n".join(lines)
 
 
@@ -143,7 +153,3 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
     client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
     client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
     return model
-
-
-def _text(value: object) -> str:
-    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

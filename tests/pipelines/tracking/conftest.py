@@ -27,7 +27,7 @@ def tracking(empty_database: Path, tmp_path: Path) -> TrackingConfig:
         artifacts=str(tmp_path / "mlartifacts"),
         flush_seconds=0.05,
         timeout=2.0,
-        flush_timeout=20.0,
+        flush_timeout=60.0,
         system_metrics=False,
     )
 

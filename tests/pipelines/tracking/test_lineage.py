@@ -7,10 +7,11 @@ import pytest
 
 from pipelines.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from pipelines.tracking.commit import git_commit
-from pipelines.tracking.lineage import log_curves, log_samples, log_sharding, log_training
+from pipelines.tracking.lineage import log_curves, log_samples, log_training, record_sharding, without_secrets
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.spool import Spool
 
 HASH = "cd" * 32
 CONFIG = {"name": "a", "seed": 1, "model": {"width": 64}, "paths": {"root": "here"}, "tracking": {"uri": "secret"}}
@@ -31,11 +32,12 @@ def shards(tmp_path: Path) -> Path:
 
 def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: Path, shards: Path) -> None:
     digest = manifest_hash(shards)
-    with TrackedRun(tracking, tmp_path / "runs/shard-demo", "shard-demo") as sharding:
-        log_sharding(sharding, CONFIG, HASH, shards)
+    for _ in range(2):  # the second time nothing is new
+        record_sharding(tracking, tmp_path / "runs", CONFIG, HASH, shards)
+    sharding = Spool(tmp_path / f"runs/shard-demo-{digest[:12]}")
     bundle = tmp_path / "runs/a/bundle"
     bundle.mkdir(parents=True)
-    facts = {"pair": "en-de", "manifest_hash": digest, "config_hash": HASH, "scores": {"bleu": 30.0}}
+    facts = {"pair": "en-de", "manifest_hash": digest, "scores": {"test": {"bleu": 30.0}}}
     (bundle / "config.json").write_text(json.dumps(facts))
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as training:
         log_training(training, CONFIG, HASH, shards)
@@ -61,7 +63,7 @@ def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: P
     assert not [key for key in run.data.params if key.startswith(("tracking", "paths"))]
     assert {entry.dataset.digest for entry in run.inputs.dataset_inputs} == {digest[:36]}
     origin = client.get_run(run.data.tags["shard_run_id"])
-    assert origin.info.run_id == sharding.run_id
+    assert origin.info.run_id == sharding.mark().run_id
     assert origin.data.tags["kind"] == "shard"
     assert origin.data.tags["used_by.a"] == training.run_id
     assert origin.data.metrics["train/dropped/blank"] == 10
@@ -70,6 +72,15 @@ def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: P
         *("shards/lengths-train.png", "shards/dropped-train.png"),
     }
     assert origin.inputs.dataset_inputs[0].dataset.name == "train.en"
+
+
+def test_no_secret_of_the_configuration_is_shown() -> None:
+    config = {"tracking": {"uri": "http://me:geheim@host/x"}, "jobs": {"token": "geheim", "tokens": 3}, "n": ["//a@b"]}
+    assert without_secrets(config) == {
+        "tracking": {"uri": "http://***@host/x"},
+        "jobs": {"token": "***", "tokens": 3},
+        "n": ["//***@b"],
+    }
 
 
 def test_the_commit_is_read_without_git(tmp_path: Path) -> None:

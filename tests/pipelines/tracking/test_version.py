@@ -44,7 +44,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(1)
     network = build_network(config, tokenizers.source.vocabulary, tokenizers.target.vocabulary)
     directory = tmp_path_factory.mktemp("run") / "bundle"
-    facts = {"pair": "en-de", "manifest_hash": MANIFEST, "config_hash": "cd" * 32, "scores": {"bleu": 1.5}}
+    scores = {"test": {"bleu": 1.5, "signatures": {"bleu": "nrefs:1"}}}
+    facts = {"pair": "en-de", "manifest_hash": MANIFEST, "config_hash": "cd" * 32, "scores": scores}
     save_bundle(directory, network=network, config=config, tokenizers=tokenizers, facts=facts, exports=())
     return directory
 
@@ -64,7 +65,9 @@ def test_mlflow_loads_and_serves_the_champion(
     champion = registry.champion()
     assert champion is not None
     assert champion.tags["manifest_hash"] == MANIFEST
-    assert json.loads(champion.tags["scores"]) == {"bleu": 1.5}
+    assert champion.tags["test_bleu"] == "1.5000"
+    described = registry.client.get_model_version("demo-en-de", "1").description
+    assert "**Scores on test** BLEU 1.50 `nrefs:1`" in described
     stored = registry.bundle(champion, tmp_path / "download")
     assert bundle_hash(stored) == bundle_hash(bundle)
     assert not [path for path in (tmp_path / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt")]
