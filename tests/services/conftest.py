@@ -1,5 +1,6 @@
 """A small real bundle, and what stands around it."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import torch
 from model.bundle import save_bundle
 from model.tokenizer import TokenizerConfig, TokenizerPair, train_pair
 from model.transformer import Transformer, TransformerConfig
+from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig
 
 LINES = [
     "the dog sees the man .",
@@ -60,3 +64,20 @@ def make_bundle(tokenizers: TokenizerPair) -> MakeBundle:
 def bundle(make_bundle: MakeBundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One bundle for all tests that only read it."""
     return make_bundle(tmp_path_factory.mktemp("bundles") / "small")
+
+
+@pytest.fixture(scope="session")
+def tracking(tmp_path_factory: pytest.TempPathFactory, make_bundle: MakeBundle) -> TrackingConfig:
+    """A sqlite registry that holds the model `m`: version 1 is champion, version 2 is not."""
+    root = tmp_path_factory.mktemp("registry")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    config = TrackingConfig(
+        uri=f"sqlite:///{root}/mlflow.db", artifacts=str(root / "artifacts"), system_metrics=False, flush_timeout=60
+    )
+    for seed in (1, 2):
+        bundle = make_bundle(root / f"bundle{seed}", seed)
+        run = TrackedRun(config, root / f"run{seed}", f"run{seed}")
+        assert register_bundle(config, RegistryConfig(name="m"), run, bundle) == str(seed)
+        run.finish("FINISHED")
+    Registry(config, RegistryConfig(name="m")).set_champion("1")
+    return config

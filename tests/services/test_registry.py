@@ -1,35 +1,13 @@
 """The registry as the services see it, over a version that the pipelines registered."""
 
-import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from model.errors import UserError
-from pipelines.tracking.registry import Registry as PipelineRegistry
-from pipelines.tracking.registry import RegistryConfig, register_bundle
-from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
 from services.registry import ModelVersion, Registry, bundle_within
 from services.source import Loader, ModelSource
-
-
-@pytest.fixture(scope="module")
-def tracking(tmp_path_factory: pytest.TempPathFactory, make_bundle: Callable[..., Path]) -> TrackingConfig:
-    """A sqlite registry that holds the model `m`: version 1 is champion, version 2 is not."""
-    root = tmp_path_factory.mktemp("registry")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    config = TrackingConfig(
-        uri=f"sqlite:///{root}/mlflow.db", artifacts=str(root / "artifacts"), system_metrics=False, flush_timeout=60
-    )
-    for seed in (1, 2):
-        bundle = make_bundle(root / f"bundle{seed}", seed)
-        run = TrackedRun(config, root / f"run{seed}", f"run{seed}")
-        assert register_bundle(config, RegistryConfig(name="m"), run, bundle) == str(seed)
-        run.finish("FINISHED")
-    PipelineRegistry(config, RegistryConfig(name="m")).set_champion("1")
-    return config
 
 
 def test_an_alias_is_resolved_and_its_bundle_fetched_once(tracking: TrackingConfig, tmp_path: Path) -> None:

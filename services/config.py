@@ -1,0 +1,24 @@
+"""All sections that the services read, typed. A verb's own root (in its module) holds only those that it needs, so
+that `dragoman jobs` does not load torch; this one is for whoever checks the configuration files as a whole."""
+
+from dataclasses import dataclass, field
+
+from model.decoding import DecodeConfig
+from services.inspect import InspectConfig
+from services.jobs import JobsConfig
+from services.serve import ServeConfig
+from services.translate import TranslateConfig
+
+
+@dataclass
+class Config:
+    """What `dragoman serve`, `translate`, `inspect` and the verbs of jobs read."""
+
+    name: str = ""
+    pair: str = "en-de"
+    seed: int = 1
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    serve: ServeConfig = field(default_factory=ServeConfig)
+    translate: TranslateConfig = field(default_factory=TranslateConfig)
+    inspect: InspectConfig = field(default_factory=InspectConfig)
+    jobs: JobsConfig = field(default_factory=JobsConfig)

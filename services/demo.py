@@ -1,0 +1,226 @@
+"""`dragoman demo`: the main job from the built-in corpus to answers over HTTP, in minutes.
+
+Each step is the verb that a user would type, as a process of its own: shard, train (which evaluates and registers),
+promote, serve. Overrides go to all of them. Whatever was started is stopped at the end, however it comes.
+"""
+
+import contextlib
+import json
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conf import door
+from model.errors import UserError
+
+SENTENCES = 5
+STEPS = {
+    "shard": "a corpus becomes packed shards",
+    "train": "two workers train a Transformer; then it is averaged, scored and registered",
+    "promote": "the new version becomes champion if it is better than the one before",
+    "serve": "the endpoint starts on a free port",
+}
+
+
+@dataclass
+class DemoRoot:
+    """What the demo itself has to know, as plain values; the steps check them."""
+
+    name: str
+    pair: str
+    paths: dict[str, Any]
+    tracking: dict[str, Any]
+    registry: dict[str, Any]
+
+
+class StepFailedError(Exception):
+    """A step ended with this exit code; it has said why."""
+
+    def __init__(self, verb: str, code: int) -> None:
+        super().__init__(f"{verb} ended with exit code {code}")
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A held-out sentence, its translation over HTTP, and what stands in the corpus."""
+
+    source: str
+    translation: str
+    reference: str
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code of the step that failed, or 0."""
+    words = list(argv)
+    if not any(word.lstrip("+").startswith("experiment=") for word in words):
+        words.insert(0, "experiment=demo")
+    return door.run(lambda root: demo(root, words), DemoRoot, words, "demo")
+
+
+def demo(root: DemoRoot, words: Sequence[str]) -> int:
+    """Run all steps and show what came of them."""
+    started = time.monotonic()
+    # A kill must end the children too: it becomes an exception, and every child is ended on the way out.
+    before = signal.signal(signal.SIGTERM, _terminated)
+    try:
+        for verb in ("shard", "train"):
+            run_step(verb, words, started)
+        # 1: not better than a champion of an earlier demo, which then answers. Where there is none, serve says so.
+        run_step("promote", words, started, accepted=(0, 1))
+        with serving(words, started) as address:
+            samples, headers = translate_samples(address, root)
+    except StepFailedError as problem:
+        print(f"dragoman demo: {problem}", file=sys.stderr)
+        return problem.code
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    print(summary(root, samples, headers, time.monotonic() - started))
+    return door.OK
+
+
+def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence[int] = (0,)) -> None:
+    """Run a verb to its end; what it prints is seen as it comes.
+
+    Raises:
+        StepFailedError: an exit code other than the accepted ones.
+    """
+    announce(verb, words, started)
+    with ended(subprocess.Popen(command(verb, words))) as process:
+        code = process.wait()
+    if code not in accepted:
+        raise StepFailedError(verb, code if code > 0 else 128 - code)
+
+
+@contextlib.contextmanager
+def serving(words: Sequence[str], started: float) -> Iterator[str]:
+    """The endpoint on a free port for the length of the block; its address.
+
+    Raises:
+        StepFailedError: it did not start.
+    """
+    words = [*words, "serve.port=0"]
+    announce("serve", words, started)
+    with ended(subprocess.Popen(command("serve", words), stdout=subprocess.PIPE, text=True)) as process:
+        assert process.stdout is not None
+        with process.stdout:
+            address = process.stdout.readline().strip()
+            if not address:
+                raise StepFailedError("serve", process.wait() or door.FAILED)
+            print(address, flush=True)
+            yield address
+
+
+@contextlib.contextmanager
+def ended(process: "subprocess.Popen[Any]") -> Iterator["subprocess.Popen[Any]"]:
+    """The process; ended with the block if it has not ended itself."""
+    try:
+        yield process
+    except KeyboardInterrupt:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)  # the terminal has interrupted it as well
+        raise
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[str, str]]:
+    """Five held-out sentences over HTTP, and the headers of the answer."""
+    import httpx
+
+    source, _, target = root.pair.partition("-")
+    pairs = held_out(Path(root.paths["shards"]), source, target)
+    asked = {"q": [english for english, _ in pairs], "source": source, "target": target}
+    answer = httpx.post(f"{address}/translate", json=asked, timeout=60)
+    answer.raise_for_status()
+    translations = answer.json()["translatedText"]
+    samples = [Sample(a, text, b) for (a, b), text in zip(pairs, translations, strict=True)]
+    return samples, dict(answer.headers)
+
+
+def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
+    """Pairs of the test set, spread over it.
+
+    Raises:
+        UserError: the shards keep no test set.
+    """
+    texts = json.loads((shards / "manifest.json").read_bytes()).get("texts", {}).get("test")
+    if not texts:
+        raise UserError(f"{shards}: keeps no test set")
+    sides = [
+        (shards / texts[language]["file"]).read_text(encoding="utf-8").split("\n")[:-1] for language in (source, target)
+    ]
+    count = len(sides[0])
+    rows = [(2 * number + 1) * count // (2 * SENTENCES) for number in range(min(SENTENCES, count))]
+    return [(sides[0][row], sides[1][row]) for row in rows]
+
+
+def summary(root: DemoRoot, samples: Sequence[Sample], headers: dict[str, str], seconds: float) -> str:
+    """The table of translations, the score, and where to look next."""
+    release = json.loads((Path(root.paths["runs"]) / root.name / "release.json").read_text(encoding="utf-8"))
+    uri = str(root.tracking["uri"])
+    interface = f"mlflow ui --backend-store-uri {uri}" if "://" in uri and not uri.startswith("http") else f"open {uri}"
+    rows = {
+        "BLEU": release["bleu"],
+        "model": f"{headers.get('x-model-name')} version {headers.get('x-model-version')} (answered; this run made "
+        f"version {release['version']})",
+        "run": f"{release['run']}, {headers.get('x-run-id')}",
+        "shards": f"{root.paths['shards']}, manifest {headers.get('x-manifest-hash', '')[:12]}",
+        "look at runs": interface,
+        "serve again": f"dragoman serve registry.name={root.registry['name']}",
+        "took": f"{int(seconds // 60)} min {seconds % 60:.0f} s",
+    }
+    width = max(map(len, rows))
+    lines = [f"{key:<{width}}  {value}" for key, value in rows.items()]
+    return "\n".join(["", table(samples, shutil.get_terminal_size((120, 24)).columns), "", *lines])
+
+
+def table(samples: Sequence[Sample], columns: int) -> str:
+    """Source, translation and reference side by side, wrapped to the terminal; `=` marks a translation that is the
+    reference."""
+    width = max(20, (min(columns, 150) - 6) // 3)
+    rows = [("SOURCE", "TRANSLATION", "REFERENCE", " ")]
+    rows += [
+        (one.source, one.translation, one.reference, "=" if one.translation == one.reference else " ")
+        for one in samples
+    ]
+    lines = []
+    for *cells, mark in rows:
+        wrapped = [textwrap.wrap(cell, width) or [""] for cell in cells]
+        for number in range(max(map(len, wrapped))):
+            parts = [cell[number] if number < len(cell) else "" for cell in wrapped]
+            first, second, third = (f"{part:<{width}}" for part in parts)
+            lines.append(f"{first}  {second} {mark if number == 0 else ' '} {third}".rstrip())
+    return "\n".join(lines)
+
+
+def announce(verb: str, words: Sequence[str], started: float) -> None:
+    number = list(STEPS).index(verb) + 1
+    line = shlex.join(["dragoman", verb, *words])
+    print(f"\n[{time.monotonic() - started:3.0f} s] {number}/{len(STEPS)} {STEPS[verb]}\n$ {line}", flush=True)
+
+
+def command(verb: str, words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "services.cli", verb, *words]
+
+
+def _terminated(*_: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

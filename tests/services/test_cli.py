@@ -1,0 +1,104 @@
+"""The command line: verbs, help, exit codes."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from services import cli
+from services.help import general_help, verb_help
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "ray", "mlflow", "hydra", "omegaconf", "numpy", "fastapi")
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "services.cli", *words],
+        cwd=REPOSITORY,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", ["[]", "['--help']", "['train', '--help']", "['--version']"])
+def test_help_and_version_import_nothing_heavy(words: str) -> None:
+    script = (
+        f"import sys; from services.cli import main; assert main({words}) == 0; "
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_verb_is_in_the_help_and_its_module_exists() -> None:
+    page = general_help(cli.VERBS)
+    for name, verb in cli.VERBS.items():
+        assert f"  {name}  " in page or f"  {name} " in page
+        assert importlib.util.find_spec(verb.module) is not None, verb.module
+
+
+def test_a_verbs_help_shows_its_keys_and_choices() -> None:
+    page = verb_help("train", cli.VERBS["train"])
+    assert "transformer_tiny" in page
+    assert "max_steps:" in page
+    assert "usage: dragoman inspect PATH" in verb_help("inspect", cli.VERBS["inspect"])
+
+
+def test_an_unknown_verb_is_the_users_mistake_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["trian"]) == 2
+    error = capsys.readouterr().err
+    assert "'trian'" in error
+    assert "Did you mean 'train'?" in error
+    assert "promote" in error
+
+
+def test_an_unknown_key_exits_2_and_names_it() -> None:
+    done = run("inspect", "inspect.pth=x")
+    assert done.returncode == 2
+    assert "pth" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_cfg_shows_the_configuration() -> None:
+    done = run("serve", "serve.port=1234", "--cfg", "job", "--package", "serve")
+    assert done.returncode == 0
+    assert "port: 1234" in done.stdout
+
+
+class Module:
+    """A verb that raises."""
+
+    def __init__(self, problem: BaseException) -> None:
+        self.problem = problem
+
+    def main(self, argv: list[str]) -> int:
+        raise self.problem
+
+
+def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.importlib, "import_module", lambda _: Module(KeyboardInterrupt()))
+    assert cli.main(["train"]) == 130
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    done = subprocess.run(
+        f"set -o pipefail; {sys.executable} -m services.cli jobs --help | true; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.strip() in ("0", "141")  # 0 where the page was written before the reader had gone

@@ -1,0 +1,45 @@
+"""What doctor finds, and how it says it."""
+
+import json
+import socket
+
+import pytest
+
+from services import doctor as verb
+from services.doctor import DoctorRoot, Finding, doctor, mlflow, port, ray
+
+
+def root(**changes: object) -> DoctorRoot:
+    values = {"paths": {"root": "artifacts"}, "tracking": {"uri": "sqlite:///none.db"}, "cluster": {"address": None}}
+    return DoctorRoot(**{**values, "serve": {"host": "127.0.0.1", "port": 0}, **changes})  # type: ignore[arg-type]
+
+
+def test_the_report_names_what_the_machine_offers(capsys: pytest.CaptureFixture[str]) -> None:
+    code = doctor(root(), as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert {"cores", "memory", "disk", "bf16", "Ray cluster", "MLflow", "serve.port", "libraries"} <= set(report)
+    assert code == (1 if any(entry["state"] == "missing" for entry in report.values()) else 0)
+
+
+def test_something_missing_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(verb, "LIBRARIES", ("torch", "no-such-library"))
+    assert doctor(root(), as_json=False) == 1
+    assert "no-such-library: not installed" in capsys.readouterr().out
+
+
+def test_a_cluster_and_a_server_that_are_away_are_told_without_their_secrets() -> None:
+    assert ray("http://127.0.0.1:9").state == "missing"
+    assert ray(None).state == "ok"
+    for uri in ("http://me:secret@127.0.0.1:9", "postgresql://me:secret@127.0.0.1:9/db"):
+        finding = mlflow(uri)
+        assert finding.state == "note"
+        assert "secret" not in finding.text
+
+
+def test_a_port_in_use_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        assert port("serve.port", "127.0.0.1", number).state == "note"
+    assert port("serve.port", "127.0.0.1", 0) == Finding("serve.port", "ok", "a free one will be taken")
