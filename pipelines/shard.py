@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conf.door import fingerprint, run
+from conf.door import fingerprint, plain, run
 from model.errors import UserError
 from model.tokenizer import TokenizerPair, load_pair, train_pair
 from pipelines.cluster import ClusterConfig, connected, map_tasks
@@ -35,6 +35,8 @@ from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.shards.manifest import MANIFEST, Manifest, Split, manifest_hash, read_manifest, write_manifest
 from pipelines.shards.verify import verify
+from pipelines.tracking.lineage import log_sharding
+from pipelines.tracking.run import TrackedRun
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -239,10 +241,22 @@ def _all(
 
 
 def task(config: Config) -> int:
-    """Shard and print what came of it."""
+    """Shard, print what came of it, and record it as a run of its own."""
     result = shard(config)
     sys.stdout.write(table(result.directory, result.manifest, result.manifest_hash, result.seconds, result.found))
+    record(config, result)
     return 0
+
+
+def record(config: Config, result: ShardResult) -> None:
+    """A run of kind `shard`, named by the manifest's hash, that trainings on these shards link to; recorded once."""
+    name = f"shard-{result.manifest_hash[:12]}"
+    folder = Path(config.paths.runs) / name
+    if result.found and folder.exists():
+        return
+    values = plain(config)
+    with TrackedRun(config.tracking, folder, name) as tracked:
+        log_sharding(tracked, values, fingerprint(values), result.directory)
 
 
 def main(argv: list[str]) -> int:
