@@ -114,15 +114,19 @@ def settle(guard: Guard, run: tuple[int, int], read: Callable[[int, int], Lines]
     lines = read(first, min(last + 1, first + 2_048))
     if len(lines.source) < LEAST_RUN:
         return None
-    gain = _gains(guard, lines)
-    best = max((shift for shift in gain if abs(shift) <= _NEAR), key=lambda shift: gain[shift])
-    if best != 0 and gain[best] - gain[0] > _CHANCE:
-        return Misaligned(first, last, best)
-    return None if gain[0] > _CHANCE else Misaligned(first, last)
+    gain, ratio = _shifted(guard, lines)
+    best = max(gain, key=lambda shift: gain[shift])
+    slipped = best != 0 and gain[best] - gain[0] > _CHANCE
+    if gain[0] > _CHANCE and not slipped:
+        return None
+    return Misaligned(first, last, best if slipped and ratio[best] < 0.0 else None)
 
 
-def _gains(guard: Guard, lines: Lines) -> dict[int, float]:
-    """Shift of the target -> by how many standard errors its pairs are more alike than far shifted ones."""
+def _shifted(guard: Guard, lines: Lines) -> tuple[dict[int, float], dict[int, float]]:
+    """By shift of the target: how much more alike than far shifted ones the pairs are, and their mean ratio.
+
+    The first is in standard errors.
+    """
     parity = np.asarray(lines.number % 2)
     left = guard.likeness.project(lines.source, parity, 0)
     right = [guard.likeness.project(lines.target, which, 1) for which in (parity, 1 - parity)]
@@ -134,7 +138,9 @@ def _gains(guard: Guard, lines: Lines) -> dict[int, float]:
 
     far = np.stack([at(shift) for shift in (5, -7, 8, -10, 11, -12)])
     error = float(far.std()) / len(left) ** 0.5 + 1e-9
-    return {shift: float(at(shift).mean() - far.mean()) / error for shift in range(-_NEAR, _NEAR + 1)}
+    near = {shift: at(shift) for shift in range(-_NEAR, _NEAR + 1)}
+    gain = {shift: float(alike.mean() - far.mean()) / error for shift, alike in near.items()}
+    return gain, {shift: float(guard.ratio[_bin(alike)].mean()) for shift, alike in near.items()}
 
 
 def _edge(guard: Guard, lines: Lines, opening: bool, otherwise: int) -> int:

@@ -1,0 +1,84 @@
+"""Each rule by itself, with its count."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from pipelines.corpus.cleaning import Cleaned, clean
+from pipelines.corpus.settings import CleanConfig
+
+
+def _clean(pairs: list[tuple[str, str]], config: CleanConfig | None = None, held_out: bool = False) -> Cleaned:
+    return clean([a for a, _ in pairs], [b for _, b in pairs], {}, config or CleanConfig(), held_out)
+
+
+LONG = "word " * 300
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "target"),
+    [
+        ("blank", "", "etwas"),
+        ("blank", "something", "\u2028 \t\x00"),
+        ("too_long", "x" * 1001, "y" * 1001),
+        ("too_long", LONG, "kurz " * 100),
+        ("length_ratio", "yes", "a very long sentence that says much more than that"),
+        ("copy", "ISO 9001", " ISO\u00a09001"),
+    ],
+)
+def test_a_pair_is_dropped_by_its_rule_and_counted(rule: str, source: str, target: str) -> None:
+    result = _clean([("good line", "gute Zeile"), (source, target)])
+    assert result.kept.tolist() == [True, False]
+    assert result.dropped == {rule: 1}
+
+
+def test_limits_of_zero_are_no_limits() -> None:
+    config = CleanConfig(max_chars=0, max_words=0, max_ratio=0, copies=False)
+    assert _clean([(LONG, "a"), ("b", "b"), ("x" * 5000, "y")], config).kept.all()
+
+
+def test_the_first_rule_that_fails_counts() -> None:
+    assert _clean([("", "")]).dropped == {"blank": 1}
+    assert _clean([(LONG, LONG)]).dropped == {"too_long": 1}
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("Go.", "Ich gehe jetzt."),  # short sides have wild ratios
+        (
+            "I have never seen such a beautiful sunset in my life.",
+            "我一生中从未见过如此美丽的日落。",
+        ),  # 53 : 16 characters
+        ("สวัสดีครับ ยินดีที่ได้รู้จัก", "Hello, nice to meet you"),  # 81 : 23 bytes
+    ],
+)
+def test_uneven_writing_systems_pass_the_length_ratio(source: str, target: str) -> None:
+    assert _clean([(source, target)]).kept.all()
+
+
+def test_of_held_out_lines_only_blank_ones_are_dropped() -> None:
+    pairs = [("", "x"), (LONG, "y"), ("same", "same"), ("x" * 2000, "y")]
+    assert _clean(pairs, held_out=True).kept.tolist() == [False, True, True, True]
+
+
+def test_lines_that_could_not_be_read_count_by_their_own_reason() -> None:
+    result = clean(["", "b"], ["", "c"], {0: "invalid_utf8"}, CleanConfig(), False)
+    assert result.dropped == {"invalid_utf8": 1}
+    assert result.kept.tolist() == [False, True]
+
+
+def test_what_is_normalised_is_counted() -> None:
+    result = _clean([("cafe\u0301", "tab\there"), ("it\x92s", " edge"), ("clean", "sauber")])
+    assert result.changed == {"unicode": 1, "white_space": 2, "control": 1}
+    assert (result.source, result.target) == (["café", "it’s", "clean"], ["tab here", "edge", "sauber"])
+
+
+def test_naughty_strings_pass_or_are_counted(corpora: Path) -> None:
+    lines = (corpora / "naughty" / "blns.base64.txt").read_text(encoding="utf-8").split("\n")
+    strings = [base64.b64decode(line).decode(errors="replace") for line in lines if line and not line.startswith("#")]
+    strings = [text.replace("\n", " ") for text in strings]
+    result = clean(strings, strings[::-1], {}, CleanConfig(), False)
+    assert int(result.kept.sum()) + sum(result.dropped.values()) == len(strings)
+    assert all("\n" not in text and text == text.strip() for text in result.source)

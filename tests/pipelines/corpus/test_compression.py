@@ -1,0 +1,65 @@
+"""Every compression is unpacked, and what is cut or damaged is named."""
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from model.errors import UserError
+from pipelines.corpus.compression import compression_of, plain_blocks
+
+TEXT = "".join(f"line {number} café\n" for number in range(20_000)).encode()
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+
+
+def _file(folder: Path, data: bytes) -> Path:
+    path = folder / "name.txt"  # the name says nothing
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_compressed_file_reads_as_its_content(tmp_path: Path, kind: str) -> None:
+    path = _file(tmp_path, PACKERS[kind](TEXT))
+    assert compression_of(path) == kind
+    assert b"".join(plain_blocks(path)) == TEXT
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_concatenated_streams_are_read_to_the_end(tmp_path: Path, kind: str) -> None:
+    path = _file(tmp_path, PACKERS[kind](TEXT) + PACKERS[kind](b"the end\n"))
+    assert b"".join(plain_blocks(path)) == TEXT + b"the end\n"
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_truncated_file_is_named(tmp_path: Path, kind: str) -> None:
+    data = PACKERS[kind](TEXT)
+    path = _file(tmp_path, data[: len(data) // 2])
+    with pytest.raises(UserError, match=rf"name.txt: the {kind} file is truncated"):
+        list(plain_blocks(path))
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_damaged_file_is_named(tmp_path: Path, kind: str) -> None:
+    data = bytearray(PACKERS[kind](TEXT))
+    middle = len(data) // 2
+    data[middle : middle + 64] = bytes(64)
+    path = _file(tmp_path, bytes(data))
+    with pytest.raises(UserError, match=r"name.txt: the \w+ file is (damaged|truncated)"):
+        list(plain_blocks(path))
+
+
+def test_plain_text_stays_what_it_is(tmp_path: Path) -> None:
+    path = _file(tmp_path, TEXT)
+    assert compression_of(path) == "plain"
+    assert b"".join(plain_blocks(path)) == TEXT
+    assert list(plain_blocks(_file(tmp_path, b""))) == []
