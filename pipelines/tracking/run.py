@@ -167,7 +167,8 @@ class TrackedRun:
         arrived = self.flush()
         self._stop_sending()
         if not arrived:
-            logger.warning(
+            logger.log(
+                logging.INFO if self.config.offline else logging.WARNING,
                 "%d bytes of records were not sent to MLflow at %s; they are safe in %s. "
                 "When it is there, send them with: dragoman sync name=%s",
                 self.spool.pending(),
