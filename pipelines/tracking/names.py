@@ -1,9 +1,8 @@
 """Keys and values as MLflow takes them."""
 
-import math
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -42,11 +41,6 @@ def cut(text: str, length: int) -> str:
 def number(value: object) -> float:
     """A metric's value from the spool, where nan and the infinities stand as words."""
     return float(value)  # type: ignore[arg-type]  # a float, an int or one of three words
-
-
-def finite(values: Iterable[float]) -> list[float]:
-    """Those that can be drawn."""
-    return [value for value in values if math.isfinite(value)]
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
