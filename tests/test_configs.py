@@ -1,0 +1,99 @@
+"""Every shipped configuration composes, types, and builds what it names; mistakes are refused by name."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from conf import door
+from model.architectures import build_network, model_config
+from model.errors import UserError
+from pipelines.config import Config
+from services.config import Config as ServicesConfig
+
+CONF = Path(__file__).resolve().parents[1] / "conf"
+
+
+def choices(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+ALL = [f"{group.name}={choice}" for group in sorted(CONF.iterdir()) if group.is_dir() for choice in choices(group.name)]
+
+
+@pytest.mark.parametrize("override", ALL)
+def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    values = door.compose([override])
+    config = door.typed(Config, values)
+    door.typed(ServicesConfig, values)
+    with torch.device("meta"):
+        network = build_network(model_config(config.model), 100, 100)
+    assert network.parameter_count() > 0
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        name
+        for name in ("train", "loader", "decode", "evaluate", "tracking", "promote", "cluster", "shards", "tokenizer")
+    ],
+)
+def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
+    values = door.compose([])[section]
+    typed = door.plain(getattr(door.typed(Config, door.compose([])), section))
+    assert set(values) == set(typed)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.max_stps=1", "train: unknown key: 'max_stps' is not known. Did you mean 'max_steps'?"),
+        ("+train.max_stps=1", "train: unknown key: 'max_stps' is not known. Did you mean 'max_steps'?"),
+        ("+nonsense=1", "unknown key: 'nonsense' is not known"),
+        ("nonsense=1", "unknown key: 'nonsense' is not known"),
+        ("train.max_steps=soon", "train.max_steps: expected a whole number, got 'soon'"),
+        ("train.precision=fp8", "train.precision: 'fp8' is not known. Choices: bf16, fp16, fp32"),
+        ("model=transfomer_tiny", "transfomer_tiny"),
+        ("++tokenizer.typ=bpe", "tokenizer: unknown key: 'typ'"),
+        ("train.optimizer.lr=[1]", "train.optimizer.lr: expected a number"),
+        ("name=${nowhere}", "nowhere"),
+        ("train.max_steps", "train.max_steps"),
+    ],
+)
+def test_mistakes_are_refused_with_key_value_and_choices(override: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        door.typed(Config, door.compose([override]))
+    assert message in str(caught.value)
+
+
+def test_an_unknown_choice_lists_the_choices() -> None:
+    with pytest.raises(UserError, match="transformer_tiny"):
+        door.compose(["model=transfomer_tiny"])
+
+
+def test_the_same_configuration_has_the_same_fingerprint() -> None:
+    assert door.fingerprint({"a": 1, "b": [2]}) == door.fingerprint({"b": [2], "a": 1})
+    assert door.fingerprint({"a": 1}) != door.fingerprint({"a": 2})
+
+
+def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails(_: Config) -> int:
+        raise RuntimeError("broken")
+
+    def full(_: Config) -> int:
+        raise OSError(28, "No space left on device", "somewhere/file")
+
+    assert door.run(lambda _: None, Config, [], "x") == 0
+    assert door.run(lambda _: 1, Config, [], "x") == 1
+    assert door.run(lambda _: None, Config, ["train.max_stps=1"], "x") == 2
+    assert door.run(fails, Config, [], "x") == 1
+    assert door.run(full, Config, [], "x") == 1
+    printed = capsys.readouterr().err
+    assert "the disk is full at somewhere/file" in printed
+    assert "RuntimeError: broken" in printed
+
+
+def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert door.run(lambda _: 1, Config, ["--cfg", "job", "train.max_steps=7"], "x") == 0
+    assert "max_steps: 7" in capsys.readouterr().out

@@ -1,0 +1,86 @@
+"""The arrows of the house: services -> model <- pipelines, one door for each heavy library."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = {"model", "pipelines", "services", "conf", "bench"}
+# What a layer may import of ours.
+ALLOWED = {
+    "model": {"model"},
+    "pipelines": {"pipelines", "model", "conf"},
+    "services": {"services", "model", "conf"},
+    "conf": {"conf", "model.errors", "model.schema"},
+}
+# Where a heavy library may be imported: files or folders.
+DOORS = {
+    "ray": ["pipelines/cluster.py", "services/jobs.py", "services/doctor.py", "services/machine.py"],
+    "mlflow": ["pipelines/tracking", "services/registry.py"],
+    "hydra": ["conf/door.py", "services/completion.py", "services/help.py"],
+    "omegaconf": ["conf/door.py", "services/completion.py", "services/help.py"],
+    "webdataset": ["pipelines/shards"],
+    "fastapi": ["services"],
+}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports, at its top or inside functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("layer", sorted(ALLOWED))
+def test_imports_point_one_way(layer: str) -> None:
+    for path in sources(layer):
+        for name in imports(path):
+            if name.split(".")[0] in OURS:
+                allowed = any(name == good or name.startswith(f"{good}.") for good in ALLOWED[layer])
+                assert allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("library", sorted(DOORS))
+def test_a_heavy_library_has_its_doors_only(library: str) -> None:
+    used = False
+    for package in sorted(OURS - {"bench"}):
+        for path in sources(package):
+            if any(name.split(".")[0] == library for name in imports(path)):
+                used = True
+                place = path.relative_to(ROOT).as_posix()
+                assert any(place == door or place.startswith(f"{door}/") for door in DOORS[library]), place
+    assert used, f"nothing imports {library}: the table of doors is out of date"
+
+
+def test_the_loop_runs_without_the_heavy_libraries() -> None:
+    """On a machine with torch and numpy alone: loop, networks, loader and reader import."""
+    code = (
+        "import sys\n"
+        "for name in ('ray', 'mlflow', 'hydra', 'omegaconf', 'webdataset', 'fastapi', 'sacrebleu'):\n"
+        "    sys.modules[name] = None\n"
+        "import model.architectures, model.decoding, pipelines.loop, pipelines.loader, pipelines.shards.reader\n"
+        "import pipelines.ranks, pipelines.checkpoint\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
+
+
+def test_importing_makes_nothing() -> None:
+    """No folder, no logger handler, no network: only names."""
+    code = (
+        "import logging, os\n"
+        "before = set(os.listdir('.'))\n"
+        "import model.translator, pipelines.train, pipelines.shard, services.cli, services.endpoint\n"
+        "assert set(os.listdir('.')) == before\n"
+        "assert not logging.getLogger().handlers\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
