@@ -12,8 +12,8 @@ from pipelines.corpus.settings import CorpusConfig
 from pipelines.evaluate import EvaluateConfig
 from pipelines.loader import LoaderConfig
 from pipelines.loop import TrainConfig
-from pipelines.promote import PromoteConfig
 from pipelines.shards.manifest import ShardsConfig
+from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import RegistryConfig
 from pipelines.tracking.server import TrackingConfig
 
@@ -26,6 +26,10 @@ class PathsConfig:
     shards: str = "artifacts/shards/corpus"
     runs: str = "artifacts/runs"
     mlflow: str = "artifacts/mlflow"
+
+    def absolute(self) -> "PathsConfig":
+        """The same places for processes that are started in another folder."""
+        return PathsConfig(*(str(Path(place).absolute()) for place in (self.root, self.shards, self.runs, self.mlflow)))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pipelines.config import Config
 from pipelines.evaluate import evaluate
 from pipelines.evaluation import Evaluation, held_out, report, write_evaluation
 from pipelines.shards.manifest import Manifest, manifest_hash, read_manifest
-from pipelines.tracking.lineage import log_curves, log_samples
+from pipelines.tracking.lineage import log_curves, log_hypotheses, log_samples
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import fresh_network
@@ -128,8 +128,9 @@ def record(config: Config, bundle: Path, evaluation: Evaluation, tracked: Tracke
     update_facts(bundle, {"scores": {evaluation.split: evaluation.record()["scores"]}})
     for file in files:
         tracked.artifact(file, "evaluation")
+    newest = checkpoint.newest(config.run_dir)
     tracked.metrics(
-        0,
+        0 if newest is None else checkpoint.state(newest)["step"],
         {
             f"{evaluation.split}_{name}": getattr(scores, name)
             for name in ("bleu", "bleu_lowercase", "bleu_moses", "chrf", "ter")
@@ -142,6 +143,8 @@ def record(config: Config, bundle: Path, evaluation: Evaluation, tracked: Tracke
         [sample.reference for sample in samples],
         [sample.hypothesis for sample in samples],
     )
+    if evaluation.decode == load_bundle(bundle).decode:  # as the endpoint would answer: a promotion can take these
+        log_hypotheses(tracked, bundle, evaluation.split, evaluation.sources, evaluation.hypotheses)
     log_curves(tracked)
 
 

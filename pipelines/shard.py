@@ -35,8 +35,7 @@ from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.shards.manifest import MANIFEST, Manifest, Split, manifest_hash, read_manifest, write_manifest
 from pipelines.shards.verify import verify
-from pipelines.tracking.lineage import log_sharding
-from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.lineage import record_sharding
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -250,13 +249,8 @@ def task(config: Config) -> int:
 
 def record(config: Config, result: ShardResult) -> None:
     """A run of kind `shard`, named by the manifest's hash, that trainings on these shards link to; recorded once."""
-    name = f"shard-{result.manifest_hash[:12]}"
-    folder = Path(config.paths.runs) / name
-    if result.found and folder.exists():
-        return
     values = plain(config)
-    with TrackedRun(config.tracking, folder, name) as tracked:
-        log_sharding(tracked, values, fingerprint(values), result.directory)
+    record_sharding(config.tracking, Path(config.paths.runs), values, fingerprint(values), result.directory)
 
 
 def main(argv: list[str]) -> int:

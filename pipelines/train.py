@@ -3,7 +3,8 @@
 import logging
 import os
 import sys
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 from conf import door
 from model.errors import UserError
@@ -17,6 +18,7 @@ from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import resolved
 from pipelines.training import claim, fresh_network, train_rank
 
 logger = logging.getLogger(__name__)
@@ -31,8 +33,11 @@ def task(config: Config) -> int:
     """Train the run `name` to its end, then release what came out of it."""
     refuse_what_cannot_be(config)
     claim(config)
+    values = door.plain(config)  # as it was written: with no path of this machine
+    # workers may be started in another folder
+    config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
     if remaining(config):
-        train(config)
+        train(config, values)
     if int(os.environ.get("RANK", "0")) == 0:
         release.release(config)
     return door.OK
@@ -74,9 +79,8 @@ def remaining(config: Config) -> bool:
     return not over
 
 
-def train(config: Config) -> None:
+def train(config: Config, values: dict[str, Any]) -> None:
     """Run the workers until the loop has come to its end."""
-    values = door.plain(config)
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
         log_training(tracked, values, door.fingerprint(values), config.shard_dir)
         tracked.leave()
@@ -85,7 +89,7 @@ def train(config: Config) -> None:
             if config.cluster.backend == "local":
                 train_rank(config, from_environment(config.cluster.device))
             else:
-                cluster.fit(train_rank, config, config.cluster, Path(config.run_dir) / "ray", config.name)
+                cluster.fit(train_rank, config, config.cluster, config.run_dir / "ray", config.name)
     except BaseException as problem:
         killed = isinstance(problem, KeyboardInterrupt)
         TrackedRun(config.tracking, config.run_dir, config.name).finish("KILLED" if killed else "FAILED")

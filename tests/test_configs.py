@@ -34,10 +34,7 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     "section",
-    [
-        name
-        for name in ("train", "loader", "decode", "evaluate", "tracking", "promote", "cluster", "shards", "tokenizer")
-    ],
+    ("train", "loader", "decode", "evaluate", "tracking", "promote", "cluster", "shards", "tokenizer"),
 )
 def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
     values = door.compose([])[section]
