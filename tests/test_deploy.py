@@ -1,0 +1,117 @@
+"""The images and the composition: valid by their own schemas and linters, and of one mind with the code."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.cli import VERBS
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+DOCKERFILE = REPOSITORY / "deploy" / "Dockerfile"
+
+
+def run(*words: str) -> None:
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text(encoding="utf-8"))
+    return content
+
+
+@pytest.fixture(scope="module")
+def stages() -> dict[str, str]:
+    """Stage name -> its text."""
+    parts = re.split(r"^FROM \S+ AS (\w+)$", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_composition_fits_its_schema() -> None:
+    run(str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml")
+
+
+def test_the_dockerfile_passes_its_linter() -> None:
+    run(str(BIN / "hadolint"), str(DOCKERFILE))
+
+
+@pytest.mark.parametrize("script", sorted((REPOSITORY / "deploy").glob("*.sh")), ids=lambda path: path.name)
+def test_scripts_are_valid_shell_and_may_be_run(script: Path) -> None:
+    run("sh", "-n", str(script))
+    assert script.stat().st_mode & 0o111
+
+
+def test_every_service_is_built_from_a_stage_or_named_with_a_version(
+    compose: dict[str, Any], stages: dict[str, str]
+) -> None:
+    assert set(compose["services"]) == {"postgres", "mlflow", "ray-head", "ray-worker", "endpoint"}
+    for name, service in compose["services"].items():
+        if "build" in service:
+            assert service["build"]["target"] in stages, name
+        else:
+            assert re.search(r":\d", service["image"]), name
+
+
+def test_every_service_has_a_health_check_and_no_root(compose: dict[str, Any], stages: dict[str, str]) -> None:
+    for name, service in compose["services"].items():
+        stage = stages.get(service.get("build", {}).get("target"), "")
+        assert "healthcheck" in service or "HEALTHCHECK" in stage, name
+        if stage:
+            assert "USER 10001" in stage, name
+            assert service["cap_drop"] == ["ALL"], name
+
+
+def test_ports_are_open_to_this_machine_only(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_secrets_are_files_and_no_value_stands_in_the_composition(compose: dict[str, Any]) -> None:
+    for secret in compose["secrets"].values():
+        assert list(secret) == ["file"]
+    for service in compose["services"].values():
+        for key, value in service.get("environment", {}).items():
+            if re.search("PASSWORD|TOKEN|SECRET|KEY", key):
+                assert str(value).startswith("/run/secrets/"), key
+        assert set(service.get("secrets", [])) <= set(compose["secrets"])
+    ignored = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert ignored[0] == "*"
+    assert not any("secrets" in line for line in ignored)
+
+
+def test_what_the_images_copy_exists_and_is_sent_to_the_builder(stages: dict[str, str]) -> None:
+    sent = {
+        line[1:] for line in (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[0] == "!"
+    }
+    for text in stages.values():
+        for line in re.findall(r"^COPY (?:--\S+ )?(.+)$", text, flags=re.MULTILINE):
+            for source in line.split()[:-1]:
+                assert (REPOSITORY / source).exists() or source == "README.md", source
+                assert source in sent, source
+
+
+def test_the_libraries_of_the_endpoint_are_locked(stages: dict[str, str]) -> None:
+    locked = {line.partition("==")[0] for line in (REPOSITORY / "requirements.lock").read_text().splitlines()}
+    block = stages["endpoint"].partition("requirements.lock \\\n")[2].partition("\nCOPY")[0]
+    names = block.replace("\\\n", " ").split()
+    assert {"torch", "ctranslate2", "fastapi", "mlflow-skinny"} <= set(names) <= locked
+
+
+def test_commands_are_verbs_and_keys_that_exist(compose: dict[str, Any]) -> None:
+    from conf import door
+    from services.config import Config
+
+    command = compose["services"]["endpoint"]["command"]
+    assert command[0] == "dragoman"
+    assert command[1] in VERBS
+    overrides = [re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", word) for word in command[2:]]
+    config = door.typed(Config, door.compose(overrides))
+    assert (config.serve.host, config.serve.wait) == ("0.0.0.0", True)
+    assert compose["services"]["endpoint"]["ports"] == [f"127.0.0.1:{config.serve.port}:{config.serve.port}"]
