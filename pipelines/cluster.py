@@ -126,6 +126,8 @@ def map_tasks(
             try:
                 result = ray.get(done[0])
             except ray.exceptions.RayTaskError as problem:
+                if isinstance(problem.cause, UserError | OSError):
+                    raise problem.cause from None  # with its own message and errno, not a remote traceback
                 raise problem.as_instanceof_cause() from None
             yield result
 

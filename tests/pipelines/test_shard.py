@@ -1,0 +1,363 @@
+"""The verb `shard`: from files to a shard directory, the same bytes whatever happens on the way."""
+
+import errno
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.errors import UserError
+from model.text import normalise
+from model.tokenizer import EOS, TokenizerConfig, load_pair
+from pipelines import shard as verb
+from pipelines.cluster import ClusterConfig
+from pipelines.config import Config, PathsConfig
+from pipelines.corpus import staging
+from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
+from pipelines.shard import ShardResult, shard
+from pipelines.shards.manifest import ShardsConfig
+from pipelines.shards.reader import ShardReader
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs", "über", "naïve", "猫"]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks and shards from a few hundred lines."""
+    monkeypatch.setattr(staging, "BLOCK_LINES", 100)
+    monkeypatch.setattr("pipelines.corpus.guarding.BLOCK_LINES", 100)
+
+
+def _pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    """Pairs whose sides belong together, no two equal."""
+    rng = random.Random(seed)
+    pairs = []
+    for number in range(count):
+        words = rng.choices(WORDS, k=rng.randint(2, 12))
+        pairs.append(
+            (
+                " ".join([*words, f"{seed}{number}"]),
+                " ".join([f"{word[::-1]}o" for word in words] + [f"{seed}{number}"]),
+            )
+        )
+    return pairs
+
+
+def _write(folder: Path, name: str, pairs: list[tuple[str, str]]) -> SplitFiles:
+    for side, language in enumerate(("en", "de")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+    return SplitFiles(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.de"))
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Config]:
+    """make("name", seed=..., ...) -> the configuration of a small corpus whose shards go to tmp_path/name."""
+    corpus = CorpusConfig(
+        name="small",
+        train=_write(tmp_path, "train", _pairs(900, 1)),
+        valid=_write(tmp_path, "valid", _pairs(60, 2)),
+        test=_write(tmp_path, "test", _pairs(60, 3)),
+    )
+
+    def config(name: str, **keys: object) -> Config:
+        values: dict[str, object] = {
+            "corpus": corpus,
+            "paths": PathsConfig(shards=str(tmp_path / name)),
+            "tokenizer": TokenizerConfig(name="words", type="words", vocabulary=2000),
+            "shards": ShardsConfig(chunk_records=32),
+            "cluster": ClusterConfig(backend="local"),
+        }
+        return Config(**{**values, **keys})  # type: ignore[arg-type]
+
+    return config
+
+
+Make = Callable[..., Config]
+
+
+def _bytes(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def _texts(result: ShardResult, split: str) -> list[tuple[str, str]]:
+    """The split, read back from the shards."""
+    pair = load_pair(result.directory, result.manifest.tokenizer)
+    reader = ShardReader(result.directory, split)
+    rows: list[list[str]] = [[], []]
+    for number in range(reader.chunks):
+        chunk = reader.chunk(number)
+        for side, (ids, offsets, tokenizer) in enumerate(
+            (
+                (chunk.source, chunk.source_offsets, pair.source),
+                (chunk.target, chunk.target_offsets, pair.target),
+            )
+        ):
+            assert ids is not None
+            assert offsets is not None
+            texts = [ids[start:stop] for start, stop in itertools.pairwise(offsets)]
+            assert all(text[-1] == EOS for text in texts)
+            rows[side] += tokenizer.decode([text[:-1] for text in texts])
+    return list(zip(*rows, strict=True))
+
+
+def test_what_goes_in_comes_out_in_order(make: Make) -> None:
+    result = shard(make("shards"))
+    assert _texts(result, "train") == _pairs(900, 1)
+    assert _texts(result, "valid") == _pairs(60, 2)
+    assert len(result.manifest.split("train").shards) > 4
+    assert not (result.directory / ".work").exists()
+    for split, seed in (("valid", 2), ("test", 3)):
+        for side, language in enumerate(("en", "de")):
+            text = (result.directory / f"{split}.{language}.txt").read_text(encoding="utf-8")
+            assert text.split("\n")[:-1] == [pair[side] for pair in _pairs(60, seed)]
+            assert result.manifest.texts[split][language]["lines"] == 60
+
+
+def test_the_manifest_says_what_it_was_made_from(make: Make, tmp_path: Path) -> None:
+    pairs = [*_pairs(900, 1), ("", "blank"), ("same", "same"), _pairs(900, 1)[0], _pairs(60, 3)[5]]
+    corpus = CorpusConfig(
+        name="dirty", train=_write(tmp_path, "dirty", pairs), test=_write(tmp_path, "test", _pairs(60, 3))
+    )
+    manifest = shard(make("shards", corpus=corpus)).manifest
+    assert manifest.dropped == {
+        "train": {"blank": 1, "copy": 1, "duplicate": 1, "leaked": 1},
+        "valid": {},
+        "test": {},
+    }
+    entry = next(entry for entry in manifest.sources if entry["name"] == "dirty.en")
+    path = tmp_path / "dirty.en"
+    assert entry["sha256"] == staging.sha256_of(path)
+    assert (entry["lines"], entry["bytes"], entry["split"]) == (904, path.stat().st_size, "train")
+    assert manifest.languages == ["en", "de"]
+    assert manifest.normalisation == "NFC"
+    assert len(manifest.config_hash) == 64
+    assert str(tmp_path) not in (tmp_path / "shards" / "manifest.json").read_text(encoding="utf-8")
+
+
+def test_the_same_command_again_finds_them(make: Make) -> None:
+    first = shard(make("shards"))
+    before = _bytes(first.directory)
+    again = shard(make("shards", shards=ShardsConfig(chunk_records=32, verify=True)))
+    assert (first.found, again.found) == (False, True)
+    assert _bytes(first.directory) == before
+
+
+def test_verify_names_the_file_that_changed(make: Make) -> None:
+    directory = shard(make("shards")).directory
+    path = directory / "train-000001.tar"
+    data = bytearray(path.read_bytes())
+    data[700] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"train-000001.tar: its sha256 is not the one"):
+        shard(make("shards", shards=ShardsConfig(chunk_records=32, verify=True)))
+
+
+def test_shards_of_another_configuration_are_refused_by_the_key_that_differs(make: Make) -> None:
+    shard(make("shards"))
+    with pytest.raises(UserError, match=r"\(seed: 1 there, 2 here\); delete the folder or give another"):
+        shard(make("shards", seed=2))
+
+
+def test_shards_of_a_changed_corpus_are_refused(make: Make, tmp_path: Path) -> None:
+    shard(make("shards"))
+    _write(tmp_path, "train", _pairs(800, 1))
+    with pytest.raises(UserError, match="the corpus files have other contents"):
+        shard(make("shards"))
+
+
+def test_a_folder_with_other_files_is_left_alone(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "thesis.txt").write_text("years of work", encoding="utf-8")
+    with pytest.raises(UserError, match=r"holds files that are no shards \(thesis.txt\)"):
+        shard(make("shards"))
+    assert (tmp_path / "shards" / "thesis.txt").exists()
+
+
+def test_where_the_files_lie_does_not_matter(make: Make, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    corpus = CorpusConfig(
+        name="small",
+        root=str(elsewhere),
+        train=_write(elsewhere, "train", _pairs(900, 1)),
+        valid=_write(elsewhere, "valid", _pairs(60, 2)),
+        test=_write(elsewhere, "test", _pairs(60, 3)),
+    )
+    assert shard(make("a")).manifest_hash == shard(make("b", corpus=corpus)).manifest_hash
+
+
+KILLER = """
+import os, signal, sys
+import pipelines.corpus.guarding
+from pipelines import shard as verb
+from pipelines.config import Config
+from pipelines.corpus import packing, staging
+from pipelines.shards import writer
+import json, pathlib, pickle
+
+config = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+staging.BLOCK_LINES = pipelines.corpus.guarding.BLOCK_LINES = 100
+calls = 0
+
+def killing(function):
+    def called(*arguments, **keys):
+        global calls
+        calls += 1
+        if calls == int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **keys)
+    return called
+
+module = {"clean_block": verb, "make_plan": verb, "sync_directory": writer, "write_manifest": verb}[sys.argv[2]]
+setattr(module, sys.argv[2], killing(getattr(module, sys.argv[2])))
+verb.shard(config)
+"""
+
+
+def _killed(config: Config, folder: Path, where: str, call: int) -> None:
+    """Run the very same sharding in a process of its own that kills itself in the middle of a stage."""
+    import pickle
+
+    path = folder / "config.pickle"
+    path.write_bytes(pickle.dumps(config))
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, str(path), where, str(call)],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: Path) -> None:
+    undisturbed = _bytes(shard(make("undisturbed")).directory)
+    config = make("killed")
+    # in the middle of cleaning, before the plan, within the third shard (its file unnamed yet), before the manifest
+    for where, call in (("clean_block", 5), ("make_plan", 1), ("sync_directory", 3), ("write_manifest", 1)):
+        _killed(config, tmp_path, where, call)
+        assert not (config.shard_dir / "manifest.json").exists()
+    written = {path.name: path.stat().st_mtime_ns for path in config.shard_dir.glob("train-*.tar")}
+    shard(config)
+    assert _bytes(config.shard_dir) == undisturbed
+    assert all((config.shard_dir / name).stat().st_mtime_ns == time for name, time in written.items())
+
+
+def test_what_another_configuration_left_unfinished_is_not_mixed_in(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    undisturbed = _bytes(shard(make("undisturbed")).directory)
+    _killed(make("killed", seed=2, shards=ShardsConfig(chunk_records=16)), tmp_path, "write_manifest", 1)
+    with caplog.at_level("INFO"):
+        shard(make("killed"))
+    assert "starting anew" in caplog.text
+    assert _bytes(tmp_path / "killed") == undisturbed
+
+
+def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "WORTH_RAY_LINES", 0)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    one = shard(make("one"))
+    two = shard(make("two", cluster=ClusterConfig(backend="ray", workers=2)))
+    assert _bytes(one.directory) == _bytes(two.directory)
+
+
+def test_a_full_disk_leaves_nothing_half_written_and_it_goes_on(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = _bytes(shard(make("undisturbed")).directory)
+    config = make("full")
+    room = 3
+    fsync = os.fsync
+
+    def full(descriptor: int) -> None:
+        nonlocal room
+        room -= 1
+        if room < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            shard(config)
+    assert not (config.shard_dir / "manifest.json").exists()
+    assert not [path for path in config.shard_dir.rglob("*") if path.name.endswith((".tmp", ".part"))]
+    shard(config)
+    assert _bytes(config.shard_dir) == undisturbed
+
+
+def test_two_commands_at_once_do_not_share_a_folder(make: Make) -> None:
+    from pipelines.corpus.scratch import claimed
+
+    config = make("shards")
+    with claimed(config.shard_dir), pytest.raises(UserError, match="another shard command is at work"):
+        shard(config)
+
+
+@pytest.mark.parametrize("action", ["warn", "drop", "raise"])
+def test_misaligned_lines_are_said_and_dealt_with(
+    make: Make, tmp_path: Path, action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pairs = _pairs(900, 1)
+    slipped = [*pairs[:300], *((pairs[n][0], pairs[n + 1][1]) for n in range(300, 500)), *pairs[500:]]
+    corpus = CorpusConfig(train=_write(tmp_path, "slipped", slipped), misaligned=action)  # type: ignore[arg-type]
+    config = make("shards", corpus=corpus)
+    if action == "raise":
+        with pytest.raises(
+            UserError, match=r"slipped.en and slipped.de: lines 30\d to (499|50\d) are not translations"
+        ):
+            shard(config)
+        return
+    with caplog.at_level("WARNING"):
+        manifest = shard(config).manifest
+    assert "are not translations of each other" in caplog.text
+    assert len(manifest.warnings) == 1
+    (first, last), *more = manifest.sources[0]["misaligned"]
+    assert not more
+    assert abs(first - 301) <= 4
+    assert abs(last - 500) <= 4
+    dropped = manifest.dropped["train"].get("misaligned", 0)
+    assert dropped == (last - first + 1 if action == "drop" else 0)
+
+
+def test_cut_splits_and_tab_separated_rows(make: Make, tmp_path: Path) -> None:
+    rows = [(source, f"{target} {version}") for source, target in _pairs(400, 1) for version in "xyz"]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{target}\t{source}\n" for source, target in rows), encoding="utf-8")
+    corpus = CorpusConfig(
+        format="tsv", columns=["de", "en"], train=SplitFiles(file=str(path)), cut=CutConfig(valid=0.1, test=0.1)
+    )
+    result = shard(make("shards", corpus=corpus))
+    held = {split: [source for source, _ in _texts(result, split)] for split in ("train", "valid", "test")}
+    assert not set(held["train"]) & set(held["valid"] + held["test"])
+    assert len(held["test"]) == len(set(held["test"]))
+    assert len(held["train"]) == 3 * len(set(held["train"]))
+
+
+def test_naughty_strings_go_through_whole(corpora: Path, make: Make, tmp_path: Path) -> None:
+    lines = (corpora / "naughty" / "blns.txt").read_bytes().decode().split("\n")[:-1]
+    wanted = list(dict.fromkeys(text for line in lines if (text := normalise(line))))
+    files = (tmp_path / "blns", tmp_path / "marked")
+    for path, mark in zip(files, ("", "~"), strict=True):
+        path.write_bytes("".join(f"{line}{mark if line else ''}\n" for line in lines).encode())
+    corpus = CorpusConfig(
+        train=SplitFiles(source=str(files[0]), target=str(files[1])), clean=CleanConfig(max_ratio=0, copies=False)
+    )
+    tokenizer = TokenizerConfig(name="characters", type="characters", vocabulary=5000)
+    result = shard(make("shards", corpus=corpus, tokenizer=tokenizer))
+    assert [source for source, _ in _texts(result, "train")] == wanted
+
+
+def test_nothing_left_names_the_rules(make: Make, tmp_path: Path) -> None:
+    corpus = CorpusConfig(train=_write(tmp_path, "copies", [("a", "a"), ("b", "b"), ("", "c")]))
+    with pytest.raises(UserError, match="no training pair is left; dropped: blank 1, copy 2"):
+        shard(make("shards", corpus=corpus))
