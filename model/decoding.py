@@ -26,6 +26,7 @@ from model.hypothesis import Hypothesis
 from model.network import TranslationNetwork
 from model.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK
 
+ROWS = 1024  # hypotheses of a batch at most: each has a row of logits as wide as the vocabulary
 LENGTH_STEP = 16  # source lengths are rounded up to a multiple of it before they set the longest translation
 
 
@@ -67,6 +68,16 @@ class DecodeConfig:
         return max(1, round(self.beam * self.patience))
 
     @property
+    def sentence_tokens(self) -> int:
+        """Source tokens of a batch with its padding."""
+        return max(1, self.batch_tokens // self.beam)
+
+    @property
+    def sentences(self) -> int:
+        """The most sentences of a batch."""
+        return max(1, ROWS // self.beam)
+
+    @property
     def alpha(self) -> float:
         """The length penalty as a number; `auto` that nobody has settled yet means 1."""
         return 1.0 if self.length_penalty == "auto" else float(self.length_penalty)
@@ -106,7 +117,7 @@ def decode(
     network.eval()
     try:
         with torch.inference_mode():
-            for rows in length_batches(lengths, max(1, config.batch_tokens // config.beam)):
+            for rows in length_batches(lengths, config.sentence_tokens, config.sentences):
                 limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
                 source = pad([cut[row] for row in rows]).to(device)
                 found = search(network, source, limits, config, every)
@@ -151,15 +162,15 @@ def fit(ids: np.ndarray, number: int, positions: int, too_long: str) -> np.ndarr
     return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])
 
 
-def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Row numbers in batches of like length, each at most `budget` tokens with its padding (one row at least).
+def length_batches(lengths: Sequence[int], budget: int, most: int) -> Iterator[list[int]]:
+    """Row numbers in batches of like length: `most` rows and `budget` tokens with the padding, but one row at least.
 
     Longest first: the batch that needs most memory comes at once.
     """
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
     start = 0
     while start < len(order):
-        count = max(1, budget // max(1, lengths[order[start]]))
+        count = max(1, min(most, budget // max(1, lengths[order[start]])))
         yield order[start : start + count]
         start += count
 

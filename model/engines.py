@@ -74,7 +74,9 @@ class CTranslate2Engine:
         waiting: list[tuple[int, Any]] = []  # (row, promised result)
         for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
             rows = [row for row, own in enumerate(limits) if own == limit]
-            for part in length_batches([len(cut[row]) for row in rows], self.budget(cut, rows, config)):
+            lengths = [len(cut[row]) for row in rows]
+            share = -(-sum(lengths) // self.threads)  # smaller batches where else a thread had none
+            for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):
                 batch = [rows[place] for place in part]
                 tokens = [[self.source_tokens[number] for number in cut[row]] for row in batch]
                 results = self.translator.translate_batch(
@@ -89,11 +91,6 @@ class CTranslate2Engine:
                 for tokens, score in zip(found.hypotheses, found.scores, strict=True)
             ]
         return answers
-
-    def budget(self, cut: Sequence[np.ndarray], rows: Sequence[int], config: DecodeConfig) -> int:
-        """Source tokens a batch: what the configuration allows, or less so that every thread has a batch."""
-        whole = max(1, config.batch_tokens // config.beam)
-        return max(1, min(whole, -(-sum(len(cut[row]) for row in rows) // self.threads)))
 
     def options(self, config: DecodeConfig) -> dict[str, Any]:
         """The settings of a call but for its longest translation."""

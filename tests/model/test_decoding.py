@@ -81,7 +81,7 @@ def network(request: pytest.FixtureRequest) -> TranslationNetwork:
     return made
 
 
-def sources(count: int = 30, seed: int = 0) -> list[np.ndarray]:
+def sources(count: int = 14, seed: int = 0) -> list[np.ndarray]:
     """Of 1 to 20 tokens, the end of sentence included."""
     rng = np.random.default_rng(seed)
     return [np.append(rng.integers(6, WORDS, int(n)), EOS) for n in rng.integers(0, 20, count)]
@@ -300,7 +300,8 @@ def test_two_round_selection_equals_one_sort() -> None:
 
 def test_batches_hold_like_lengths_within_the_budget() -> None:
     lengths = [3, 9, 1, 9, 20, 2]
-    batches = list(length_batches(lengths, 20))
+    batches = list(length_batches(lengths, 20, 10))
     assert sorted(itertools.chain(*batches)) == list(range(6))
     assert batches == [[4], [1, 3], [0, 5, 2]]
-    assert list(length_batches([50], 20)) == [[0]]
+    assert list(length_batches([50], 20, 10)) == [[0]]
+    assert list(length_batches([1, 1, 1], 20, 2)) == [[0, 1], [2]]

@@ -43,7 +43,7 @@ def engine(network: Transformer, folder: Path, quantisation: str = "float32") ->
     return CTranslate2Engine(folder, *names, source_positions=48, target_positions=48, threads=2)
 
 
-def sources(vocabulary: int, count: int = 30) -> list[np.ndarray]:
+def sources(vocabulary: int, count: int = 16) -> list[np.ndarray]:
     rng = np.random.default_rng(2)
     return [np.append(rng.integers(6, vocabulary, int(n)), EOS) for n in rng.integers(1, 40, count)]
 
