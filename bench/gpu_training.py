@@ -101,16 +101,19 @@ class Counting:
 
 def batch_flops(network: TranslationNetwork, batch: TranslationBatch) -> float:
     """Forward and backward (twice the forward) of the products that the real tokens of a batch need."""
+    named = dict(network.named_parameters())
 
+    def products(start: str, end: str = "") -> int:
+        return sum(
+            p.numel() for name, p in named.items() if p.ndim == 2 and name.startswith(start) and name.endswith(end)
+        )
+
+    memory = products("decoder.", "cross_attention.kv.weight")  # made of the source's tokens
+    dense = batch.source_items * (products("encoder.") + memory)
+    dense += batch.items * (products("decoder.") - memory + network.output.weight.numel())
     width = network.output.weight.shape[1]
-    cross_memory = sum(
-        p.numel() for name, p in network.named_parameters() if name.endswith("cross_attention.kv.weight")
-    )
-    source, target = batch.source_items, batch.items
-    dense = source * (products("encoder.") + cross_memory)
-    dense += target * (products("decoder.") - cross_memory + network.output.weight.numel())
-    rows, longest_source = batch.source.shape
-    longest_target = batch.target_in.shape[1]
     layers = sum(name.endswith("cross_attention.q.weight") for name in named)
-    scores = rows * width * layers * (longest_source**2 + longest_target**2 / 2 + longest_source * longest_target)
-    return 6.0 * dense + 12.0 * scores
+    rows, source = batch.source.shape
+    target = batch.target_in.shape[1]
+    scores = rows * width * layers * (source**2 + target**2 / 2 + source * target)
+    return float(6 * dense + 12 * scores)
