@@ -83,7 +83,7 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
         return problem.code
     finally:
         signal.signal(signal.SIGTERM, before)
-    print(summary(root, samples, headers, time.monotonic() - started))
+    print(summary(root, words, samples, headers, time.monotonic() - started))
     return door.OK
 
 
@@ -142,6 +142,7 @@ def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[
     """Five held-out sentences over HTTP, and the headers of the answer."""
     import httpx
 
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     source, _, target = root.pair.partition("-")
     pairs = held_out(Path(root.paths["shards"]), source, target)
     asked = {"q": [english for english, _ in pairs], "source": source, "target": target}
@@ -169,24 +170,35 @@ def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
     return [(sides[0][row], sides[1][row]) for row in rows]
 
 
-def summary(root: DemoRoot, samples: Sequence[Sample], headers: dict[str, str], seconds: float) -> str:
+def summary(
+    root: DemoRoot, words: Sequence[str], samples: Sequence[Sample], headers: dict[str, str], seconds: float
+) -> str:
     """The table of translations, the score, and where to look next."""
     release = json.loads((Path(root.paths["runs"]) / root.name / "release.json").read_text(encoding="utf-8"))
     uri = str(root.tracking["uri"])
-    interface = f"mlflow ui --backend-store-uri {uri}" if "://" in uri and not uri.startswith("http") else f"open {uri}"
+    model = f"{headers.get('x-model-name')} version {headers.get('x-model-version')}"
+    if release["version"] != headers.get("x-model-version"):
+        model += f" (it stays champion; this run made version {release['version']})"
     rows = {
-        "BLEU": release["bleu"],
-        "model": f"{headers.get('x-model-name')} version {headers.get('x-model-version')} (answered; this run made "
-        f"version {release['version']})",
+        "score": release["bleu"],
+        "model": model,
         "run": f"{release['run']}, {headers.get('x-run-id')}",
         "shards": f"{root.paths['shards']}, manifest {headers.get('x-manifest-hash', '')[:12]}",
-        "look at runs": interface,
-        "serve again": f"dragoman serve registry.name={root.registry['name']}",
-        "took": f"{int(seconds // 60)} min {seconds % 60:.0f} s",
+        "look at it": uri if uri.startswith("http") else f"{program('mlflow')} ui --backend-store-uri {uri}",
+        "serve again": f"{program('dragoman')} {shlex.join(['serve', *words])}",
+        "took": f"{int(seconds // 60)} min {int(seconds % 60)} s",
     }
     width = max(map(len, rows))
     lines = [f"{key:<{width}}  {value}" for key, value in rows.items()]
     return "\n".join(["", table(samples, shutil.get_terminal_size((120, 24)).columns), "", *lines])
+
+
+def program(name: str) -> str:
+    """How to call a program of this environment from here: by its name where it is on the path, else by its place."""
+    if shutil.which(name):
+        return name
+    place = Path(sys.executable).parent / name
+    return str(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
 
 
 def table(samples: Sequence[Sample], columns: int) -> str:

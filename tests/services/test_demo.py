@@ -85,6 +85,7 @@ def test_all_steps_run_in_order_and_the_report_names_everything(
     for word in ("DOG 10", "Hund 10", "BLEU = 90.1 nrefs:1", "m version 7", "demo, abc", "ffffffffffff"):
         assert word in out
     assert "mlflow ui --backend-store-uri sqlite:///x.db" in out
+    assert "dragoman serve experiment=demo\n" in out
     assert (tmp_path / "stopped").exists()
 
 
