@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain, pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from model.tokenizer import (
 SPACE = "▁"  # U+2581 stands for a space inside of pieces
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
 CACHED_WORDS, CACHED_LETTERS = 200_000, 40  # words kept, and the longest kept one
+BLOCK_TEXTS = 4096  # encoded together
 
 
 class SubwordTokenizer(Tokenizer):
@@ -111,8 +113,8 @@ class SubwordTokenizer(Tokenizer):
 class BpeTokenizer(SubwordTokenizer):
     """Byte-pair encoding. Sampled, each merge is left out with probability `strength`.
 
-    Words are encoded through a table of the words seen: pieces never cross a space, so the ids are those of the plain
-    call at 2 to 4 times its speed. A text that itself holds the sign for a space takes the plain call.
+    Words are looked up in a table of the words seen: pieces never cross a space, so the ids are those of the plain call
+    at 2 to 4 times its speed. A text that itself holds the sign for a space takes the plain call.
     """
 
     type: Kind = "bpe"
@@ -120,14 +122,27 @@ class BpeTokenizer(SubwordTokenizer):
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
         self._words = _WordTable(self.processor)
+        self._lock = Lock()
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
-        lookup, dtype = self._words.__getitem__, self.dtype
-        rows = [
-            list(chain.from_iterable(map(lookup, text.split(" ")))) if SPACE not in text else self._words.plain(text)
-            for text in texts
-        ]
-        return [np.asarray(row, dtype=dtype) for row in rows]
+        blocks = [texts[begin : begin + BLOCK_TEXTS] for begin in range(0, len(texts), BLOCK_TEXTS)]
+        return [row for block in blocks for row in self._encode_block(block)]
+
+    def _encode_block(self, texts: Sequence[str]) -> list[Ids]:
+        """All texts in one go: the sign for a space, which no text here holds, stands between them and gives EOS."""
+        odd = {number: text for number, text in enumerate(texts) if SPACE in text}
+        if odd:
+            texts = ["" if number in odd else text for number, text in enumerate(texts)]
+        words = f" {SPACE} ".join(texts).split(" ")
+        with self._lock:
+            self._words.learn(words)
+            ids = np.fromiter(chain.from_iterable(map(self._words.__getitem__, words)), dtype=self.dtype)
+            self._words.shrink()
+        ends = [*np.flatnonzero(ids == EOS).tolist(), len(ids)]
+        rows = [ids[begin + 1 : end] for begin, end in pairwise([-1, *ends])]
+        for number, text in odd.items():
+            rows[number] = np.asarray(self._words.plain(text), dtype=self.dtype)
+        return rows
 
     def _segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
         """Provilkov et al. 2020, Algorithm 1: at every step each possible merge is passed over with `strength`."""
@@ -195,12 +210,25 @@ class _WordTable(dict[str, tuple[int, ...]]):
     def __init__(self, processor: "sentencepiece.SentencePieceProcessor") -> None:
         super().__init__()
         self.processor = processor
+        self.shrink()
 
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        ids = self.plain(word)
-        if len(word) <= CACHED_LETTERS and len(self) < CACHED_WORDS:
-            self[word] = ids
-        return ids
+    def learn(self, words: list[str]) -> None:
+        """Add those of `words` that are not known yet, in one call of the library."""
+        new = list(set(words).difference(self))
+        try:
+            self.update(zip(new, map(tuple, self.processor.encode(new, out_type=int, num_threads=1)), strict=True))
+        except TypeError:  # a lone surrogate somewhere: the library takes UTF-8 only
+            self.update((word, self.plain(word)) for word in new)
+        self.long.extend(word for word in new if len(word) > CACHED_LETTERS)
+
+    def shrink(self) -> None:
+        """Forget long words at once, and all words when there are too many: the frequent ones are soon back."""
+        if not self or len(self) > CACHED_WORDS:
+            self.clear()
+            self.update({SPACE: (EOS,), "": ()})
+            self.long: list[str] = []
+        while self.long:
+            self.pop(self.long.pop(), None)
 
     def plain(self, text: str) -> tuple[int, ...]:
         try:

@@ -40,7 +40,7 @@ class TokenizerConfig:
     min_count: int = 1  # words, characters: rarer ones become <unk>
     character_coverage: float = 1.0  # bpe, unigram: share of the characters that must be representable
     byte_fallback: bool = False  # bpe, unigram: unknown characters as bytes instead of <unk>
-    train_lines: int = 2_000_000  # lines of each side to train on, drawn from the whole corpus by the seed
+    train_lines: int = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed
 
 
 class Tokenizer(ABC):

@@ -68,24 +68,41 @@ class Window:
             target_lengths,
         )
 
-    def batch(self, rows: NDArray[np.int64]) -> TranslationBatch:
-        """These rows, padded."""
-        return gather(
-            (self.source, self.source_starts[rows], self.source_lengths[rows]),
-            (self.target, self.target_starts[rows], self.target_lengths[rows]),
+    def take(self, rows: NDArray[np.int64]) -> "Window":
+        """These records in this order; the packed ids stay where they are."""
+        return Window(
             self.ids[rows],
+            self.source,
+            self.source_starts[rows],
+            self.source_lengths[rows],
+            self.target,
+            self.target_starts[rows],
+            self.target_lengths[rows],
+        )
+
+    def batches(self, rows: NDArray[np.int64], batch_tokens: int) -> tuple["Window", list[slice]]:
+        """`rows` in order of length, and which of them make a batch each, for `batch`."""
+        order, parts = cut(rows, self.source_lengths, self.target_lengths, batch_tokens)
+        return self.take(order), parts
+
+    def batch(self, part: slice) -> TranslationBatch:
+        """These records, padded."""
+        return gather(
+            (self.source, self.source_starts[part], self.source_lengths[part]),
+            (self.target, self.target_starts[part], self.target_lengths[part]),
+            self.ids[part],
         )
 
 
 def cut(
     rows: NDArray[np.int64], source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int
-) -> list[NDArray[np.int64]]:
-    """`rows` cut into batches of B x max(S, T) <= `batch_tokens`; a longer row stands alone.
+) -> tuple[NDArray[np.int64], list[slice]]:
+    """`rows` sorted, and cut into batches of B x max(S, T) <= `batch_tokens`; a longer row stands alone.
 
     They are sorted by their longer side, then by target length; rows of equal lengths keep their order.
     """
     if len(rows) == 0:
-        return []
+        return rows, []
     target = target_lengths[rows]
     longer = np.maximum(source_lengths[rows], target)
     key = longer * (int(longer.max()) + 1) + target
@@ -100,9 +117,9 @@ def cut(
         sizes = np.arange(1, most + 1)[: len(rows) - begin]
         fitting = int(np.count_nonzero(sizes * longer[begin : begin + most] <= batch_tokens))
         end = begin + max(1, fitting)
-        batches.append(rows[begin:end])
+        batches.append(slice(begin, end))
         begin = end
-    return batches
+    return rows, batches
 
 
 def philox_order(count: int, *key: int) -> NDArray[np.int64]:
@@ -130,7 +147,7 @@ class _Lane:
     epoch: int = -1  # that `order` belongs to
     order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     window: Window | None = None
-    batches: list[NDArray[np.int64]] = field(default_factory=list)
+    batches: list[slice] = field(default_factory=list)
     first_epoch: int = 0  # in which what is left out is counted
     empty: int = 0  # windows in a row that gave no batch
 
@@ -274,9 +291,8 @@ class LaneLoader:
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
         self._count_left_out(lane, int(np.count_nonzero(~fitting)))
-        batches = cut(rows[fitting], window.source_lengths, window.target_lengths, self.config.batch_tokens)
-        order = philox_order(len(batches), self.seed, epoch, number + 1, 2)
-        lane.window, lane.batches = window, [batches[i] for i in order]
+        lane.window, batches = window.batches(rows[fitting], self.config.batch_tokens)
+        lane.batches = [batches[i] for i in philox_order(len(batches), self.seed, epoch, number + 1, 2)]
 
     def _count_left_out(self, lane: _Lane, records: int) -> None:
         if records and not self.left_out:
@@ -306,9 +322,9 @@ def held_out_batches(
     if reader.chunks == 0:
         return
     window = Window.of(list(reader))
-    rows = np.arange(len(window.ids))
-    for batch in cut(rows, window.source_lengths, window.target_lengths, batch_tokens)[rank::world]:
-        yield window.batch(batch)
+    window, parts = window.batches(np.arange(len(window.ids)), batch_tokens)
+    for part in parts[rank::world]:
+        yield window.batch(part)
 
 
 def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:

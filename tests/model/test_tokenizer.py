@@ -4,6 +4,7 @@ import hashlib
 import logging
 import pickle
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +165,24 @@ def test_table_of_words_gives_the_ids_of_the_plain_call(pairs: dict[str, Tokeniz
     texts += ["".join(rng.choice(letters, rng.integers(0, 30))) for _ in range(2000)]
     for text, row in zip(texts, tokenizer.encode(texts), strict=True):
         assert row.tolist() == tokenizer.processor.encode(text), text
+
+
+def test_a_full_table_of_words_starts_again(pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.subwords.CACHED_WORDS", 10)
+    monkeypatch.setattr("model.subwords.CACHED_LETTERS", 4)
+    monkeypatch.setattr("model.subwords.BLOCK_TEXTS", 3)
+    small = BpeTokenizer(pairs["bpe"].source.serialise())
+    plain = pairs["bpe"].source.encode(ENGLISH)
+    for _ in range(2):
+        assert [row.tolist() for row in small.encode(ENGLISH)] == [row.tolist() for row in plain]
+    assert len(small._words) <= 12 and all(len(word) <= 4 for word in small._words)
+
+
+def test_threads_may_share_a_tokenizer(pairs: dict[str, TokenizerPair]) -> None:
+    tokenizer = BpeTokenizer(pairs["bpe"].source.serialise())
+    with ThreadPoolExecutor(4) as threads:
+        rows = list(threads.map(lambda text: tokenizer.encode([text])[0].tolist(), ENGLISH))
+    assert rows == [row.tolist() for row in pairs["bpe"].source.encode(ENGLISH)]
 
 
 def test_real_text_is_encoded_as_by_the_plain_call(corpora: Path) -> None:

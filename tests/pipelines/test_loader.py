@@ -259,9 +259,9 @@ def test_held_out_batches_leave_nothing_out(directory: Path, world: int) -> None
 
 def test_cut_is_stable_and_gives_a_long_row_a_batch_of_its_own() -> None:
     lengths = np.array([3, 50, 3, 2, 3])
-    batches = cut(np.array([4, 3, 2, 1, 0]), lengths, lengths, 6)
-    assert [batch.tolist() for batch in batches] == [[3, 4], [2, 0], [1]]
-    assert cut(np.zeros(0, dtype=np.int64), lengths, lengths, 6) == []
+    rows, parts = cut(np.array([4, 3, 2, 1, 0]), lengths, lengths, 6)
+    assert [rows[part].tolist() for part in parts] == [[3, 4], [2, 0], [1]]
+    assert cut(np.zeros(0, dtype=np.int64), lengths, lengths, 6)[1] == []
 
 
 def test_random_orders_are_these_for_ever() -> None:
