@@ -1,0 +1,45 @@
+"""What the driver says while its workers train."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from pipelines import progress
+
+
+def write_steps(run: Path, first: int, last: int) -> None:
+    """Steps of half a second each and an evaluation."""
+    lines: list[dict[str, object]] = [
+        {"step": step, "loss": 2.5, "tokens": 1000, "batch": "x", "seconds": step / 2}
+        for step in range(first, last + 1)
+    ]
+    lines.append({"step": last, "valid_loss": 1.5, "valid_perplexity": 4.48, "valid_bleu": 30.25, "seconds": last / 2})
+    with (run / "steps.jsonl").open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def test_a_log_gets_steps_and_evaluations(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+    with progress.shown(tmp_path, 1000):
+        write_steps(tmp_path, 1, 20)
+    text = caplog.text
+    assert "step 20/1,000 | loss 2.500 | 2,000 target tokens/s | 8 min 10 s left" in text
+    assert "step 20 | validation loss 1.500 | perplexity 4.48 | BLEU 30.2" in text
+
+
+def test_what_an_earlier_start_wrote_is_not_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    write_steps(tmp_path, 1, 5)
+    with progress.shown(tmp_path, 1000):
+        pass
+    assert "step 5" not in caplog.text
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(5, "5 s"), (65, "1 min 5 s"), (7300, "2 h 1 min")])
+def test_durations_are_for_people(seconds: float, said: str) -> None:
+    assert progress._duration(seconds) == said
