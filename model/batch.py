@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.tokenizer import BOS, EOS
+from model.tokenizer import BOS, EOS, PAD
 
 Packed = NDArray[Any]  # 1-D ids of many records, one after the other
 
@@ -69,11 +69,14 @@ def gather(
     ids: NDArray[np.int64],
 ) -> TranslationBatch:
     """Pad B records out of packed ids; each side is (packed ids, starts (B,), lengths (B,)), EOS included."""
-    padded_source, _ = pad(*source)
-    target_out, real = pad(*target)
+    padded_source, target_out = pad(*source), pad(*target)
     target_in = np.empty_like(target_out)
+    flat = target_in.reshape(-1)  # moving all rows as one is fast; what runs over a row's end is overwritten by BOS
+    flat[1:] = target_out.reshape(-1)[:-1]
     target_in[:, 0] = BOS
-    np.multiply(target_out[:, :-1], real[:, 1:], out=target_in[:, 1:])  # the EOS of shorter rows becomes PAD
+    width, lengths = target_out.shape[1], target[2]
+    shorter = np.flatnonzero(lengths < width)
+    flat[shorter * width + lengths[shorter]] = PAD  # their EOS came along
     return TranslationBatch(
         torch.from_numpy(padded_source),
         torch.from_numpy(target_in),
@@ -84,17 +87,15 @@ def gather(
     )
 
 
-def pad(
-    packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Rows of `packed` as (B, W) int64 with PAD behind, and where they are real, (B, W) bool. W = the longest row."""
+def pad(packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of `packed`, (B, W) int64 with PAD behind; W = the longest row."""
     columns = np.arange(int(lengths.max()))
     # the comparison in 32 bits takes half the time; no row has 2^31 tokens
     real = columns.astype(np.int32) < lengths.astype(np.int32)[:, None]  # (B, W)
     rows = packed.take(starts[:, None] + columns, mode="clip")  # (B, W), runs on into the next records
     out = np.empty(rows.shape, dtype=np.int64)
     np.multiply(rows, real, out=out, casting="unsafe")  # PAD is 0
-    return out, real
+    return out
 
 
 def _bounds(rows: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -56,12 +56,20 @@ def test_pad_equals_the_row_by_row_way() -> None:
     packed = rng.integers(1, 65_536, lengths.sum()).astype(np.uint16)
     starts = np.cumsum(lengths) - lengths
     chosen = rng.permutation(200)[:77]
-    padded, real = pad(packed, starts[chosen], lengths[chosen])
-    for row, mask, i in zip(padded, real, chosen, strict=True):
+    padded = pad(packed, starts[chosen], lengths[chosen])
+    for row, i in zip(padded, chosen, strict=True):
         expected = packed[starts[i] : starts[i] + lengths[i]]
         assert row[: lengths[i]].tolist() == expected.tolist()
         assert not row[lengths[i] :].any()
-        assert mask.sum() == lengths[i]
+
+
+def test_decoder_input_equals_the_row_by_row_way() -> None:
+    rng = np.random.default_rng(1)
+    targets = rows(*(rng.integers(6, 99, n).tolist() for n in rng.integers(0, 20, 100)))
+    batch = collate(targets, targets, range(100))
+    for row, target in zip(batch.target_in.tolist(), targets, strict=True):
+        wanted = [BOS, *target[:-1].tolist()]
+        assert row == wanted + [PAD] * (len(row) - len(wanted))
 
 
 @pytest.mark.parametrize(
