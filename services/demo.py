@@ -6,6 +6,7 @@ promote, serve. Overrides go to all of them. Whatever was started is stopped at 
 
 import contextlib
 import json
+import logging
 import shlex
 import shutil
 import signal

@@ -17,7 +17,7 @@ DOCKERFILE = REPOSITORY / "deploy" / "Dockerfile"
 
 
 def run(*words: str) -> None:
-    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -84,7 +84,7 @@ complete_line "dragoman train model=transformer_t"
         env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     assert done.stdout.split() == ["promote", "model=transformer_tiny"]

@@ -127,7 +127,7 @@ sys.exit(demo.demo(demo.DemoRoot("n", "en-de", {{}}, {{}}, {{}}), []))
             children = psutil.Process(process.pid).children()
             time.sleep(0.01)
         os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(120) == 128 + signal.SIGTERM
     assert not children[0].is_running()
 
 

@@ -107,7 +107,7 @@ class Head:
             env=self.environment | changes,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
 
@@ -164,7 +164,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
 
 
 def wait_until_it_answers(process: "subprocess.Popen[bytes]", port: int) -> None:
-    for _ in range(600):
+    for _ in range(1800):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         assert process.poll() is None, "ray start ended by itself"
@@ -178,7 +178,7 @@ def end_tree(process: "subprocess.Popen[bytes]", folder: str) -> None:
 
     family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     process.terminate()
-    process.wait(20)
+    process.wait(60)
     _gone, left = psutil.wait_procs(family, timeout=5)
     for one in left:
         with contextlib.suppress(psutil.NoSuchProcess):
