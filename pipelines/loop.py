@@ -27,6 +27,7 @@ from pipelines import checkpoint
 from pipelines.journal import Journal
 from pipelines.optimizer import LossScale, MovingAverage, OptimizerConfig, clip, learning_rate, make_optimizer
 from pipelines.ranks import Ranks
+from pipelines.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
 MAX_NONFINITE = 100  # steps in a row without a finite gradient before the run is given up
@@ -306,27 +307,6 @@ class Speed:
         rate = self._items / max(now - self._since, 1e-9)
         self._items, self._since = 0.0, now
         return rate
-
-
-def validation_loss(
-    network: TranslationNetwork,
-    objective: tuple[Loss, LossConfig],
-    batches: Iterable[TranslationBatch],
-    precision: Precision,
-    ranks: Ranks,
-) -> tuple[float, int]:
-    """(mean negative log-likelihood in nats a token, tokens) over every rank's batches."""
-    loss, config = objective
-    network.eval()
-    sums = torch.zeros(2, dtype=torch.float64, device=ranks.device)
-    dtype = autocast_dtype(precision)
-    with torch.no_grad(), torch.autocast(ranks.device.type, dtype, enabled=dtype is not None):
-        for batch in batches:
-            sums[0] += loss(network, batch.to(ranks.device), config)[0]
-            sums[1] += batch.items
-    total, items = ranks.sum(sums).tolist()
-    network.train()
-    return total / max(items, 1.0), int(items)
 
 
 def limits(config: TrainConfig) -> dict[str, Any]:

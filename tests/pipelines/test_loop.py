@@ -19,10 +19,11 @@ from model.losses import LossConfig
 from model.transformer import Transformer, TransformerConfig
 from pipelines import checkpoint, journal
 from pipelines.loader import LaneLoader, LoaderConfig
-from pipelines.loop import EarlyStopping, TrainConfig, Trainer, validation_loss
+from pipelines.loop import EarlyStopping, TrainConfig, Trainer
 from pipelines.optimizer import OptimizerConfig
 from pipelines.ranks import Ranks
 from pipelines.shards.reader import ShardReader
+from pipelines.validation import validation_loss
 
 LOADER = LoaderConfig(lanes=2, batch_tokens=120, window_chunks=2)
 CONFIG = TrainConfig(
