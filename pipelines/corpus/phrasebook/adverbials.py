@@ -140,11 +140,13 @@ def _home() -> tuple[list[Word], list[Word]]:
     return [home], [Word("nach", (home,)), Word("Hause", (home,))]
 
 
-def position_phrase(draft: Draft, targets: tuple[str, ...], direction: bool) -> Phrase:
-    """On, under, beside something: dative for a position, accusative for a direction."""
+def position_phrase(draft: Draft, targets: tuple[str, ...], direction: bool, mover: Phrase) -> Phrase:
+    """On, under, beside something else: dative for a position, accusative for a direction. Furniture stands on none."""
     target = draft.pick(targets)
+    if target == "on" and "furniture" in mover.features:
+        target = "beside"
     english, german, features = POSITIONS[target]
-    noun = draft.pick(nouns_with(features))
+    noun = draft.pick([noun for noun in nouns_with(features) if noun.english != mover.key])
     return with_preposition(english, german, place_noun(draft, noun, german, direction))
 
 

@@ -4,7 +4,7 @@ German middle field, left to right: pronouns, time, dative, definite object, fre
 indefinite object, place, agent, prepositional object, predicate; relative clauses of objects move behind the verb.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipelines.corpus.phrasebook.function_words import Modal
@@ -124,14 +124,25 @@ def second_english(second: Clause) -> list[Word]:
     return [*front, *english_rest(second, group.lexical, None)]
 
 
-def middle(clause: Clause, fronted: Phrase | None) -> list[Word]:
-    """The German middle field without the subject and a reflexive pronoun."""
+def early_pronouns(clause: Clause, fronted: Phrase | None) -> list[Word]:
+    """The object pronouns that precede a full subject behind the verb: Heute hilft mir der Lehrer.
+
+    Those that could be taken for the subject (sie, Sie) stay behind it.
+    """
+    if clause.subject.pronoun:
+        return []
+    slots = [slot for slot in (clause.accusative, clause.dative) if slot is not None and slot is not fronted]
+    return [word for slot in slots if slot.pronoun for word in slot.german if word.text not in ("sie", "Sie")]
+
+
+def middle(clause: Clause, fronted: Phrase | None, early: Sequence[Word] = ()) -> list[Word]:
+    """The German middle field without the subject, a reflexive pronoun, and what stands `early`."""
     words: list[Word] = []
     dative = None if clause.dative is fronted else clause.dative
     accusative = None if clause.accusative is fronted else clause.accusative
     for phrase in (accusative, dative):
         if phrase is not None and phrase.pronoun:
-            words += phrase.german
+            words += [word for word in phrase.german if word not in early]
     for slot in (clause.please, clause.time):
         if slot is not None and slot is not fronted:
             words += slot.german
@@ -205,13 +216,15 @@ def german_main(
     subject = german_subject(clause)
     if fronted is clause.subject:
         fronted = None
+    early: list[Word] = []
     if fronted is None and not verb_first:
         words = [*subject, group.finite, *itself]
     else:
+        early = early_pronouns(clause, fronted)
         before = fronted.german if fronted is not None else []
-        order = [*subject, *itself] if clause.subject.pronoun else [*itself, *subject]
+        order = [*subject, *itself] if clause.subject.pronoun else [*itself, *early, *subject]
         words = [*before, group.finite, *order]
-    words += middle(clause, fronted)
+    words += middle(clause, fronted, early)
     if group.particle is not None:
         words.append(group.particle)
     return [*words, *group.end, *second_german(clause, final=False), *afterfield(clause)]

@@ -14,7 +14,7 @@ from pipelines.corpus.phrasebook.predicates import Wish, choose_tense, subject_p
 from pipelines.corpus.phrasebook.questions import asked_clause
 from pipelines.corpus.phrasebook.statements import any_clause, make_clause
 from pipelines.corpus.phrasebook.verb_groups import Tense
-from pipelines.corpus.phrasebook.verb_table import BE, FRAMES, Verb
+from pipelines.corpus.phrasebook.verb_table import BE, COST, FRAMES
 from pipelines.corpus.phrasebook.words import Phrase, Word, english_words, fixed
 
 KNOW = next(verb for verb in FRAMES["clausal"] if verb.key == "know")
@@ -69,7 +69,7 @@ def subordinate(
 ) -> tuple[Phrase, Clause]:
     """because, although, if, when, while, before, until with their clause."""
     names = [name for name, (_, limit) in SUBORDINATORS.items() if limit in ("any", "same", time)]
-    if outer is not None and outer.tense == "perfect":
+    if outer is not None and (outer.tense == "perfect" or outer.time is not None or outer.verb is COST):
         names = ["because", "although"]
     name = "because" if draft.chance(0.3) else draft.pick(names)
     german, limit = SUBORDINATORS[name]
@@ -147,12 +147,12 @@ def indirect_question(draft: Draft, wish: Wish) -> Phrase:
 
 
 def infinitive_of(
-    draft: Draft, subject: Phrase, *, gerund: bool, verb: Verb | None = None
+    draft: Draft, subject: Phrase, *, gerund: bool = False, timed: bool = False
 ) -> tuple[list[Word], list[Word]]:
     """An infinitive clause whose unspoken subject is given."""
-    wish = Wish(tense="present", negatable=False, adverbials=0.6, finite=False, trailing_time=not gerund)
+    wish = Wish(tense="present", negatable=False, adverbials=0.6, finite=False, trailing_time=timed)
     while True:
-        clause = make_clause(draft, wish, subject=replace(subject, tail=[], key=""), verb=verb, depth=1)
+        clause = make_clause(draft, wish, subject=replace(subject, tail=[], key=""), depth=1)
         if clause is not None and clause.tense == "present" and clause.verb.key not in ("have", "know", "belong to"):
             break
     if draft.chance(0.1):
@@ -171,7 +171,9 @@ def control_clause(draft: Draft, wish: Wish) -> Clause:
     if subject.plain and draft.chance(0.1):
         clause.negation = Word("not")
     draft.combine("subject", subject.key, verb.key)
-    english, german = infinitive_of(draft, subject, gerund=verb.targets == ("ing",))
+    english, german = infinitive_of(
+        draft, subject, gerund=verb.targets == ("ing",), timed=tense != "past" and verb.targets == ("to",)
+    )
     clause.complement = Phrase(english, [Word(","), *german])
     return clause
 
@@ -185,17 +187,22 @@ def judgement_clause(draft: Draft, wish: Wish) -> Clause:
         clause.negation = Word("not")
     clause.predicate = fixed(*draft.pick(JUDGEMENTS))
     nobody = Phrase([], [Word("man")], features=frozenset({"person", "animate", "adult"}))
-    english, german = infinitive_of(draft, nobody, gerund=False)
+    english, german = infinitive_of(draft, nobody)
     clause.complement = Phrase(english, [Word(","), *german])
     return clause
 
 
 def add_purpose(draft: Draft, clause: Clause) -> None:
     """in order to ...: um ... zu; without ...-ing: ohne ... zu."""
-    if clause.ends_in_clause or "person" not in clause.subject.features or clause.passive:
+    if (
+        clause.ends_in_clause
+        or "person" not in clause.subject.features
+        or clause.passive
+        or clause.negation is not None
+    ):
         return
     if draft.chance(0.62):
-        english, german = infinitive_of(draft, clause.subject, gerund=False)
+        english, german = infinitive_of(draft, clause.subject)
         opener = english_words("in order")
         um = Word("um", tuple(opener))
     else:

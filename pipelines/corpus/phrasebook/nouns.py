@@ -89,7 +89,7 @@ wine           -             m Wein              Weines           -             
 THINGS = """
 book           books         n Buch              Buches           Bücher            readable written lies small goods
 newspaper      newspapers    f Zeitung           -                Zeitungen         readable lies small goods
-letter         letters       m Brief             Briefes          Briefe            readable written lies small openable
+letter         letters       m Brief             Briefes          Briefe            readable written lies small sealed
 novel          novels        m Roman             Romans           Romane            readable written lies goods
 postcard       postcards     f Postkarte         -                Postkarten        readable written lies small goods
 poem           poems         n Gedicht           Gedichts         Gedichte          readable written learnt info
@@ -134,7 +134,7 @@ radio          radios        n Radio             Radios           Radios        
 television     televisions   m Fernseher         Fernsehers       Fernseher         device machine goods stands
 machine        machines      f Maschine          -                Maschinen         device machine
 camera         cameras       f Kamera            -                Kameras           machine goods lies small
-door           doors         f Tür               -                Türen             openable painted cleaned
+door           doors         f Tür               -                Türen             openable cleaned
 window         windows       n Fenster           Fensters         Fenster           openable cleaned
 key            keys          m Schlüssel         Schlüssels       Schlüssel         lies small
 knife          knives        n Messer            Messers          Messer            lies goods cleaned
@@ -145,10 +145,10 @@ umbrella       umbrellas     m Regenschirm       Regenschirms     Regenschirme  
 ticket         tickets       f Fahrkarte         -                Fahrkarten        lies goods small
 ball           balls         m Ball              Balls            Bälle             lies goods thrown
 doll           dolls         f Puppe             -                Puppen            lies goods small
-gift           gifts         n Geschenk          Geschenks        Geschenke         lies goods openable
+gift           gifts         n Geschenk          Geschenks        Geschenke         lies goods sealed
 ring           rings         m Ring              Rings            Ringe             lies goods small
 flower         flowers       f Blume             -                Blumen            goods plant painted
-wall           walls         f Wand              -                Wände             painted wall
+wall           walls         f Wand              -                Wände             wall
 tree           trees         m Baum              Baumes           Bäume             plant painted
 """
 

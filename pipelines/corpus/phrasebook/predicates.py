@@ -176,12 +176,12 @@ def fill(draft: Draft, clause: Clause, attach: Attach) -> None:
         if verb.frame == "motion":
             clause.predicate = direction_phrase(draft, verb.targets)
         elif verb.frame == "placement":
-            clause.predicate = position_phrase(draft, verb.targets, True)
+            clause.predicate = position_phrase(draft, verb.targets, True, clause.accusative or clause.subject)
         elif verb.frame == "position":
             if verb.key in ("live", "stay"):
                 clause.predicate = place_phrase(draft, frozenset(verb.targets))
             else:
-                clause.predicate = position_phrase(draft, verb.targets, False)
+                clause.predicate = position_phrase(draft, verb.targets, False, clause.subject)
 
 
 def accusative_phrase(draft: Draft, clause: Clause, denied: bool) -> Phrase:
@@ -219,7 +219,7 @@ def adorn(draft: Draft, clause: Clause, wish: Wish) -> None:
         clause.time = time_phrase(draft, clause.tense, clause.negation is not None)
     if heavy or clause.passive:
         return
-    if verb.manners and clause.manner is None and draft.chance(0.26 * weight):
+    if verb.manners and clause.manner is None and not clause.kein and draft.chance(0.26 * weight):
         clause.manner = manner_phrase(draft, verb.manners)
     if verb.places and clause.place is None and draft.chance(0.42 * weight):
         clause.place = place_phrase(draft, verb.places)

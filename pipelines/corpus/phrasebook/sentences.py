@@ -37,7 +37,7 @@ COMMANDS: tuple[Verb, ...] = tuple(
     and verb.key not in {"see", "find", "lose", "forget", "break", "steal", "fall asleep", "dream", "arrive", "meet"}
 )
 COUNTING = frozenset({"home", "inner", "town", "outside"})
-COUNTED = frozenset({"pet", "furniture", "fragile", "vehicle", "food", "person", "plant", "shop", "inner"})
+COUNTED = frozenset({"pet", "furniture", "fragile", "vehicle", "food", "person", "plant", "animal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,13 @@ def statement(
         comma = Word(",")
         fronted = Phrase([*before.english, comma], [*before.german, Word(",", (comma,))])
         again = echo(draft, inner) if draft.chance(0.3) else None
-        clause = any_clause(draft, Wish(time=time, trailing_time=inner.time is None), again, depth=depth)
+        timeless = inner.time is None and before.english[0].text != "when"
+        clause = any_clause(
+            draft,
+            Wish(time=time, trailing_time=timeless),
+            again,
+            depth=depth,
+        )
     else:
         clause = any_clause(draft, Wish(time=time), subject, depth=depth)
         second = draft.rng.random()

@@ -61,7 +61,7 @@ def make_clause(
         return None
     subject = subject or subject_phrase(draft, verb.subjects, wish.specific)
     if depth > 0 and not subject.tail and draft.chance(0.07):
-        attach_relative(draft, subject, wish, depth - 1)
+        attach_relative(draft, subject, wish, 0)
     clause = Clause(subject, verb, tense=choose_tense(draft, wish, verb, subject))
     if gap is not None:
         place_gap(clause, gap)

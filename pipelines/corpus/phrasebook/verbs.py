@@ -44,7 +44,7 @@ wash                       | waschen wäscht wusch gewaschen             | perso
 clean                      | putzen                                     | person  | cleaned | home quick careful
 tidy_up                    | auf|räumen                                 | person  | room | quick with
 repair                     | reparieren                                 | person  | machine | home quick careful with
-open                       | öffnen                                     | person  | openable | quick careful soft
+open                       | öffnen                                     | person  | openable sealed | quick careful soft
 close                      | schließen schließt schloss geschlossen     | person  | openable | quick careful soft
 look_for                   | suchen                                     | person  | small animal | any with
 find found found           | finden findet fand gefunden                | person  | small animal | any
