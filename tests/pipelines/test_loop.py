@@ -19,7 +19,7 @@ from model.losses import LossConfig
 from model.transformer import Transformer, TransformerConfig
 from pipelines import checkpoint, journal
 from pipelines.loader import LaneLoader, LoaderConfig
-from pipelines.loop import EarlyStopping, TrainConfig, Trainer
+from pipelines.loop import EarlyStopping, Report, TrainConfig, Trainer
 from pipelines.optimizer import OptimizerConfig
 from pipelines.ranks import Ranks
 from pipelines.shards.reader import ShardReader
@@ -42,7 +42,14 @@ def nothing(step: int, values: dict[str, float]) -> None:
     """A report that goes nowhere."""
 
 
-def train(shards: Path, run: Path, config: TrainConfig = CONFIG, ranks: Ranks | None = None, **changes: Any) -> Trainer:
+def train(
+    shards: Path,
+    run: Path,
+    config: TrainConfig = CONFIG,
+    ranks: Ranks | None = None,
+    report: Report = nothing,
+    **changes: Any,
+) -> Trainer:
     """One start of a small run, with dropout; `changes` replace the trainer's arguments."""
     ranks = ranks or Ranks(0, 1, CPU)
     torch.manual_seed(5)
@@ -61,7 +68,7 @@ def train(shards: Path, run: Path, config: TrainConfig = CONFIG, ranks: Ranks | 
     }
     trainer = Trainer(**{**arguments, **changes})
     try:
-        trainer.run(nothing)
+        trainer.run(report)
     finally:
         loader.close()
     return trainer
@@ -92,34 +99,12 @@ def test_two_runs_of_one_seed_are_equal(shards: Path, tmp_path: Path) -> None:
 def test_a_resumed_run_is_the_undisturbed_run(shards: Path, tmp_path: Path) -> None:
     """Stopped at step 6, resumed from the checkpoint of step 4: same batches, same losses, same weights."""
 
-    class Killed(Exception):
-        pass
-
     def dies(step: int, values: dict[str, float]) -> None:
-        raise Killed
+        raise InterruptedError(f"at step {step}")
 
     train(shards, tmp_path / "whole")
-    config = replace(CONFIG, evaluate_every=7, log_every=6)
-    with pytest.raises(Killed):
-        trainer = None
-        torch.manual_seed(5)
-        network = Transformer(TransformerConfig("transformer", "t", 16, 2, 16, 1, 1, dropout=0.3), 50, 50)
-        loader = LaneLoader(ShardReader(shards, "train"), LOADER, 3, 0, 1)
-        trainer = Trainer(
-            network,
-            architecture("transformer").loss,
-            loader,
-            2,
-            config,
-            tmp_path / "cut",
-            Ranks(0, 1, CPU),
-            3,
-            lambda: [],
-        )
-        try:
-            trainer.run(dies)
-        finally:
-            loader.close()
+    with pytest.raises(InterruptedError):
+        train(shards, tmp_path / "cut", replace(CONFIG, evaluate_every=7, log_every=6), report=dies)
     assert [line["step"] for line in steps(tmp_path / "cut")] == [1, 2, 3, 4, 5, 6]
     resumed = train(shards, tmp_path / "cut")
     assert resumed.progress.step == 12
