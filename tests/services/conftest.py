@@ -72,7 +72,11 @@ def tracking(tmp_path_factory: pytest.TempPathFactory, make_bundle: MakeBundle) 
     root = tmp_path_factory.mktemp("registry")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     config = TrackingConfig(
-        uri=f"sqlite:///{root}/mlflow.db", artifacts=str(root / "artifacts"), system_metrics=False, flush_timeout=120
+        uri=f"sqlite:///{root}/mlflow.db",
+        artifacts=str(root / "artifacts"),
+        system_metrics=False,
+        flush_timeout=120,
+        register_timeout=600,
     )
     for seed in (1, 2):
         bundle = make_bundle(root / f"bundle{seed}", seed)
