@@ -83,7 +83,7 @@ class SubwordTokenizer(Tokenizer):
         words = re.findall(f"{SPACE}?[^{SPACE}]+|{SPACE}", self.processor.normalize(without_surrogates(text)))
         ids: list[int] = []
         for word in words:
-            for piece in self._segment(word, rng, strength):
+            for piece in self.segment(word, rng, strength):
                 found = self._ids_of(piece)
                 if found == (UNK,) and ids[-1:] == [UNK]:
                     continue  # the library joins neighbouring unknown characters into one
@@ -106,7 +106,7 @@ class SubwordTokenizer(Tokenizer):
         return (UNK,) if UNK in fallback else tuple(fallback)
 
     @abstractmethod
-    def _segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
+    def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
         """The pieces of one word (its leading U+2581 included), drawn at random."""
 
 
@@ -144,7 +144,7 @@ class BpeTokenizer(SubwordTokenizer):
             rows[number] = np.asarray(self._words.plain(text), dtype=self.dtype)
         return rows
 
-    def _segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
+    def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
         """Provilkov et al. 2020, Algorithm 1: at every step each possible merge is passed over with `strength`."""
         symbols, scores = list(word), self._scores
         while len(symbols) > 1:
@@ -177,7 +177,7 @@ class UnigramTokenizer(SubwordTokenizer):
     def _longest(self) -> int:
         return max(map(len, self._scores))
 
-    def _segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
+    def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
         """Forward filtering, backward sampling over the lattice of pieces (Kudo 2018, section 3.2)."""
         scores, length = self._scores, len(word)
         unknown = min(scores.values()) - 10.0  # as in the library

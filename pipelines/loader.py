@@ -16,15 +16,19 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.batch import TranslationBatch, gather
 from model.errors import UserError
+from model.tokenizer import load_pair
 from pipelines.shards.manifest import manifest_hash
 from pipelines.shards.reader import Chunk, ShardReader
+
+if TYPE_CHECKING:  # SentencePiece is needed only where segmentations are sampled
+    from model.sampling import SubwordSampler
 
 logger = logging.getLogger(__name__)
 WINDOWS_A_LANE = 2  # that an epoch should hold at least, where the corpus is small
@@ -39,6 +43,7 @@ class LoaderConfig:
     batch_tokens: int = 4096  # at most B x max(S, T), padding included
     window_chunks: int = 16  # chunks shuffled and sorted together, at most; fewer in a small corpus
     max_length: int = 256  # records with a longer side (EOS included) are left out, counted and reported
+    sampling: float = 0.0  # 0: off; bpe: share of the merges left out (0.1); unigram: exponent of the probabilities
 
 
 @dataclass
@@ -67,6 +72,18 @@ class Window:
             target_starts,
             target_lengths,
         )
+
+    def resampled(self, samplers: "Sequence[SubwordSampler]", *key: int) -> "Window":
+        """The same records in other segmentations, drawn by (source, target) samplers from `key`."""
+        packed: list[NDArray[Any]] = []
+        bounds: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        sides = ((self.source, self.source_starts), (self.target, self.target_starts))
+        for side, (sampler, (ids, starts)) in enumerate(zip(samplers, sides, strict=True)):
+            rows = sampler.resample(np.split(ids, starts[1:]), philox(*key, side))
+            lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+            packed.append(np.concatenate(rows))
+            bounds.append((np.cumsum(lengths) - lengths, lengths))
+        return Window(self.ids, packed[0], *bounds[0], packed[1], *bounds[1])
 
     def take(self, rows: NDArray[np.int64]) -> "Window":
         """These records in this order; the packed ids stay where they are."""
@@ -124,9 +141,13 @@ def cut(
 
 def philox_order(count: int, *key: int) -> NDArray[np.int64]:
     """A random order of 0 ... `count` - 1 that depends on `key` (up to four numbers) only."""
+    return np.argsort(philox(*key).random_raw(count)).astype(np.int64)  # no two of 64 random bits are equal
+
+
+def philox(*key: int) -> np.random.Philox:
+    """Random bits that depend on `key` (two to four numbers) only; different keys never overlap."""
     words = [number & 0xFFFFFFFFFFFFFFFF for number in key]
-    bits = np.random.Philox(key=words[:2], counter=[0, 0, *words[2:], *[0] * (4 - len(words))])
-    return np.argsort(bits.random_raw(count)).astype(np.int64)  # no two of 64 random bits are equal
+    return np.random.Philox(key=words[:2], counter=[0, 0, *words[2:], *[0] * (4 - len(words))])
 
 
 @dataclass
@@ -167,6 +188,7 @@ class LaneLoader:
         self._hash = manifest_hash(reader.directory)
         self._own = range(rank, config.lanes, world)
         self._used = {lane: Position() for lane in self._own}
+        self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
         self.left_out = 0  # records longer than max_length met so far, each counted once
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -208,7 +230,7 @@ class LaneLoader:
                 f"{self._hash[:12]}, then {state['manifest'][:12]}); point paths.shards at those or start a new run"
             )
         for key, value in self._order().items():
-            if state["order"].get(key) != value:
+            if state["order"].get(key, value) != value:  # a setting that is younger than the checkpoint was not used
                 raise UserError(
                     f"{key}={value}: the checkpoint was made with {state['order'].get(key)}; "
                     f"keep it, or start a new run (another name)"
@@ -287,6 +309,8 @@ class LaneLoader:
         first, last = (place * self.reader.chunks // self.windows for place in (number, number + 1))
         chunks = lane.order[first:last].tolist()
         window = Window.of([self.reader.chunk(i) for i in chunks])
+        if self._samplers:
+            window = window.resampled(self._samplers, self.seed, epoch, 2**32 + number)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
@@ -335,6 +359,8 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
             f"loader.lanes={config.lanes}: {world} ranks cannot share {config.lanes} lanes evenly; "
             f"take a number of ranks (cluster.workers) that divides loader.lanes"
         )
+    if not 0 <= config.sampling <= 1:
+        raise UserError(f"loader.sampling={config.sampling}: must be between 0 (off) and 1")
     for key in ("batch_tokens", "window_chunks", "max_length"):
         least = 1 if key == "window_chunks" else 2
         if getattr(config, key) < least:
@@ -346,6 +372,19 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
             f"loader.lanes={config.lanes}: the split {reader.split!r} has only {reader.chunks} chunks "
             f"({reader.records} records); take at most {reader.chunks} lanes"
         )
+
+
+def _samplers(reader: ShardReader, strength: float, seed: int) -> "list[SubwordSampler]":
+    """One a side; the same twice where the vocabulary is joint."""
+    from model.sampling import SubwordSampler
+    from model.subwords import SubwordTokenizer
+
+    pair = load_pair(reader.directory, reader.manifest.tokenizer)
+    source, target = pair.source, pair.target
+    if not (isinstance(source, SubwordTokenizer) and isinstance(target, SubwordTokenizer)):
+        raise UserError(f"loader.sampling={strength}: {source.type} have one segmentation only; take bpe or unigram")
+    first = SubwordSampler(source, strength, seed)
+    return [first, first if pair.joint else SubwordSampler(target, strength, seed)]
 
 
 def _starts(offsets: list[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

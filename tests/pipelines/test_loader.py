@@ -12,9 +12,12 @@ import torch
 
 from model.batch import TranslationBatch
 from model.errors import UserError
+from model.tokenizer import TokenizerConfig, load_pair, train_pair
 from pipelines.loader import LaneLoader, LoaderConfig, cut, held_out_batches, philox_order
 from pipelines.loop import merge_lanes
+from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.reader import ShardReader
+from pipelines.shards.writer import write_shard
 from tests.pipelines.conftest import MakeShards, random_records
 
 RECORDS = 1003
@@ -276,3 +279,46 @@ def test_batches_are_int64_tensors(directory: Path) -> None:
     batch = loader.step()[0]
     loader.close()
     assert batch.source.dtype == batch.target_in.dtype == batch.target_out.dtype == torch.int64
+
+
+@pytest.fixture
+def text_directory(tmp_path: Path) -> tuple[Path, list[str]]:
+    lines = [f"Number {i} of the red houses is somewhere else." for i in range(200)]
+    pair = train_pair(TokenizerConfig(vocabulary=100), lines, lines)
+    pair.save(tmp_path)
+    rows = pair.source.encode(lines)
+    entry = write_shard(tmp_path, "train", 0, zip(rows, rows, strict=True), 0, 4, "<u2")
+    write_manifest(tmp_path, Manifest("toy", ["en", "en"], pair.describe(), "<u2", {"train": Split.of([entry])}))
+    return tmp_path, lines
+
+
+def test_sampled_batches_read_the_same_and_repeat_after_a_resume(text_directory: tuple[Path, list[str]]) -> None:
+    directory, lines = text_directory
+    reader = ShardReader(directory, "train")
+    tokenizer = load_pair(directory, reader.manifest.tokenizer).source
+    settings = config(sampling=0.3, lanes=2)
+    whole = LaneLoader(reader, settings, seed=1)
+    steps = [whole.step() for _ in range(30)]
+    whole.close()
+    for batch in (batch for step in steps for batch in step):
+        assert tokenizer.decode(batch.source.numpy()) == [lines[i] for i in batch.ids]
+    pieces = {tuple(row) for step in steps for batch in step for row in batch.source.tolist() if 17 in batch.ids}
+    assert len(pieces) > 10  # other segmentations in other epochs
+    first = LaneLoader(reader, settings, seed=1)
+    for _ in range(17):
+        first.step()
+    second = LaneLoader(reader, settings, seed=1)
+    second.load_state(json.loads(json.dumps(first.state())))
+    for step in steps[17:]:
+        for ours, theirs in zip(second.step(), step, strict=True):
+            assert torch.equal(ours.source, theirs.source) and torch.equal(ours.target_in, theirs.target_in)
+    first.close()
+    second.close()
+
+
+def test_sampling_that_cannot_be_is_refused(directory: Path) -> None:
+    reader = ShardReader(directory, "train")
+    with pytest.raises(UserError, match=r"loader\.sampling=0\.1: words have one segmentation"):
+        LaneLoader(reader, config(sampling=0.1), seed=1)
+    with pytest.raises(UserError, match=r"loader\.sampling=1\.5"):
+        LaneLoader(reader, config(sampling=1.5), seed=1)
