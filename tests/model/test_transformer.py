@@ -28,7 +28,7 @@ def batch(*lengths: int) -> TranslationBatch:
     generator = torch.Generator().manual_seed(1)
 
     def side(extra: int) -> list:  # type: ignore[type-arg]
-        rows = [torch.randint(6, 30, (n + extra - 1,), generator=generator).tolist() + [EOS] for n in lengths]
+        rows = [[*torch.randint(6, 30, (n + extra - 1,), generator=generator).tolist(), EOS] for n in lengths]
         return [torch.tensor(row).numpy() for row in rows]
 
     return collate(side(0), side(1), list(range(len(lengths))))
@@ -189,7 +189,7 @@ def test_impossible_sizes_are_refused_by_name(changes: dict[str, object], messag
 
 
 def test_tied_tables_of_two_sizes_are_refused() -> None:
-    with pytest.raises(UserError, match="tokenizer.joint=true"):
+    with pytest.raises(UserError, match=r"tokenizer\.joint=true"):
         Transformer(TransformerConfig(**SIZES, tie="all"), 30, 31)  # type: ignore[arg-type]
 
 
@@ -207,7 +207,7 @@ def test_shipped_sizes_are_the_literatures(name: str, parameters: float) -> None
 
 
 def test_unknown_architecture_and_key_are_refused_with_choices() -> None:
-    with pytest.raises(UserError, match="Did you mean 'transformer'"):
+    with pytest.raises(UserError, match=r"Did you mean 'transformer'\?"):
         model_config({"architecture": "transfomer"})
-    with pytest.raises(UserError, match="'head' is not known. Did you mean 'heads'"):
+    with pytest.raises(UserError, match=r"'head' is not known\. Did you mean 'heads'\?"):
         model_config({"architecture": "transformer", "head": 4})
