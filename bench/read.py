@@ -19,11 +19,12 @@ from bench.sample_text import write_ids
 from model.batch import collate
 from model.tokenizer import EOS, SPECIAL, SPECIAL_PIECES
 from model.words import WordTokenizer
-from pipelines.loader import LaneLoader, LoaderConfig, Window, cut, philox_order
+from pipelines.loader import LaneLoader, LoaderConfig
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.reader import Chunk, ShardReader
 from pipelines.shards.stream import stream_chunks
 from pipelines.shards.writer import write_shard
+from pipelines.window import Window, cut, philox_order
 
 VOCABULARY, CHUNK, TOKENS, WINDOW = 10_000, 4096, 4096, 16
 Pair = tuple[np.ndarray, np.ndarray]

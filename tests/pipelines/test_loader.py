@@ -13,7 +13,7 @@ import torch
 from model.batch import TranslationBatch
 from model.errors import UserError
 from model.tokenizer import TokenizerConfig, load_pair, train_pair
-from pipelines.loader import LaneLoader, LoaderConfig, cut, held_out_batches, philox_order
+from pipelines.loader import LaneLoader, LoaderConfig, held_out_batches
 from pipelines.loop import merge_lanes
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.reader import ShardReader
@@ -258,20 +258,6 @@ def test_held_out_batches_leave_nothing_out(directory: Path, world: int) -> None
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
     long = [batch for share in batches for batch in share if batch.source.shape[1] > 10]
     assert long and all(len(batch.ids) == 1 for batch in long)
-
-
-def test_cut_is_stable_and_gives_a_long_row_a_batch_of_its_own() -> None:
-    lengths = np.array([3, 50, 3, 2, 3])
-    rows, parts = cut(np.array([4, 3, 2, 1, 0]), lengths, lengths, 6)
-    assert [rows[part].tolist() for part in parts] == [[3, 4], [2, 0], [1]]
-    assert cut(np.zeros(0, dtype=np.int64), lengths, lengths, 6)[1] == []
-
-
-def test_random_orders_are_these_for_ever() -> None:
-    assert philox_order(8, 1, 0).tolist() == [3, 5, 2, 7, 0, 6, 1, 4]
-    assert philox_order(8, 1, 5, 2, 1).tolist() == [2, 0, 7, 1, 3, 6, 4, 5]
-    assert sorted(philox_order(1000, 1, 2, 3, 4).tolist()) == list(range(1000))
-    assert philox_order(8, 1, 0).tolist() != philox_order(8, 1, 1).tolist() != philox_order(8, 1, 0, 1, 1).tolist()
 
 
 def test_batches_are_int64_tensors(directory: Path) -> None:
