@@ -109,6 +109,8 @@ def copula_clause(draft: Draft, wish: Wish, subject: Phrase | None = None) -> Cl
             clause.verb = BECOME
             clause.predicate = adjective_predicate(draft, Phrase([], []), draft.pick(changes))
     if clause.predicate is None:
+        said = {word.text for word in subject.english}  # "the hot rice is hot" says nothing
+        adjectives = tuple(item for item in adjectives if item.english not in said)
         if not adjectives:
             return None
         clause.predicate = adjective_predicate(draft, subject, draft.pick(adjectives))

@@ -70,17 +70,12 @@ def frames_for(features: frozenset[str]) -> tuple[str, ...]:
 ALL_FRAMES = tuple(frame for frame, weight in FRAME_WEIGHTS for _ in range(weight))
 
 
-def choose_verb(draft: Draft, subject: Phrase | None, frame: str = "") -> Verb | None:
-    """A verb, of a frame if one is named, that the subject can have; None if there is no such verb."""
+def choose_verb(draft: Draft, subject: Phrase | None) -> Verb | None:
+    """A verb that the subject can have; None if there is no such verb."""
     if subject is None:
-        return draft.pick(FRAMES[frame or draft.pick(ALL_FRAMES)])
-    if not frame:
-        frames = frames_for(subject.features)
-        if not frames:
-            return None
-        frame = draft.pick(frames)
-    fitting = verbs_for(frame, subject.features)
-    return draft.pick(fitting) if fitting else None
+        return draft.pick(FRAMES[draft.pick(ALL_FRAMES)])
+    frames = frames_for(subject.features)
+    return draft.pick(verbs_for(draft.pick(frames), subject.features)) if frames else None
 
 
 def subject_phrase(draft: Draft, features: frozenset[str], specific: bool = False) -> Phrase:

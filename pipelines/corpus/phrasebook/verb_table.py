@@ -143,4 +143,4 @@ FRAMES = read_frames()
 SPECIAL = {
     row[0].split()[0]: Verb("special", read_english(row[0]), read_german(row[1])) for row in cells(verbs.SPECIAL)
 }
-BE, BECOME, HAVE, COST = (SPECIAL[name] for name in ("be", "become", "have", "cost"))
+BE, BECOME, COST = (SPECIAL[name] for name in ("be", "become", "cost"))

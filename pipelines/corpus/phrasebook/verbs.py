@@ -188,7 +188,6 @@ stop                       | auf|hören                                  | ing
 SPECIAL = """
 be was been                | +sein ist war gewesen                      |
 become became become       | +werden wird wurde geworden                |
-have had had               | haben hat hatte gehabt                     |
 cost cost cost             | kosten                                     |
 rain                       | regnen                                     |
 snow                       | schneien                                   |
