@@ -73,7 +73,7 @@ def shard(config: Config) -> ShardResult:
     sources = [] if built_in else sources_of(config.corpus, config.pair)
     values = identity(config.corpus, config.tokenizer, config.shards, config.pair, config.seed, sources)
     config_hash = fingerprint(values)
-    with claimed(directory):
+    with claimed(directory), _named(directory):
         found = _finished(directory, values, config.shards.verify)
         if not found:
             scratch, state = open_scratch(directory, config_hash)
@@ -87,6 +87,17 @@ def shard(config: Config) -> ShardResult:
         return ShardResult(
             directory, read_manifest(directory), manifest_hash(directory), time.monotonic() - began, bool(found)
         )
+
+
+@contextlib.contextmanager
+def _named(directory: Path) -> Iterator[None]:
+    """A write that fails (the disk is full) says where, which the system does not."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.filename is None:
+            problem.filename = str(directory)
+        raise
 
 
 _STATES = {

@@ -287,8 +287,9 @@ def test_a_full_disk_leaves_nothing_half_written_and_it_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="No space left") as problem:
             shard(config)
+    assert problem.value.filename == str(config.shard_dir)
     assert not (config.shard_dir / "manifest.json").exists()
     assert not [path for path in config.shard_dir.rglob("*") if path.name.endswith((".tmp", ".part"))]
     shard(config)
