@@ -95,7 +95,7 @@ def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence
         StepFailedError: an exit code other than the accepted ones.
     """
     announce(verb, words, started)
-    with ended(subprocess.Popen(command(verb, words))) as process:
+    with child(command(verb, words)) as process:
         code = process.wait()
     if code not in accepted:
         raise StepFailedError(verb, code if code > 0 else 128 - code)
@@ -110,7 +110,7 @@ def serving(words: Sequence[str], started: float) -> Iterator[str]:
     """
     words = [*words, "serve.port=0"]
     announce("serve", words, started)
-    with ended(subprocess.Popen(command("serve", words), stdout=subprocess.PIPE, text=True)) as process:
+    with child(command("serve", words), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         with process.stdout:
             address = process.stdout.readline().strip()
@@ -121,9 +121,16 @@ def serving(words: Sequence[str], started: float) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def ended(process: "subprocess.Popen[Any]") -> Iterator["subprocess.Popen[Any]"]:
-    """The process; ended with the block if it has not ended itself."""
+def child(words: Sequence[str], stdout: int | None = None) -> Iterator["subprocess.Popen[str]"]:
+    """A process; ended with the block if it has not ended itself."""
+    received: list[int] = []
+    # A kill that comes while the process is being started must wait until there is something to end.
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    process = subprocess.Popen(words, stdout=stdout, text=True)
     try:
+        signal.signal(signal.SIGTERM, before)
+        if received:
+            _terminated()
         yield process
     except KeyboardInterrupt:
         with contextlib.suppress(subprocess.TimeoutExpired):
