@@ -84,7 +84,7 @@ def load_served(
     served = Served(
         translator=translator,
         decode=chosen_decode(bundle.decode, section, overrides),
-        name=name or directory.resolve().name,
+        name=name or str(run.get("name") or directory.resolve().name),
         version=version or bundle.digest[:12],
         run_id=run_id or str(run.get("id") or ""),
         manifest_hash=str(bundle.facts.get("manifest_hash") or ""),
