@@ -90,9 +90,8 @@ def check_capacity(config: ClusterConfig) -> None:
     import ray
 
     total = ray.cluster_resources()
-    needs = {"CPU": config.workers * config.cpus_per_worker}
-    if config.device == "cuda":
-        needs["GPU"] = config.workers * config.gpus_per_worker
+    needs = {"GPU": config.workers * config.gpus_per_worker} if config.device == "cuda" else {}
+    needs["CPU"] = config.workers * config.cpus_per_worker
     for resource, needed in needs.items():
         there = total.get(resource, 0.0)
         if needed > there:
