@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from model.device import paths
 from model.dropout import Dropout
 
-MASKED = -1e30  # finite in float32 and bfloat16; float16 clamps it to its own smallest number
+MASKED = -1e4  # far below any score, exp() of it is 0 in every type, and float16 can hold it
 
 
 def padding_bias(real: Tensor) -> Tensor | None:
@@ -38,7 +38,7 @@ def attend(
     `bias` is broadcast to (B, H, T, S). With a `record`, the weights (B, H, T, S) before dropout are appended to it.
     """
     if bias is not None:
-        bias = bias.to(q.dtype).clamp_min(torch.finfo(q.dtype).min)
+        bias = bias.to(q.dtype)
     if paths(q.device).attention == "sdpa" and record is None:
         p = dropout.p if dropout.training else 0.0
         return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=p)

@@ -36,6 +36,16 @@ class TranslationBatch:
         source, target_in, target_out = (tensor.to(device, non_blocking=non_blocking) for tensor in tensors)
         return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
 
+    def padded_to(self, multiple: int) -> "TranslationBatch":
+        """The same batch with S and T rounded up to a multiple, by more PAD at the end."""
+        if multiple == 1:
+            return self
+        tensors = (self.source, self.target_in, self.target_out)
+        source, target_in, target_out = (
+            torch.nn.functional.pad(tensor, (0, -tensor.shape[1] % multiple), value=PAD) for tensor in tensors
+        )
+        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
+
     def pin_memory(self) -> "TranslationBatch":
         """The same batch in page-locked memory, for copies to a GPU that overlap with its work."""
         source, target_in, target_out = (t.pin_memory() for t in (self.source, self.target_in, self.target_out))

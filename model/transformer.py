@@ -157,6 +157,8 @@ class Transformer(TranslationNetwork):
                 f"a sequence of {length} tokens is longer than model.max_positions={self.config.max_positions}"
             )
         x = table(ids) * math.sqrt(self.config.width) + positions(length, at)
+        if torch.is_autocast_enabled(x.device.type):  # the residual stream too: every product would cast it again
+            x = x.to(torch.get_autocast_dtype(x.device.type))
         return self.dropout(x)  # type: ignore[no-any-return]
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from model.architectures import Loss
 from model.batch import TranslationBatch
 from model.bundle import distinct_weights, fill
-from model.device import Precision, autocast_dtype
+from model.device import Precision, autocast_dtype, paths
 from model.losses import LossConfig
 from model.network import TranslationNetwork
 from pipelines import checkpoint
@@ -182,12 +182,13 @@ class Trainer:
         sums = torch.zeros(4 + self.lanes, dtype=torch.float64, device=self.ranks.device)
         self.network.train()
         dtype = autocast_dtype(self.config.precision)
+        multiple = paths(self.ranks.device).length_multiple
         for i, batch in enumerate(batches):
             lane = self.ranks.rank + i * self.ranks.world
             # Dropout depends on the step and the lane alone: any number of ranks draws the same masks, and a resumed
             # run needs no stored generator.
             torch.manual_seed(zlib.crc32(f"{self.seed} {step} {lane}".encode()))
-            batch = batch.to(self.ranks.device)
+            batch = batch.padded_to(multiple).to(self.ranks.device)
             synchronise = i == len(batches) - 1 or self.ranks.world == 1
             with contextlib.nullcontext() if synchronise else model.no_sync():  # type: ignore[operator]  # DDP's
                 with torch.autocast(self.ranks.device.type, dtype, enabled=dtype is not None):
