@@ -1,6 +1,6 @@
 """Dropout whose mask costs one random byte an element.
 
-`nn.Dropout` on a CPU draws a float from the Mersenne twister for each element, a quarter of a training step. One draw
+`nn.Dropout` on a CPU draws a float from the Mersenne twister for each element, a large part of a step. One draw
 of 64 bits gives eight masks here; the keep probability is rounded to 1/256 and the scale is that of the rounded
 probability, so the expectation is exact.
 """
