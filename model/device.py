@@ -1,8 +1,8 @@
 """Which implementation runs on which device: the one place where CPU and GPU part ways.
 
 The numbers behind the choices are in docs/speed.md. On a CPU the flash backward of `scaled_dot_product_attention`
-and `bernoulli_` inside `nn.Dropout` take two thirds of a step on short sentences, and logits that are written to
-fresh memory cost more than the product that fills them. On a GPU the fused library kernels win everywhere.
+and `bernoulli_` inside `nn.Dropout` are slow on short sentences, and logits are better written to memory that stays in
+the cache; all of it together is 1.8 times as fast in fp32. On a GPU we take the library's fused kernels.
 """
 
 import os
