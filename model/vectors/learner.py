@@ -1,0 +1,39 @@
+"""What every method that learns word vectors offers the loop, and the text that it learns from."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Text:
+    """A run of whole records as rows of the tables."""
+
+    rows: NDArray[np.int32]  # (n,) row of each token, -1: left out (the end of a record too)
+    offsets: NDArray[np.int64]  # (records + 1,) record r is rows[offsets[r]:offsets[r + 1]]; windows never cross one
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Learner(Protocol):
+    """Tables and the way they are trained, a segment at a time; nothing else is state.
+
+    So whoever holds the tables, the place in the text and the seed can go on from there, bit for bit on one thread.
+    """
+
+    tables: dict[str, NDArray[np.float32]]
+    """Name -> (rows, padded width), C-contiguous, rows most frequent first: what ranks average and checkpoints keep."""
+
+    def train(self, segment: Any, lr: float, seed: int, threads: int) -> tuple[float, int]:
+        """One pass over `segment` at the learning rate `lr`, in place; (summed loss, number of predictions).
+
+        With one thread the same tables, segment, lr and seed give the same bits.
+        """
+        ...
+
+    def vectors(self) -> dict[str, NDArray[np.float32]]:
+        """Unpadded copies for the bundle: "vectors" (V, d) and "contexts" (V or inner nodes, d)."""
+        ...
