@@ -9,6 +9,7 @@ from model.errors import UserError
 from model.tokenizer import TokenizerConfig
 from pipelines.cluster import ClusterConfig
 from pipelines.corpus.settings import CorpusConfig
+from pipelines.embeddings import EmbeddingsConfig
 from pipelines.evaluate import EvaluateConfig
 from pipelines.loader import LoaderConfig
 from pipelines.loop import TrainConfig
@@ -16,6 +17,7 @@ from pipelines.shards.manifest import ShardsConfig
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import RegistryConfig
 from pipelines.tracking.server import TrackingConfig
+from pipelines.vectors.settings import VectorsConfig
 
 
 @dataclass
@@ -43,9 +45,11 @@ class Config:
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     shards: ShardsConfig = field(default_factory=ShardsConfig)
-    model: dict[str, Any] = field(default_factory=dict)  # model/architectures.py types it by its architecture
+    model: dict[str, Any] = field(default_factory=dict)  # typed by its architecture, network or word vectors
     loader: LoaderConfig = field(default_factory=LoaderConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    embeddings: EmbeddingsConfig = field(default_factory=EmbeddingsConfig)
+    vectors: VectorsConfig = field(default_factory=VectorsConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)

@@ -8,6 +8,7 @@ import torch
 from conf import door
 from model.architectures import build_network, model_config
 from model.errors import UserError
+from model.vectors.methods import is_vectors, method_config
 from pipelines.config import Config
 from services.config import Config as ServicesConfig
 
@@ -27,6 +28,9 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
     values = door.compose([override])
     config = door.typed(Config, values)
     door.typed(ServicesConfig, values)
+    if is_vectors(config.model):
+        assert method_config(config.model).name == config.model["name"]
+        return
     with torch.device("meta"):
         network = build_network(model_config(config.model), 100, 100)
     assert network.parameter_count() > 0
@@ -34,7 +38,19 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     "section",
-    ("train", "loader", "decode", "evaluate", "tracking", "promote", "cluster", "shards", "tokenizer"),
+    (
+        "train",
+        "vectors",
+        "embeddings",
+        "loader",
+        "decode",
+        "evaluate",
+        "tracking",
+        "promote",
+        "cluster",
+        "shards",
+        "tokenizer",
+    ),
 )
 def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
     values = door.compose([])[section]
