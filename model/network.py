@@ -2,11 +2,13 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor, nn
 
 from model.batch import TranslationBatch
 
+Side = Literal["source", "target"]
 State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor
 
 
@@ -44,6 +46,13 @@ class TranslationNetwork(nn.Module):
     def logits(self, states: Tensor) -> Tensor:
         """(..., D) -> (..., V)."""
         return self.output(states)  # type: ignore[no-any-return]
+
+    @abstractmethod
+    def embedding_tables(self) -> dict[Side, nn.Embedding]:
+        """The table that the tokens of each side are looked up in; one object under both names where they share it.
+
+        The output layer may share its weights too (`output.weight is table.weight`).
+        """
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """The state of the hypotheses `rows` (B',): beam search keeps, copies and drops them."""

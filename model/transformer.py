@@ -14,7 +14,7 @@ from model.attention import CrossAttention, SelfAttention, causal_bias, padding_
 from model.batch import TranslationBatch
 from model.dropout import Dropout
 from model.errors import UserError
-from model.network import Memory, State, TranslationNetwork
+from model.network import Memory, Side, State, TranslationNetwork
 from model.tokenizer import PAD
 
 
@@ -117,6 +117,10 @@ class Transformer(TranslationNetwork):
             x, (state[f"key.{i}"], state[f"value.{i}"]) = layer.step(x, past, memory, bias)
         state["position"] = state["position"] + 1
         return self.logits(self.decoder_norm(x[:, 0])), state
+
+    def embedding_tables(self) -> dict[Side, nn.Embedding]:
+        """With tie=all they are one; with tie=all and tie=target the target's weights are the output layer's too."""
+        return {"source": self.source_embedding, "target": self.target_embedding}
 
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
         """`encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on."""

@@ -87,8 +87,10 @@ def comparison(baseline: Evaluation, candidate: Evaluation, samples: int, tokeni
     )
 
 
-def locate(config: "Config", wanted: str | None) -> Path:
+def locate(config: "Config", wanted: str | None, key: str = "evaluate.bundle") -> Path:
     """The bundle directory of a path, of a run's name or of a registered version, which is downloaded where needed.
+
+    `key`: the setting that asks, for the message.
 
     Raises:
         UserError: nothing of that name; says where it was looked for.
@@ -97,7 +99,7 @@ def locate(config: "Config", wanted: str | None) -> Path:
         directory = config.run_dir / "bundle"
         if not (directory / "config.json").is_file():
             raise UserError(
-                f"evaluate.bundle: the run {config.name!r} has no bundle yet ({directory}); train it, or name another"
+                f"{key}: the run {config.name!r} has no bundle yet ({directory}); train it, or name another"
             )
         return directory
     runs = Path(config.paths.runs).absolute()
@@ -108,21 +110,21 @@ def locate(config: "Config", wanted: str | None) -> Path:
     for separator in ("@", "/"):
         name, found, version = reference.partition(separator)
         if found and name and version and (separator == "@" or version.isdigit()):
-            return registered(config, name, version, is_alias=separator == "@")
+            return registered(config, name, version, separator == "@", key)
     raise UserError(
-        f"evaluate.bundle: {wanted!r} is neither a bundle's directory nor a run in {runs}. "
+        f"{key}: {wanted!r} is neither a bundle's directory nor a run in {runs}. "
         f"Choices: a path, a run's name, MODEL@ALIAS or MODEL/VERSION of the registry"
     )
 
 
-def registered(config: "Config", name: str, version: str, is_alias: bool) -> Path:
+def registered(config: "Config", name: str, version: str, is_alias: bool, key: str = "evaluate.bundle") -> Path:
     """The bundle of a registered version."""
     from pipelines.tracking.registry import Registry
 
     registry = Registry(config.tracking, replace(config.registry, name=name, alias=version if is_alias else "champion"))
     found = registry.champion() if is_alias else registry.version(version)
     if found is None:
-        raise UserError(f"evaluate.bundle: the registered model {name!r} has no version with the alias {version!r}")
+        raise UserError(f"{key}: the registered model {name!r} has no version with the alias {version!r}")
     return registry.bundle(found, Path(config.paths.root).absolute() / "versions" / name / found.number)
 
 

@@ -13,7 +13,7 @@ from model.beam import best_candidates
 from model.decoding import DecodeConfig, decode, length_batches, pad
 from model.errors import UserError
 from model.hypothesis import Hypothesis
-from model.network import Memory, State, TranslationNetwork
+from model.network import Memory, Side, State, TranslationNetwork
 from model.tokenizer import BOS, EOS, PAD, UNK
 from model.transformer import Transformer, TransformerConfig
 
@@ -44,6 +44,9 @@ class Recurrent(TranslationNetwork):
     def start(self, memory: Memory, max_steps: int) -> State:
         weights = memory.real[:, :, None].float()
         return {"hidden": (memory.states * weights).sum(1) / weights.sum(1)}
+
+    def embedding_tables(self) -> dict[Side, nn.Embedding]:
+        return {"source": self.embedding, "target": self.embedding}
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         hidden = self.cell(self.embedding(tokens), state["hidden"])

@@ -160,6 +160,16 @@ def test_tied_tables_are_one() -> None:
     assert network(tie="target").source_embedding.weight is not ours.target_embedding.weight
 
 
+@pytest.mark.parametrize(("tie", "tables"), [("all", 1), ("target", 2), ("none", 2)])
+def test_the_embedding_tables_are_named_by_side(tie: str, tables: int) -> None:
+    ours = network(tie=tie)
+    found = ours.embedding_tables()
+    assert found["source"] is ours.source_embedding
+    assert found["target"] is ours.target_embedding
+    assert len({id(table) for table in found.values()}) == tables
+    assert (ours.output.weight is found["target"].weight) == (tie != "none")
+
+
 def test_gradients_match_finite_differences() -> None:
     torch.manual_seed(0)
     config = TransformerConfig(width=4, heads=2, feed_forward=4, encoder_layers=1, decoder_layers=1, dropout=0.0)
