@@ -1,6 +1,7 @@
 """A checkpoint is a directory that is written whole or not at all, and carries its own manifest.
 
 RUN/checkpoints/step-00000100/   network.safetensors, optimizer.safetensors, [average.safetensors,] state.json
+                                 word vectors: tables.safetensors, state.json
                                  manifest.json: {format_version, step, attempt, files: {name: sha256}}
 RUN/weights/step-00000100.safetensors   the network alone, kept for averaging after its checkpoint is gone
 RUN/attempt                             a number that grows with every start: a stale worker sees it and stops
@@ -182,12 +183,14 @@ def _remedy(checkpoint: Path) -> str:
 
 
 def _keep_weights(run: Path, checkpoint: Path, step: int) -> None:
-    """A second name for the network's file; a copy where the file system knows no hard links."""
+    """A second name for the network's file, if there is one; a copy where the file system knows no hard links."""
+    source = checkpoint / "network.safetensors"
+    if not source.is_file():
+        return
     kept = run / "weights" / f"step-{step:08d}.safetensors"
     kept.parent.mkdir(exist_ok=True)
     part = kept.with_suffix(".part")
     part.unlink(missing_ok=True)
-    source = checkpoint / "network.safetensors"
     try:
         part.hardlink_to(source)
     except OSError:

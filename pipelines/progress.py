@@ -16,9 +16,9 @@ LINE_SECONDS = 10.0  # between two lines where there is no terminal
 
 
 @contextmanager
-def shown(run: Path, max_steps: int) -> Iterator[None]:
-    """Follow RUN/steps.jsonl for the length of the block."""
-    follower = _Follower(run / journal.NAME, max_steps)
+def shown(run: Path, max_steps: int, unit: str = "target tokens") -> Iterator[None]:
+    """Follow RUN/steps.jsonl for the length of the block. `unit`: what its `tokens` are."""
+    follower = _Follower(run / journal.NAME, max_steps, unit)
     thread = threading.Thread(target=follower.follow, name="progress", daemon=True)
     thread.start()
     try:
@@ -29,8 +29,8 @@ def shown(run: Path, max_steps: int) -> Iterator[None]:
 
 
 class _Follower:
-    def __init__(self, path: Path, max_steps: int) -> None:
-        self.path, self.max_steps = path, max_steps
+    def __init__(self, path: Path, max_steps: int, unit: str) -> None:
+        self.path, self.max_steps, self.unit = path, max_steps, unit
         self.over = threading.Event()
         self._terminal = sys.stderr.isatty()
         self._offset = path.stat().st_size if path.is_file() else 0
@@ -57,12 +57,14 @@ class _Follower:
         for line in journal.parse(whole.decode()):
             if "valid_loss" in line:
                 self._say(_evaluation(line))
+            elif "epoch_loss" in line:
+                self._say(_epoch(line))
             else:
                 self._recent = [*self._recent[-49:], line]
         now = time.monotonic()
         if self._recent and (self._terminal or now - self._last_line >= LINE_SECONDS):
             self._last_line = now
-            self._say(_training(self._recent, self.max_steps), live=self._terminal)
+            self._say(_training(self._recent, self.max_steps, self.unit), live=self._terminal)
 
     def _say(self, text: str, live: bool = False) -> None:
         if live:
@@ -74,7 +76,7 @@ class _Follower:
         logger.info(text)
 
 
-def _training(recent: list[dict[str, Any]], max_steps: int) -> str:
+def _training(recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
     last = recent[-1]
     parts = [f"step {last['step']:,}/{max_steps:,}"]
     if last["loss"] is not None:
@@ -82,8 +84,8 @@ def _training(recent: list[dict[str, Any]], max_steps: int) -> str:
     seconds = last["seconds"] - recent[0]["seconds"]
     if len(recent) > 1 and seconds > 0:
         tokens = sum(line["tokens"] for line in recent[1:])
-        left = (max_steps - last["step"]) * seconds / (len(recent) - 1)
-        parts += [f"{tokens / seconds:,.0f} target tokens/s", f"{_duration(left)} left"]
+        left = (max_steps - last["step"]) * seconds / (last["step"] - recent[0]["step"])
+        parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{_duration(left)} left"]
     return " | ".join(parts)
 
 
@@ -93,6 +95,10 @@ def _evaluation(line: dict[str, Any]) -> str:
         f"step {line['step']:,} | validation loss {line['valid_loss']:.3f} | "
         f"perplexity {line['valid_perplexity']:.2f}{bleu} | {_duration(line['seconds'])} trained"
     )
+
+
+def _epoch(line: dict[str, Any]) -> str:
+    return f"epoch {line['epoch']} | loss {line['epoch_loss']:.4f} | {_duration(line['seconds'])} trained"
 
 
 def _duration(seconds: float) -> str:
