@@ -38,9 +38,11 @@ class TokenizerConfig:
     vocabulary: int = 10_000  # at most; a small corpus may give less, which is said
     joint: bool = True  # one vocabulary for both languages; false: one a side
     min_count: int = 1  # words, characters: rarer ones become <unk>
+    lowercase: bool = False  # words: in lower case, in the corpus as in every later text
+    punctuation: bool = True  # words: marks are words too; false: they are left out
     character_coverage: float = 1.0  # bpe, unigram: share of the characters that must be representable
     byte_fallback: bool = False  # bpe, unigram: unknown characters as bytes instead of <unk>
-    train_lines: int = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed
+    train_lines: int = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed; 0: all
 
 
 class Tokenizer(ABC):
@@ -163,14 +165,26 @@ def train_pair(config: TokenizerConfig, sources: Iterable[str], targets: Iterabl
     Raises:
         UserError: no text to train on, or a vocabulary too small for the characters of the text.
     """
-    if config.vocabulary <= len(SPECIAL):
-        raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
+    check_config(config)
     first = draw_lines(sources, config.train_lines, seed)
     second = draw_lines(targets, config.train_lines, seed + 1)
     if config.joint:
         both = train(config, [*first, *second])
         return TokenizerPair(both, both)
     return TokenizerPair(train(config, first), train(config, second))
+
+
+def check_config(config: TokenizerConfig) -> None:
+    """Refuse what no text could make good.
+
+    Raises:
+        UserError: a vocabulary without room, or rules for words where there are none.
+    """
+    if config.vocabulary <= len(SPECIAL):
+        raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
+    if config.type != "words" and (config.lowercase or not config.punctuation):
+        key = "lowercase=true" if config.lowercase else "punctuation=false"
+        raise UserError(f"tokenizer.{key}: for tokenizer.type=words only, not {config.type}")
 
 
 def train(config: TokenizerConfig, lines: list[str]) -> Tokenizer:
@@ -195,7 +209,7 @@ def train(config: TokenizerConfig, lines: list[str]) -> Tokenizer:
 
 
 def draw_lines(lines: Iterable[str], most: int, seed: int) -> list[str]:
-    """At most `most` of the non-empty lines, each equally likely, in their own order; memory holds no more.
+    """At most `most` (0: all) of the non-empty lines, each equally likely, in their own order; memory holds no more.
 
     Reservoir sampling (Vitter 1985, Algorithm R); fewer lines than `most` are all kept.
     """
@@ -206,7 +220,7 @@ def draw_lines(lines: Iterable[str], most: int, seed: int) -> list[str]:
         if not line.strip():
             continue
         seen += 1
-        if len(kept) < most:
+        if not most or len(kept) < most:
             kept.append((number, line))
         elif (place := rng.randrange(seen)) < most:
             kept[place] = (number, line)

@@ -12,6 +12,8 @@ from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import sha256_of
 from pipelines.shards.manifest import ShardsConfig
 
+# Keys that came later, with what holds where they are not given: shards from before them still count.
+_LATER: dict[str, Any] = {"lowercase": False, "punctuation": True}
 # Where files lie and what they are called on the command line does not matter: their content stands for them.
 _ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "fetch", "languages"}
 _PHRASEBOOK = Path(__file__).parent / "phrasebook"
@@ -40,8 +42,12 @@ def identity(
         "pair": pair,
         "seed": seed,
         "shards": {"chunk_records": shards.chunk_records, "shard_lines": shards.shard_lines},
-        "tokenizer": dataclasses.asdict(tokenizer),
+        "tokenizer": _given(dataclasses.asdict(tokenizer)),
     }
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in _LATER or value != _LATER[key]}
 
 
 def _generator() -> str:
