@@ -6,24 +6,36 @@
     tokenizer.model     or source.* and target.*
     ct2/ ct2-int8/      the CTranslate2 exports, where the architecture has one
 
-Nothing is pickled and nothing names code: the architecture is a row of a closed table.
+Nothing is pickled and nothing names code: the architecture is a row of a closed table. A bundle of word vectors
+(`model/vectors/bundle.py`) is such a directory too, of the kind "vectors"; `model/bundle_directory.py` writes and
+checks both.
 """
 
-import hashlib
-import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from model.architectures import architecture, build_network, model_config
+from model.bundle_directory import (
+    CONFIG,
+    FORMAT_VERSION,
+    STRUCTURE,
+    WEIGHTS,
+    bundle_kind,
+    check_facts,
+    check_files,
+    describe,
+    listing,
+    read_record,
+    update_facts,
+    whole_directory,
+    write_json,
+)
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.export import FOLDERS, Quantisation, export, exportable
@@ -31,17 +43,7 @@ from model.network import TranslationNetwork
 from model.schema import build
 from model.tokenizer import TokenizerPair, load_pair
 
-FORMAT_VERSION = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-STRUCTURE = (
-    "format_version",
-    "architecture",
-    "model",
-    "vocabulary",
-    "positions",
-    "tokenizer",
-    "files",
-)  # the rest are facts
+__all__ = ["Bundle", "bundle_kind", "distinct_weights", "fill", "load_bundle", "save_bundle", "update_facts"]
 
 
 @dataclass
@@ -110,13 +112,8 @@ def save_bundle(
 
     if not isinstance(facts.get("pair"), str) or "-" not in facts["pair"]:
         raise UserError(f"bundle facts: pair must name two languages such as en-de, got {facts.get('pair')!r}")
-    taken = sorted(set(facts) & set(STRUCTURE))
-    if taken:
-        raise UserError(f"bundle facts: {', '.join(taken)} cannot be facts; they describe the bundle itself")
-    directory = directory.absolute()
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
+    check_facts(facts, "translation")
+    with whole_directory(directory) as work:
         save_file(distinct_weights(network), work / WEIGHTS)
         tokenizers.save(work)
         if exportable(network):
@@ -133,13 +130,6 @@ def save_bundle(
             **facts,
         }
         write_json(work / CONFIG, record)
-        for folder, _, names_in in os.walk(work):
-            for name in [*names_in, "."]:
-                synchronise(Path(folder) / name)
-        work.chmod(0o755)  # mkdtemp's own is closed to others
-        replace_directory(work, directory)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def load_bundle(directory: Path) -> Bundle:
@@ -155,7 +145,7 @@ def load_bundle(directory: Path) -> Bundle:
     config = model_config(record["model"])
     if not isinstance(config, row.config):
         raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
-    facts = {key: value for key, value in record.items() if key not in STRUCTURE}
+    facts = {key: value for key, value in record.items() if key not in STRUCTURE["translation"]}
     return Bundle(
         directory=directory,
         architecture=record["architecture"],
@@ -171,59 +161,6 @@ def load_bundle(directory: Path) -> Bundle:
         files=tuple(record["files"]),
         digest=digest,
     )
-
-
-def update_facts(directory: Path, facts: Mapping[str, Any]) -> None:
-    """Add or replace facts (scores measured after saving) in config.json, atomically; its files stay as they are."""
-    record, _ = read_record(directory)
-    taken = sorted(set(facts) & set(STRUCTURE))
-    if taken:
-        raise UserError(f"bundle facts: {', '.join(taken)} cannot be facts; they describe the bundle itself")
-    temporary = directory / f".{CONFIG}.new"
-    write_json(temporary, {**record, **facts})
-    synchronise(temporary)
-    temporary.replace(directory / CONFIG)
-    synchronise(directory)
-
-
-def read_record(directory: Path) -> tuple[dict[str, Any], str]:
-    """The checked content of config.json and its sha256 (hex)."""
-    path = directory / CONFIG
-    try:
-        content = path.read_bytes()
-    except OSError as problem:
-        raise UserError(f"{directory}: not a bundle; its {CONFIG} cannot be read ({problem.strerror})") from None
-    try:
-        record = json.loads(content)
-    except ValueError as problem:
-        raise UserError(f"{path}: not JSON ({problem})") from None
-    if not isinstance(record, dict) or "format_version" not in record:
-        raise UserError(f"{path}: not a bundle's; it has no format_version")
-    if record["format_version"] != FORMAT_VERSION:
-        raise UserError(f"{path}: format_version {record['format_version']!r}; this program reads {FORMAT_VERSION}")
-    for key in (*STRUCTURE, "pair"):
-        if key not in record:
-            raise UserError(f"{path}: {key} is missing")
-    for key in ("vocabulary", "positions"):
-        sizes = record[key]
-        if not isinstance(sizes, dict) or not all(isinstance(sizes.get(side), int) for side in ("source", "target")):
-            raise UserError(f"{path}: {key} must give a whole number for source and target")
-    return record, hashlib.sha256(content).hexdigest()
-
-
-def check_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Each listed file lies inside the bundle and is the one that was saved."""
-    for name, recorded in files.items():
-        parts = PurePosixPath(name).parts
-        if not parts or PurePosixPath(name).is_absolute() or ".." in parts:
-            raise UserError(f"{directory / CONFIG}: files: {name!r} lies outside the bundle")
-        path = directory / name
-        if not path.is_file():
-            raise UserError(f"{path}: missing from the bundle")
-        if describe(path) != dict(recorded):
-            raise UserError(f"{path}: not the file that was saved (its sha256 differs); fetch or export it again")
-    if WEIGHTS not in files:
-        raise UserError(f"{directory / CONFIG}: files: {WEIGHTS} is missing")
 
 
 def token_names(tokenizers: TokenizerPair) -> tuple[list[str], list[str]]:
@@ -276,39 +213,3 @@ def fill(network: TranslationNetwork, weights: Mapping[str, Tensor], where: str)
             )
     with torch.no_grad():
         network.load_state_dict(weights, strict=False)
-
-
-def describe(path: Path) -> dict[str, Any]:
-    """{sha256, bytes} of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"sha256": digest, "bytes": path.stat().st_size}
-
-
-def listing(directory: Path) -> list[str]:
-    """Every file below, as sorted relative names with /."""
-    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-
-
-def write_json(path: Path, record: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def synchronise(path: Path) -> None:
-    """Make a file's or a directory's content survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def replace_directory(new: Path, directory: Path) -> None:
-    """Rename `new` to `directory`. One that is there is moved aside first and removed last, so never half a bundle."""
-    if not directory.exists():
-        new.rename(directory)
-        return
-    aside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.old.", dir=directory.parent))
-    directory.rename(aside / "bundle")
-    new.rename(directory)
-    shutil.rmtree(aside)
