@@ -7,9 +7,11 @@ from typing import Any
 from torch import Tensor
 
 from model.batch import TranslationBatch
+from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from model.errors import UserError, unknown
 from model.losses import LossConfig, vocabulary_loss
 from model.network import TranslationNetwork
+from model.rnnsearch import RNNSearch, RNNSearchConfig
 from model.schema import build
 from model.tokenizer import PAD
 from model.transformer import Transformer, TransformerConfig
@@ -36,6 +38,8 @@ def translation_loss(network: TranslationNetwork, batch: TranslationBatch, confi
 
 
 ARCHITECTURES: dict[str, Architecture] = {
+    "rnnenc": Architecture(EncoderDecoder, EncoderDecoderConfig, translation_loss),
+    "rnnsearch": Architecture(RNNSearch, RNNSearchConfig, translation_loss),
     "transformer": Architecture(Transformer, TransformerConfig, translation_loss),
 }
 
