@@ -43,12 +43,13 @@ def learning_rate(config: OptimizerConfig, step: int, max_steps: int) -> float:
 
 
 def make_optimizer(config: OptimizerConfig, network: nn.Module) -> torch.optim.Optimizer:
-    """Fused kernels on CPU and GPU. Decay (AdamW) is kept from biases, norms and embedding tables."""
+    """Fused kernels on CPU and GPU. Decay (AdamW) is kept from biases, norms and tables; frozen parameters stay out."""
     kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
     tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
-    decayed = [p for p in network.parameters() if p.ndim > 1 and id(p) not in tables]
+    trained = [p for p in network.parameters() if p.requires_grad]
+    decayed = [p for p in trained if p.ndim > 1 and id(p) not in tables]
     chosen = {id(p) for p in decayed}
-    spared = [p for p in network.parameters() if id(p) not in chosen]
+    spared = [p for p in trained if id(p) not in chosen]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     return kind(groups, lr=config.lr, betas=(config.betas[0], config.betas[1]), eps=config.eps, fused=True)
 
