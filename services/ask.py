@@ -1,5 +1,7 @@
 """What a client may ask of /translate, read from JSON, a form or the query string, and checked.
 
+`parameters`, `whole_number`, `plain_text` and `check_key` are every route's.
+
 The parameters and the words and codes of the errors are LibreTranslate's, so that its clients work unchanged.
 """
 
@@ -21,6 +23,7 @@ class Limits:
     characters: int = 5000  # all texts of a request together
     texts: int = 128  # texts of a list
     alternatives: int = 4  # translations besides the best one
+    neighbours: int = 1000  # words of an answer about word vectors
     body: int = 262_144  # bytes
 
 
@@ -74,9 +77,33 @@ def read_ask(values: Mapping[str, Any], limits: Limits) -> Ask:
     form = values.get("format") or "text"
     if form != "text":
         raise HTTPException(400, f"{form} format is not supported")
-    # A lone surrogate is valid JSON ("\ud800") and no text: it could not be written into the answer.
-    texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-    return Ask(texts, batch, _code(values, "source"), _code(values, "target"), _alternatives(values, limits))
+    alternatives = whole_number(values, "alternatives", 0, 0, limits.alternatives)
+    return Ask(
+        [plain_text(text) for text in texts], batch, _code(values, "source"), _code(values, "target"), alternatives
+    )
+
+
+def plain_text(text: str) -> str:
+    """A lone surrogate is valid JSON ("\\ud800") and no text: it could not be written into the answer."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def whole_number(values: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+    """A parameter that is a number, as JSON's or in figures; `default` where it is not given.
+
+    Raises:
+        HTTPException: 400, not a whole number, or out of its bounds.
+    """
+    given = values.get(name)
+    try:
+        number = default if given is None or given == "" else int(given)
+    except (TypeError, ValueError, OverflowError):
+        number = least - 1
+    if number < least or isinstance(given, bool | float):
+        raise HTTPException(400, f"Invalid request: {name} must be a whole number, {least} or more")
+    if number > most:
+        raise HTTPException(400, f"Invalid request: {name} parameter must be <= {most}")
+    return number
 
 
 def check_key(values: Mapping[str, Any], keys: Sequence[str]) -> None:
@@ -93,19 +120,6 @@ def _code(values: Mapping[str, Any], name: str) -> str:
     if not isinstance(code, str):
         raise HTTPException(400, f"Invalid request: {name} must be a string")
     return code.lower()
-
-
-def _alternatives(values: Mapping[str, Any], limits: Limits) -> int:
-    given = values.get("alternatives") or 0
-    try:
-        number = int(given)
-    except (TypeError, ValueError):
-        number = -1
-    if number < 0 or isinstance(given, bool | float):
-        raise HTTPException(400, "Invalid request: alternatives must be a whole number, 0 or more")
-    if number > limits.alternatives:
-        raise HTTPException(400, f"Invalid request: alternatives parameter must be <= {limits.alternatives}")
-    return number
 
 
 def _fields(form: FormData) -> dict[str, Any]:

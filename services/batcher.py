@@ -1,8 +1,8 @@
-"""The micro-batcher: one thread takes what is queued, at most `limit` lines, translates it, and takes again.
+"""The micro-batcher: one thread takes what is queued, at most `limit` items, answers it, and takes again.
 
 There is no timer. Under no load a request goes through at once; under load the queue fills while the thread works, and
-so the batches grow by themselves. The queue is bounded in lines: what does not fit is refused at the door, with an
-estimate of when to come again, rather than held in memory.
+so the batches grow by themselves. The queue is bounded in items: what does not fit is refused at the door, with an
+estimate of when to come again, rather than held in memory. An item is a line to translate, or a question about words.
 """
 
 import logging
@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Engine = TypeVar("Engine")
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 logger = logging.getLogger(__name__)
 
 
 class QueueFullError(Exception):
-    """The queue has no room for the request's lines; `retry_after` says in how many seconds it may have."""
+    """The queue has no room for the request's items; `retry_after` says in how many seconds it may have."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"busy: try again in {retry_after} s")
@@ -29,40 +30,40 @@ class QueueFullError(Exception):
 
 
 class EngineStoppedError(Exception):
-    """The thread does not run (any more): nothing will be translated."""
+    """The thread does not run (any more): nothing will be answered."""
 
 
 @dataclass(eq=False)
-class _Request(Generic[Engine, Answer]):
-    """Lines that belong together, with the engine that was current when they came."""
+class _Request(Generic[Engine, Item, Answer]):
+    """Items that belong together, with the engine that was current when they came."""
 
     engine: Engine
-    lines: list[str]
+    items: list[Item]
     nbest: int
     future: Future[list[Answer]] = field(default_factory=Future)
     answers: list[Answer] = field(default_factory=list)
 
     @property
     def left(self) -> int:
-        return len(self.lines) - len(self.answers)
+        return len(self.items) - len(self.answers)
 
 
-class Batcher(Generic[Engine, Answer]):
+class Batcher(Generic[Engine, Item, Answer]):
     """Requests in, batches out.
 
-    `translate(engine, lines, nbest)` returns an answer a line, in order, and runs in the batcher's thread only. A
+    `answer(engine, items, nbest)` returns an answer an item, in order, and runs in the batcher's thread only. A
     request keeps the engine that it came with, so that its answers are never a mixture of two models.
     """
 
     def __init__(
-        self, translate: Callable[[Engine, list[str], int], Sequence[Answer]], *, limit: int = 64, capacity: int = 1024
+        self, answer: Callable[[Engine, list[Item], int], Sequence[Answer]], *, limit: int = 64, capacity: int = 1024
     ) -> None:
-        self._translate = translate
+        self._answer = answer
         self.limit = limit
         self.capacity = capacity
-        self._queue: deque[_Request[Engine, Answer]] = deque()
-        self._queued = 0  # lines waiting
-        self._rate = 0.0  # lines a second, a moving average
+        self._queue: deque[_Request[Engine, Item, Answer]] = deque()
+        self._queued = 0  # items waiting
+        self._rate = 0.0  # items a second, a moving average
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="batcher", daemon=True)
@@ -77,27 +78,27 @@ class Batcher(Generic[Engine, Answer]):
 
     @property
     def queued(self) -> int:
-        """Lines that wait."""
+        """Items that wait."""
         return self._queued
 
-    def submit(self, engine: Engine, lines: Sequence[str], nbest: int = 1) -> Future[list[Answer]]:
-        """Queue the lines of one request; the future holds an answer a line.
+    def submit(self, engine: Engine, items: Sequence[Item], nbest: int = 1) -> Future[list[Answer]]:
+        """Queue the items of one request; the future holds an answer an item.
 
         Raises:
             QueueFullError: there is no room for all of them.
             EngineStoppedError: the thread has ended.
         """
-        request: _Request[Engine, Answer] = _Request(engine, list(lines), nbest)
-        if not request.lines:
+        request: _Request[Engine, Item, Answer] = _Request(engine, list(items), nbest)
+        if not request.items:
             request.future.set_result([])
             return request.future
         with self._changed:
             if not self.alive:
-                raise EngineStoppedError("the translation thread does not run")
-            if self._queued + len(request.lines) > self.capacity:
+                raise EngineStoppedError("its thread does not run")
+            if self._queued + len(request.items) > self.capacity:
                 raise QueueFullError(self._retry_after())
             self._queue.append(request)
-            self._queued += len(request.lines)
+            self._queued += len(request.items)
             self._changed.notify()
         return request.future
 
@@ -115,24 +116,24 @@ class Batcher(Generic[Engine, Answer]):
         return min(60, max(1, math.ceil(self._queued / self._rate))) if self._rate else 1
 
     def _run(self) -> None:
-        batch: list[tuple[_Request[Engine, Answer], int]] = []
+        batch: list[tuple[_Request[Engine, Item, Answer], int]] = []
         try:
             while batch := self._take():
                 self._work(batch)
         finally:  # at the end there is no batch; anything else is the thread's death in the middle of one
             self._fail_all([request for request, _ in batch])
 
-    def _take(self) -> list[tuple[_Request[Engine, Answer], int]]:
-        """The next batch: (request, how many of its lines); of one engine and one n-best size. Empty: the end."""
+    def _take(self) -> list[tuple[_Request[Engine, Item, Answer], int]]:
+        """The next batch: (request, how many of its items); of one engine and one n-best size. Empty: the end."""
         with self._changed:
             while True:
                 while not self._queue and not self._stopping:
                     self._changed.wait()
                 if not self._queue:
                     return []
-                batch: list[tuple[_Request[Engine, Answer], int]] = []
+                batch: list[tuple[_Request[Engine, Item, Answer], int]] = []
                 room = self.limit
-                kept: deque[_Request[Engine, Answer]] = deque()
+                kept: deque[_Request[Engine, Item, Answer]] = deque()
                 while self._queue and room:
                     request = self._queue.popleft()
                     if request.future.cancelled():  # its client has gone or has waited long enough
@@ -152,36 +153,36 @@ class Batcher(Generic[Engine, Answer]):
                 if batch:
                     return batch
 
-    def _work(self, batch: list[tuple[_Request[Engine, Answer], int]]) -> None:
+    def _work(self, batch: list[tuple[_Request[Engine, Item, Answer], int]]) -> None:
         started = time.monotonic()
-        lines = [
-            line
+        items = [
+            item
             for request, count in batch
-            for line in request.lines[len(request.answers) : len(request.answers) + count]
+            for item in request.items[len(request.answers) : len(request.answers) + count]
         ]
         request = batch[0][0]
         try:
-            answers: list[Answer | Exception] = list(self._translate(request.engine, lines, request.nbest))
-        except Exception as problem:  # one bad line fails a whole batch in the engine: find out which one it is
-            logger.warning("a batch of %d lines failed (%s); its lines are tried one by one", len(lines), problem)
-            answers = [self._alone(request.engine, line, request.nbest) for line in lines]
-        rate = len(lines) / max(time.monotonic() - started, 1e-6)
+            answers: list[Answer | Exception] = list(self._answer(request.engine, items, request.nbest))
+        except Exception as problem:  # one bad item fails a whole batch in the engine: find out which one it is
+            logger.warning("a batch of %d failed (%s); its items are tried one by one", len(items), problem)
+            answers = [self._alone(request.engine, item, request.nbest) for item in items]
+        rate = len(items) / max(time.monotonic() - started, 1e-6)
         self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
         position = 0
         for request, count in batch:
             self._deliver(request, answers[position : position + count])
             position += count
 
-    def _alone(self, engine: Engine, line: str, nbest: int) -> Answer | Exception:
+    def _alone(self, engine: Engine, item: Item, nbest: int) -> Answer | Exception:
         try:
-            return self._translate(engine, [line], nbest)[0]
+            return self._answer(engine, [item], nbest)[0]
         except Exception as problem:  # whatever the engine raised is this request's answer, not the thread's end
             return problem
 
-    def _deliver(self, request: _Request[Engine, Answer], answers: Sequence[Answer | Exception]) -> None:
+    def _deliver(self, request: _Request[Engine, Item, Answer], answers: Sequence[Answer | Exception]) -> None:
         for answer in answers:
             if isinstance(answer, Exception):
-                with self._changed:  # nobody waits for its other lines
+                with self._changed:  # nobody waits for its other items
                     if request in self._queue:
                         self._queue.remove(request)
                         self._queued -= request.left - len(answers)
@@ -191,14 +192,14 @@ class Batcher(Generic[Engine, Answer]):
         if not request.left:
             _finish(request.future, request.answers)
 
-    def _fail_all(self, working: Sequence[_Request[Engine, Answer]] = ()) -> None:
+    def _fail_all(self, working: Sequence[_Request[Engine, Item, Answer]] = ()) -> None:
         with self._changed:
             self._stopping = True
             waiting, self._queue, self._queued = list(self._queue), deque(), 0
         for request in {*working, *waiting}:
             if request.future.done():
                 continue
-            _finish(request.future, EngineStoppedError("the translation thread has ended"))
+            _finish(request.future, EngineStoppedError("its thread has ended"))
 
 
 def _finish(future: Future[Answer], outcome: Answer | Exception) -> None:

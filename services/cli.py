@@ -50,7 +50,16 @@ VERBS: dict[str, Verb] = {
     "translate": Verb(
         "services.translate", "translate files or standard input, no server", sections=("translate", "decode")
     ),
-    "serve": Verb("services.serve", "answer translation requests over HTTP", sections=("serve", "decode")),
+    "serve": Verb(
+        "services.serve", "answer over HTTP: translations, word vectors or both", sections=("serve", "decode")
+    ),
+    "neighbours": Verb(
+        "services.query", "the words nearest to a word, by its vector", "WORD... [key=value ...]", ("query",)
+    ),
+    "analogy": Verb("services.query", "A is to B as C is to which words", "A B C... [key=value ...]", ("query",)),
+    "export": Verb(
+        "services.export", "word vectors in other programs' formats", "[FORMAT...] [key=value ...]", ("export",)
+    ),
     "inspect": Verb(
         "services.inspect",
         "what a shard, a bundle or a checkpoint holds and was made from",
@@ -64,7 +73,7 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("services.doctor", "what this machine offers and what is missing", "[key=value ...]", ("jobs",)),
     "demo": Verb("services.demo", "the whole main job on the built-in corpus, in minutes"),
 }
-SHARED_MODULES = {"services.jobs"}  # modules of several verbs: they are told which one
+SHARED_MODULES = {"services.jobs", "services.query"}  # modules of several verbs: they are told which one
 
 
 def main(argv: Sequence[str]) -> int:

@@ -28,6 +28,7 @@ complete -c dragoman -f -a '(__dragoman_complete)'"""
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish": "complete -c dragoman -e"}
 VERB_FIRST = {"submit"}  # verbs whose first word is a verb again
+WORDS_FIRST = {"inspect", "neighbours", "analogy", "export", "logs", "stop"}  # verbs that take words of no key
 
 
 @dataclass
@@ -63,6 +64,9 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
     if not rest:  # the verb itself is still being typed
         print((" " if shell != "fish" else "\n").join(name for name in verbs if name.startswith(verb)))
         return 0
+    if verb in WORDS_FIRST:  # Hydra would refuse the line for them; the last word may be the beginning of a key
+        *finished, last = rest.lstrip().split(" ")
+        rest = " ".join([*(word for word in finished if "=" in word), last])
     from conf import door
 
     os.environ["COMP_LINE"] = f"dragoman {rest.lstrip()}"

@@ -4,15 +4,17 @@ that `dragoman jobs` does not load torch; this one is for whoever checks the con
 from dataclasses import dataclass, field
 
 from model.decoding import DecodeConfig
+from services.export import ExportConfig
 from services.inspect import InspectConfig
 from services.jobs import JobsConfig
+from services.query import QueryConfig
 from services.serve import ServeConfig
 from services.translate import TranslateConfig
 
 
 @dataclass
 class Config:
-    """What `dragoman serve`, `translate`, `inspect` and the verbs of jobs read."""
+    """What `dragoman serve`, `translate`, `neighbours`, `analogy`, `export`, `inspect` and the verbs of jobs read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -20,5 +22,7 @@ class Config:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     serve: ServeConfig = field(default_factory=ServeConfig)
     translate: TranslateConfig = field(default_factory=TranslateConfig)
+    query: QueryConfig = field(default_factory=QueryConfig)
+    export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)
     jobs: JobsConfig = field(default_factory=JobsConfig)

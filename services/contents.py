@@ -15,6 +15,8 @@ from services.shard_contents import read_shard, read_shard_directory
 
 LARGEST_HEADER = 100 * 2**20  # bytes of a safetensors header, the format's own bound
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
+WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
+FREQUENT = 12  # words of word vectors that are shown
 
 
 def contents(path: Path, samples: int = 2) -> dict[str, Any]:
@@ -51,26 +53,55 @@ def read_bundle(path: Path) -> dict[str, Any]:
     if "format_version" not in config:
         raise UserError(f"{path / 'config.json'}: not a bundle's; it has no format_version")
     files = config.pop("files", {})
+    if config.get("kind") == "vectors":
+        return read_vectors(path, config, files)
     return {
         "kind": "bundle",
         "path": str(path),
         "sha256": sha256(path / "config.json"),
         **config,
         **tensors(path / "model.safetensors"),
-        "files": {name: f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}" for name, entry in files.items()},
+        "files": sizes(files),
     }
 
 
+def read_vectors(path: Path, config: dict[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+    """A bundle of word vectors: method, words, the most frequent ones, scores, what it was made from, its files."""
+    stored = read_json(path / "words.json")
+    frequent = list(zip(stored.get("words", []), stored.get("counts", []), strict=False))[:FREQUENT]
+    table = config.pop("table", {})
+    return {
+        "kind": "word vectors",
+        "path": str(path),
+        "sha256": sha256(path / "config.json"),
+        "method": config.get("model", {}).get("name", config.get("architecture")),
+        "words": table.get("words"),
+        "width": table.get("width"),
+        "sparse": table.get("sparse"),
+        "most_frequent": [f"{word} {count:,}" for word, count in frequent],
+        **{key: value for key, value in config.items() if key != "kind"},
+        **tensors(path / "model.safetensors"),
+        "files": sizes(files),
+    }
+
+
+def sizes(files: Mapping[str, Any]) -> dict[str, str]:
+    """A bundle's list of files in words."""
+    return {name: f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}" for name, entry in files.items()}
+
+
 def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A checkpoint: where in the run it stands, its files, the tensors of the network."""
-    network = path / "network.safetensors"
+    """A checkpoint: where in the run it stands, its files, the tensors of the network or the tables of words."""
+    held = next(
+        (path / name for name in ("network.safetensors", "tables.safetensors") if name in manifest["files"]), None
+    )
     return {
         "kind": "checkpoint",
         "path": str(path),
         **{key: value for key, value in manifest.items() if key != "files"},
         "state": brief(read_json(path / "state.json")),
         "files": {name: f"{size(path / name)}, sha256 {digest[:12]}" for name, digest in manifest["files"].items()},
-        **(tensors(network) if network.is_file() else {}),
+        **(tensors(held) if held and held.is_file() else {}),
     }
 
 

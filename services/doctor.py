@@ -22,7 +22,7 @@ from services.version import version
 LIBRARIES = (
     *("torch", "numpy", "ray", "mlflow", "hydra-core", "omegaconf", "webdataset", "sentencepiece", "sacrebleu"),
     *("sacremoses", "safetensors", "ctranslate2", "fastapi", "uvicorn", "python-multipart", "zstandard", "matplotlib"),
-    *("fsspec", "psutil", "httpx"),
+    *("fsspec", "psutil", "httpx", "numba", "scipy", "scikit-learn"),
 )
 PATIENCE = 3.0  # seconds for one question over the network
 logger = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
         computer,
         lambda: storage(Path(root.paths["root"])),
         matrices,
+        kernels,
         graphics,
         lambda: [ray(root.cluster.get("address"))],
         lambda: [mlflow(str(root.tracking["uri"]))],
@@ -134,6 +135,14 @@ def matrices() -> list[Finding]:
         Finding("fp32", "ok", f"{rates['fp32']:.0f} Gflop/s in a matrix product"),
         Finding("bf16", "ok" if gain > 1.2 else "note", f"{rates['bf16']:.0f} Gflop/s, {gain:.1f} x fp32: {verdict}"),
     ]
+
+
+def kernels() -> list[Finding]:
+    """What numba compiles the kernels of word vectors for."""
+    try:
+        return [Finding("numba", "ok", f"compiles the kernels of word vectors for {machine.compiled_for()}")]
+    except ImportError:
+        return []  # the libraries' line says so
 
 
 def graphics() -> list[Finding]:

@@ -1,15 +1,15 @@
-"""The translation endpoint: LibreTranslate's HTTP interface over one model and the micro-batcher.
+"""The endpoint's HTTP interface: LibreTranslate's for a translation model, and ours for word vectors.
 
     POST /translate   GET /languages   POST /detect   GET /frontend/settings   GET /health
+    GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy            (vector_routes.py)
 
 `Endpoint` holds what answers; `create_app` makes the FastAPI application of it. An answer's headers name the model
 version, the run and the manifest of the shards that it was trained on.
 """
 
-import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,16 +18,18 @@ from starlette.exceptions import HTTPException
 
 from model.translator import Translation
 from services.ask import Ask, Limits, check_key, parameters, read_ask
-from services.batcher import Batcher, EngineStoppedError, QueueFullError
 from services.body_limit import BodyLimit
+from services.desk import Desk
 from services.languages import language_name
 from services.sentences import Piece, join, split
 from services.served import Served
+from services.vector_routes import VectorsDesk, add_vector_routes
 from services.version import version
 
 logger = logging.getLogger(__name__)
 
-LOADING = "No model is loaded yet: try again later"
+NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
+NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /health without one
 QUESTION = {  # the body of /translate for the interface's own documentation page
     "type": "object",
     "required": ["q", "source", "target"],
@@ -44,28 +46,23 @@ QUESTION = {  # the body of /translate for the interface's own documentation pag
 
 @dataclass
 class Endpoint:
-    """What the application needs. `model` gives the model that answers now, `trouble` why a newer one does not."""
+    """What the application needs: where translations are asked for, where word vectors are, or both."""
 
-    model: Callable[[], Served | None]
-    batcher: Batcher[Served, Translation]
-    trouble: Callable[[], str | None] = lambda: None
+    translations: Desk[Served, str, Translation] | None
+    vectors: VectorsDesk | None = None
     limits: Limits = field(default_factory=Limits)
     keys: Sequence[str] = ()  # API keys; none: everybody may ask
-    timeout: float = 30.0  # seconds that a request may wait for its answer
     longest: int = 400  # characters of a sentence before it is cut further
 
-    def served(self) -> Served:
-        """The model that answers now.
+    def desk(self) -> Desk[Served, str, Translation]:
+        """Where translations are asked for.
 
         Raises:
-            HTTPException: 503, none is loaded or the translation thread has ended.
+            HTTPException: 404, nothing is translated here.
         """
-        served = self.model()
-        if served is None:
-            raise HTTPException(503, LOADING, {"Retry-After": "5"})
-        if not self.batcher.alive:
-            raise HTTPException(503, "The translation thread has ended: the server must be started again")
-        return served
+        if self.translations is None:
+            raise HTTPException(404, NO_TRANSLATION)
+        return self.translations
 
     async def translate(self, ask: Ask) -> tuple[dict[str, Any], Served]:
         """LibreTranslate's answer, and the model that gave it.
@@ -73,7 +70,7 @@ class Endpoint:
         Raises:
             HTTPException: a language that the model has not got, the queue is full, or the time is over.
         """
-        served = self.served()
+        served = self.desk().model()
         if ask.source not in ("auto", served.source):
             raise HTTPException(400, f"{ask.source} is not supported")
         if ask.target != served.target:
@@ -81,7 +78,12 @@ class Endpoint:
         alternatives = min(ask.alternatives, served.most_alternatives)
         pieces = [split(text, self.longest) for text in ask.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
-        found = iter(await self._queue(served, lines, alternatives + 1))
+        translations = await self.desk().ask(served, lines, alternatives + 1)
+        for translation in translations:
+            if translation.error:
+                logger.error("a line could not be translated: %s", translation.error)
+                raise HTTPException(500, f"Cannot translate text: {translation.error}")
+        found = iter(translations)
         answers = [_rebuilt(text, found, alternatives) for text in pieces]
 
         answer: dict[str, Any] = {"translatedText": [best for best, _ in answers] if ask.batch else answers[0][0]}
@@ -92,51 +94,18 @@ class Endpoint:
             answer["alternatives"] = [others for _, others in answers] if ask.batch else answers[0][1]
         return answer, served
 
-    async def _queue(self, served: Served, lines: list[str], nbest: int) -> list[Translation]:
-        if len(lines) > self.batcher.capacity:  # it could never be taken
-            raise HTTPException(
-                400, f"Invalid request: {len(lines)} sentences exceed the limit ({self.batcher.capacity})"
-            )
-        try:
-            future = asyncio.wrap_future(self.batcher.submit(served, lines, nbest))
-            translations = await asyncio.wait_for(future, self.timeout)
-        except QueueFullError as problem:
-            raise HTTPException(429, f"Slowdown: {problem}", {"Retry-After": str(problem.retry_after)}) from None
-        except EngineStoppedError as problem:
-            raise HTTPException(503, f"Cannot translate text: {problem}") from None
-        except TimeoutError:
-            raise HTTPException(
-                503, f"Cannot translate text: no answer in {self.timeout:g} s", {"Retry-After": "5"}
-            ) from None
-        for translation in translations:
-            if translation.error:
-                logger.error("a line could not be translated: %s", translation.error)
-                raise HTTPException(500, f"Cannot translate text: {translation.error}")
-        return translations
-
     def health(self) -> tuple[int, dict[str, Any]]:
-        """Status code and body of /health: 200 only while translations are answered."""
-        served = self.model()
-        status = "loading" if served is None else "ok" if self.batcher.alive else "stopped"
-        facts = (
-            None
-            if served is None
-            else {
-                "name": served.name,
-                "version": served.version,
-                "run_id": served.run_id,
-                "manifest_hash": served.manifest_hash,
-                "source": served.source,
-                "target": served.target,
-                "loaded": served.loaded,
-            }
-        )
-        body = {"status": status, "model": facts, "reload_error": self.trouble(), "queued": self.batcher.queued}
+        """Status code and body of /health: 200 only while everything that is served here is answered."""
+        translations = self.translations.health() if self.translations else NOTHING
+        vectors = self.vectors.health() if self.vectors else None
+        states = [found["status"] for found in (translations, vectors) if found and found is not NOTHING]
+        status = next((state for state in states if state != "ok"), "ok")
+        body = {**translations, "status": status, "translation": translations["status"], "vectors": vectors}
         return (200 if status == "ok" else 503), body
 
 
 def create_app(endpoint: Endpoint) -> FastAPI:
-    """The application. It starts and stops nothing: the batcher's thread is its caller's."""
+    """The application. It starts and stops nothing: the batchers' threads are its caller's."""
     app = FastAPI(title="Dragoman", version=version())
     app.add_middleware(BodyLimit, limit=endpoint.limits.body)
 
@@ -146,14 +115,14 @@ def create_app(endpoint: Endpoint) -> FastAPI:
 
     @app.exception_handler(Exception)
     async def failed(_request: Request, _problem: Exception) -> Response:
-        return _json({"error": "Cannot translate text: internal error"}, 500)  # the server logs the trace
+        return _json({"error": "Internal error"}, 500)  # the server logs the trace
 
     @app.post("/translate", openapi_extra={"requestBody": {"content": {"application/json": {"schema": QUESTION}}}})
     async def translate(request: Request) -> Response:
         values = await parameters(request)
         check_key(values, endpoint.keys)
         answer, served = await endpoint.translate(read_ask(values, endpoint.limits))
-        return _json(answer, headers=served.headers())
+        return _json(answer, headers=served.origin.headers())
 
     @app.post("/detect")
     async def detect(request: Request) -> Response:
@@ -161,12 +130,12 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         check_key(values, endpoint.keys)
         if not values.get("q"):
             raise HTTPException(400, "Invalid request: missing q parameter")
-        served = endpoint.served()
-        return _json([{"confidence": 0.0, "language": served.source}], headers=served.headers())
+        served = endpoint.desk().model()
+        return _json([{"confidence": 0.0, "language": served.source}], headers=served.origin.headers())
 
     @app.get("/languages")
     async def languages() -> Response:
-        served = endpoint.served()
+        served = endpoint.desk().model()
         pairs = {served.source: [served.target], served.target: []}
         return _json(
             [{"code": code, "name": language_name(code), "targets": targets} for code, targets in pairs.items()]
@@ -174,7 +143,7 @@ def create_app(endpoint: Endpoint) -> FastAPI:
 
     @app.get("/frontend/settings")
     async def settings() -> Response:
-        served = endpoint.served()
+        served = endpoint.desk().model()
         language = {
             side: {"code": code, "name": language_name(code)}
             for side, code in (("source", served.source), ("target", served.target))
@@ -197,6 +166,7 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         code, body = endpoint.health()
         return _json({**body, "dragoman": app.version}, code)
 
+    add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
     return app
 
 

@@ -9,12 +9,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from model.errors import UserError
 from services.registry import ModelVersion
-from services.served import Served
 
+Model = TypeVar("Model")
 LONGEST_PAUSE = 300.0  # seconds between two tries of a version that failed
 logger = logging.getLogger(__name__)
 
@@ -25,16 +25,16 @@ class Versions(Protocol):
     def resolve(self, reference: str) -> ModelVersion: ...
 
 
-class Follower:
+class Follower(Generic[Model]):
     """The current model, and the thread that asks every `seconds` whether there is a newer one.
 
     `load(version)` returns the model ready to answer, or raises.
     """
 
     def __init__(
-        self, versions: Versions, reference: str, load: Callable[[ModelVersion], Served], seconds: float = 10.0
+        self, versions: Versions, reference: str, load: Callable[[ModelVersion], Model], seconds: float = 10.0
     ) -> None:
-        self.current: Served | None = None
+        self.current: Model | None = None
         self.error: str | None = None  # why the newest version is not the one that answers, or cannot be known
         self._versions = versions
         self._reference = reference
@@ -87,8 +87,8 @@ class Follower:
             raise
 
     def _take(self, version: ModelVersion) -> None:
-        served = self._load(version)
-        self.current, self._version, self._failed, self.error = served, version, None, None
+        model = self._load(version)
+        self.current, self._version, self._failed, self.error = model, version, None, None
         logger.info("%s answers now (run %s)", version, version.run_id or "unknown")
 
     def _run(self) -> None:

@@ -10,7 +10,9 @@ from model.errors import UserError
 BOM = b"\xef\xbb\xbf"
 
 
-def read_lines(file: BinaryIO, name: str, on_error: Literal["raise", "skip"]) -> Iterator[str | None]:
+def read_lines(
+    file: BinaryIO, name: str, on_error: Literal["raise", "skip"], section: str = "translate"
+) -> Iterator[str | None]:
     """The lines without their ends; None for one that is not UTF-8, where such are skipped.
 
     Raises:
@@ -25,12 +27,12 @@ def read_lines(file: BinaryIO, name: str, on_error: Literal["raise", "skip"]) ->
             if on_error == "raise":
                 raise UserError(
                     f"{name}, line {number}: not UTF-8 (byte 0x{line[problem.start]:02x} at {problem.start}). "
-                    f"translate.on_error=skip leaves such lines empty"
+                    f"{section}.on_error=skip leaves such lines empty"
                 ) from None
             yield None
 
 
-def open_input(path: str | None) -> tuple[BinaryIO, str]:
+def open_input(path: str | None, section: str = "translate") -> tuple[BinaryIO, str]:
     """The file, or standard input, with its name for messages.
 
     Raises:
@@ -41,4 +43,4 @@ def open_input(path: str | None) -> tuple[BinaryIO, str]:
     try:
         return Path(path).open("rb"), path
     except OSError as problem:
-        raise UserError(f"translate.input: {path} cannot be read ({problem.strerror})") from None
+        raise UserError(f"{section}.input: {path} cannot be read ({problem.strerror})") from None

@@ -58,6 +58,17 @@ def instruction_sets() -> list[str]:
     return []
 
 
+def compiled_for() -> str:
+    """The processor that numba compiles for, as LLVM names it.
+
+    Raises:
+        ImportError: numba is not installed.
+    """
+    from llvmlite import binding
+
+    return str(binding.get_host_cpu_name())
+
+
 def memory() -> tuple[float, float]:
     """(all, available) in GiB, no more than a container may use."""
     found = psutil.virtual_memory()

@@ -1,4 +1,4 @@
-"""`dragoman serve`: the translation endpoint, over a bundle's directory or following a registry alias."""
+"""`dragoman serve`: the endpoint of translations, word vectors or both, over bundles or following registry aliases."""
 
 import contextlib
 import errno
@@ -6,22 +6,32 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import uvicorn
 
 from conf import door
 from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.translator import Translation
 from services.ask import Limits
 from services.batcher import Batcher
+from services.desk import Answering, Desk
 from services.endpoint import Endpoint, create_app
 from services.follower import Follower
+from services.registry import ModelVersion, Registry
 from services.served import Served
+from services.served_vectors import ServedVectors
 from services.source import Loader, ModelSource
+from services.vector_routes import VectorsDesk
+from services.vectors_source import VectorsLoader, is_registered
 
+Model = TypeVar("Model", bound=Answering)
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 logger = logging.getLogger(__name__)
 
 
@@ -29,12 +39,14 @@ logger = logging.getLogger(__name__)
 class ServeConfig(ModelSource):
     """How the endpoint answers, and with what. Times in seconds."""
 
+    vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
+    runs: str = "artifacts/runs"
     poll: float = 10.0  # how often the registry is asked for a newer version
-    wait: bool = False  # true: start (and say 503) before the registry has the model
+    wait: bool = False  # true: start (and say 503) before the registry has the models
     host: str = "127.0.0.1"
     port: int = 5050  # 0: a free one
     batch: int = 64  # lines of a batch, at most
-    queue: int = 1024  # lines that may wait before requests are refused with 429
+    queue: int = 1024  # lines, or questions about word vectors, that may wait before requests are refused with 429
     timeout: float = 30.0
     stop_timeout: float = 20.0  # for the requests in progress when the server is stopped
     longest: int = 400  # characters of a sentence before it is cut further
@@ -65,15 +77,12 @@ def serve(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = 
     check(config)
     keys = read_keys(config.keys)
     listening = bind(config.host, config.port)
-    with contextlib.closing(listening), followed(config, Loader(config, decode, overrides)) as follower:
-        batcher = Batcher(Served.translate, limit=config.batch, capacity=config.queue)
+    with contextlib.closing(listening), contextlib.ExitStack() as stack:
         endpoint = Endpoint(
-            model=lambda: follower.current,
-            batcher=batcher,
-            trouble=lambda: follower.error,
+            translations=stack.enter_context(translations(config, decode, overrides)),
+            vectors=stack.enter_context(vectors(config)),
             limits=config.limits,
             keys=keys,
-            timeout=config.timeout,
             longest=config.longest,
         )
         settings = uvicorn.Config(
@@ -83,23 +92,67 @@ def serve(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = 
             timeout_graceful_shutdown=round(config.stop_timeout),
         )
         logging.getLogger("uvicorn").setLevel(logging.INFO if config.access_log else logging.WARNING)
-        batcher.start()
         # The server stops gracefully on SIGTERM, then raises it again: for us it has then been dealt with.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
             announced(uvicorn.Server(settings), listening)
         finally:
             signal.signal(signal.SIGTERM, before)
-            batcher.stop(config.stop_timeout)
     return door.OK
 
 
 @contextlib.contextmanager
-def followed(config: ServeConfig, loader: Loader) -> Iterator[Follower]:
-    """The model of the bundle or of the registry, loaded, and followed for the length of the block."""
-    follower = Follower(loader.registry, config.model, loader.load_version, config.poll)
-    if config.bundle is not None:
-        follower.current = loader.load()
+def translations(
+    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str]
+) -> Iterator[Desk[Served, str, Translation] | None]:
+    """Where translations are asked for, for the length of the block; None where no model is named."""
+    reference = config.model if config.bundle is None else None
+    if config.bundle is None and reference is None:
+        yield None
+        return
+    loader = Loader(config, decode, overrides)
+    with (
+        followed(config, loader.registry, reference, loader.load, loader.load_version) as follower,
+        working(config, Batcher(Served.translate, limit=config.batch, capacity=config.queue)) as batcher,
+    ):
+        yield desk(config, "model", "Cannot translate text", follower, batcher)
+
+
+@contextlib.contextmanager
+def vectors(config: ServeConfig) -> Iterator[VectorsDesk | None]:
+    """Where questions about word vectors are asked, for the length of the block; None where none are named."""
+    named = config.vectors
+    if named is None:
+        yield None
+        return
+    loader = VectorsLoader("serve.vectors", Registry(config.tracking_uri, Path(config.cache)), Path(config.runs))
+    reference = named if is_registered(named) else None
+    with (
+        followed(config, loader.registry, reference, lambda: loader.load(named), loader.load_version) as follower,
+        working(config, Batcher(ServedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
+    ):
+        yield desk(config, "set of word vectors", "Cannot search", follower, batcher)
+
+
+def desk(
+    config: ServeConfig, what: str, refusal: str, follower: Follower[Model], batcher: Batcher[Model, Item, Answer]
+) -> Desk[Model, Item, Answer]:
+    """Requests for what the follower holds, by way of the batcher."""
+    return Desk(what, refusal, lambda: follower.current, batcher, lambda: follower.error, config.timeout)
+
+
+@contextlib.contextmanager
+def followed(
+    config: ServeConfig,
+    registry: Registry,
+    reference: str | None,
+    load: Callable[[], Model],
+    load_version: Callable[[ModelVersion], Model],
+) -> Iterator[Follower[Model]]:
+    """The model that `reference` names, followed for the length of the block; without one, what `load` gives."""
+    follower = Follower(registry, reference or "", load_version, config.poll)
+    if reference is None:
+        follower.current = load()
         yield follower
         return
     if not config.wait:
@@ -111,12 +164,24 @@ def followed(config: ServeConfig, loader: Loader) -> Iterator[Follower]:
         follower.stop()
 
 
+@contextlib.contextmanager
+def working(config: ServeConfig, batcher: Batcher[Model, Item, Answer]) -> Iterator[Batcher[Model, Item, Answer]]:
+    """The batcher's thread, for the length of the block; what is queued at its end is finished."""
+    batcher.start()
+    try:
+        yield batcher
+    finally:
+        batcher.stop(config.stop_timeout)
+
+
 def check(config: ServeConfig) -> None:
     """Refuse numbers that cannot be, by name.
 
     Raises:
         UserError: names the key and the value.
     """
+    if config.bundle is None and config.model is None and config.vectors is None:
+        raise UserError("serve: nothing to serve: serve.model, serve.bundle or serve.vectors must name something")
     for name, least in (("batch", 1), ("queue", 1), ("longest", 16), ("poll", 0.1), ("timeout", 0.1), ("port", 0)):
         if getattr(config, name) < least:
             raise UserError(f"serve.{name}: {getattr(config, name)} must be at least {least}")

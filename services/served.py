@@ -2,16 +2,15 @@
 
 import dataclasses
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from model.bundle import load_bundle
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.translator import EngineName, Translation, Translator, open_translator
+from services.origin import Origin
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +28,9 @@ class Served:
 
     translator: Translator
     decode: DecodeConfig
-    name: str  # the registered model's, or the bundle directory's
-    version: str  # the registered version, or the first 12 digits of the bundle's sha256
-    run_id: str
-    manifest_hash: str  # of the shards that it was trained on
+    origin: Origin
     source: str  # language
     target: str
-    loaded: float  # seconds since the epoch
 
     def translate(self, lines: list[str], nbest: int) -> list[Translation]:
         """A translation a line with at most `nbest` alternatives; a line that fails holds its error."""
@@ -47,15 +42,9 @@ class Served:
         """How many translations the search can give besides the best one."""
         return self.decode.candidates - 1
 
-    def headers(self) -> dict[str, str]:
-        """The answer's headers that say where it is from."""
-        facts = {
-            "X-Model-Name": self.name,
-            "X-Model-Version": self.version,
-            "X-Run-Id": self.run_id,
-            "X-Manifest-Hash": self.manifest_hash,
-        }
-        return {key: _header(value) for key, value in facts.items() if value}
+    def facts(self) -> dict[str, str]:
+        """What /health says of it beside its origin."""
+        return {"source": self.source, "target": self.target}
 
 
 def load_served(
@@ -75,22 +64,17 @@ def load_served(
     Name, version and run are the registry's where the bundle came from there, else the bundle's own.
 
     Raises:
-        UserError: not a sound bundle, or it does not translate the lines that every model must.
+        UserError: not a sound translation bundle, or it does not translate the lines that every model must.
     """
     bundle = load_bundle(directory)
     translator = open_translator(bundle, engine, device=device, threads=threads)
     source, target = bundle.languages
-    run: dict[str, Any] = bundle.facts.get("run") or {}
     served = Served(
         translator=translator,
         decode=chosen_decode(bundle.decode, section, overrides),
-        name=name or str(run.get("name") or directory.resolve().name),
-        version=version or bundle.digest[:12],
-        run_id=run_id or str(run.get("id") or ""),
-        manifest_hash=str(bundle.facts.get("manifest_hash") or ""),
+        origin=Origin.of(directory, bundle.facts, bundle.digest, name=name, version=version, run_id=run_id),
         source=source,
         target=target,
-        loaded=time.time(),
     )
     check_translates(served)
     return served
@@ -106,9 +90,9 @@ def check_translates(served: Served) -> None:
     answers = served.translate(lines, 1)
     for line, answer in zip(lines, answers, strict=True):
         if answer.error:
-            raise UserError(f"{served.name}: cannot translate {line[:40]!r}: {answer.error}")
+            raise UserError(f"{served.origin.name}: cannot translate {line[:40]!r}: {answer.error}")
     if not any(answer.text for answer in answers):
-        raise UserError(f"{served.name}: answers nothing to any of the {len(lines)} lines it is tried with")
+        raise UserError(f"{served.origin.name}: answers nothing to any of the {len(lines)} lines it is tried with")
 
 
 def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides: Sequence[str]) -> DecodeConfig:
@@ -129,8 +113,3 @@ def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides:
     chosen = dataclasses.replace(stored, **changes)
     chosen.check()
     return chosen
-
-
-def _header(value: str) -> str:
-    """`value` as it may stand in an HTTP header."""
-    return "".join(letter if " " <= letter <= "~" else "?" for letter in value)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from model.bundle_directory import bundle_kind
 from model.decoding import DecodeConfig
+from model.errors import UserError
 from model.translator import EngineName
 from services.registry import ModelVersion, Registry
 from services.served import Served, load_served
@@ -19,7 +21,7 @@ class ModelSource:
     """Where the model is from and what runs it; part of every section that loads one."""
 
     bundle: str | None = None  # a bundle's directory; null: `model` from the registry
-    model: str = "models:/phrasebook-en-de@champion"
+    model: str | None = "models:/phrasebook-en-de@champion"
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"  # downloaded bundles
     engine: EngineName = "auto"
@@ -44,6 +46,8 @@ class Loader:
         """
         if self.source.bundle is not None:
             return self._load(Path(self.source.bundle))
+        if self.source.model is None:
+            raise UserError("no translation model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
         return self.load_version(self.registry.resolve(self.source.model))
 
     def load_version(self, version: ModelVersion) -> Served:
@@ -52,6 +56,11 @@ class Loader:
         return self._load(directory, version.name, version.version, version.run_id)
 
     def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> Served:
+        if bundle_kind(directory) == "vectors":
+            raise UserError(
+                f"{name or directory} holds word vectors, not a translation model: "
+                f"serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)"
+            )
         served = load_served(
             directory,
             engine=self.source.engine,
@@ -63,5 +72,5 @@ class Loader:
             section=self._decode,
             overrides=self._overrides,
         )
-        logger.info("%s, version %s, is loaded", served.name, served.version)
+        logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served

@@ -4,12 +4,15 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from model.bundle import save_bundle
 from model.tokenizer import TokenizerConfig, TokenizerPair, train_pair
 from model.transformer import Transformer, TransformerConfig
+from model.vectors.bundle import save_vectors
+from model.vectors.word2vec import Word2VecConfig
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
@@ -21,6 +24,16 @@ LINES = [
     "der hund sieht den mann .",
     "ja , gut !",
 ]
+# Words by frequency; a vector is (royal, female, animal, 1).
+WORDS = {
+    "man": (0, 0, 0, 1),
+    "woman": (0, 1, 0, 1),
+    "king": (1, 0, 0, 1),
+    "queen": (1, 1, 0, 1),
+    "dog": (0, 0, 1, 1),
+    "cat/dog": (0, 1, 1, 1),
+    "größe": (0.4, 0.1, 0.3, 0.1),
+}
 MakeBundle = Callable[..., Path]
 
 
@@ -64,6 +77,31 @@ def make_bundle(tokenizers: TokenizerPair) -> MakeBundle:
 def bundle(make_bundle: MakeBundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One bundle for all tests that only read it."""
     return make_bundle(tmp_path_factory.mktemp("bundles") / "small")
+
+
+@pytest.fixture(scope="session")
+def make_vectors(tokenizers: TokenizerPair) -> MakeBundle:
+    """make_vectors(directory, scale) -> a bundle of seven words' vectors."""
+
+    def make(directory: Path, scale: float = 1.0, **facts: object) -> Path:
+        save_vectors(
+            directory,
+            words=list(WORDS),
+            counts=np.arange(len(WORDS), 0, -1) * 100,
+            tables={"vectors": scale * np.array(list(WORDS.values()), np.float32)},
+            config=Word2VecConfig(width=4),
+            tokenizer=tokenizers,
+            facts={"pair": "en", "manifest_hash": "cd" * 32, "run": {"id": "v" * 32, "name": "words"}, **facts},
+        )
+        return directory
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def vectors(make_vectors: MakeBundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The vectors bundle of the run `words` in a folder of runs, for all tests that only read it."""
+    return make_vectors(tmp_path_factory.mktemp("runs") / "words" / "bundle")
 
 
 @pytest.fixture(scope="session")

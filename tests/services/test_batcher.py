@@ -34,7 +34,7 @@ def gate() -> Gate:
 
 
 @pytest.fixture
-def batcher(gate: Gate) -> Iterator[Batcher[str, str]]:
+def batcher(gate: Gate) -> Iterator[Batcher[str, str, str]]:
     batcher = Batcher(gate.translate, limit=4, capacity=10)
     batcher.start()
     yield batcher
@@ -42,21 +42,21 @@ def batcher(gate: Gate) -> Iterator[Batcher[str, str]]:
     batcher.stop(10)
 
 
-def block(batcher: Batcher[str, str], gate: Gate) -> "Future[list[str]]":
+def block(batcher: Batcher[str, str, str], gate: Gate) -> "Future[list[str]]":
     """Occupy the thread with a request, so that what comes next queues."""
     first = batcher.submit("a", ["first"])
     assert gate.entered.wait(10)
     return first
 
 
-def test_an_idle_batcher_takes_a_request_at_once(batcher: Batcher[str, str], gate: Gate) -> None:
+def test_an_idle_batcher_takes_a_request_at_once(batcher: Batcher[str, str, str], gate: Gate) -> None:
     gate.open.set()
     assert batcher.submit("a", ["x", "y"]).result(10) == ["a:x", "a:y"]
     assert batcher.submit("a", []).result(10) == []
 
 
 def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_limit(
-    batcher: Batcher[str, str], gate: Gate
+    batcher: Batcher[str, str, str], gate: Gate
 ) -> None:
     block(batcher, gate)
     futures = [batcher.submit("a", [f"{number}0", f"{number}1"]) for number in range(3)]
@@ -65,7 +65,9 @@ def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_lim
     assert [len(lines) for _, lines, _ in gate.batches] == [1, 4, 2]
 
 
-def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(batcher: Batcher[str, str], gate: Gate) -> None:
+def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(
+    batcher: Batcher[str, str, str], gate: Gate
+) -> None:
     gate.open.set()
     lines = [str(number) for number in range(10)]
     assert batcher.submit("a", lines).result(10) == [f"a:{line}" for line in lines]
@@ -73,7 +75,7 @@ def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(batcher: B
 
 
 def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(
-    batcher: Batcher[str, str], gate: Gate
+    batcher: Batcher[str, str, str], gate: Gate
 ) -> None:
     block(batcher, gate)
     asked = [("a", 1), ("b", 1), ("a", 1), ("a", 2)]
@@ -83,7 +85,7 @@ def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(
     assert gate.batches[1:] == [("a", ["0", "2"], 1), ("b", ["1"], 1), ("a", ["3"], 2)]
 
 
-def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Batcher[str, str], gate: Gate) -> None:
+def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Batcher[str, str, str], gate: Gate) -> None:
     block(batcher, gate)
     batcher.submit("a", ["x"] * 9)
     with pytest.raises(QueueFullError) as caught:
@@ -92,7 +94,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Batcher[str, 
     assert batcher.queued == 9
 
 
-def test_a_bad_line_fails_its_own_request_only(batcher: Batcher[str, str], gate: Gate) -> None:
+def test_a_bad_line_fails_its_own_request_only(batcher: Batcher[str, str, str], gate: Gate) -> None:
     block(batcher, gate)
     good, bad = batcher.submit("a", ["x"]), batcher.submit("a", ["y", "bad"])
     gate.open.set()
@@ -102,7 +104,7 @@ def test_a_bad_line_fails_its_own_request_only(batcher: Batcher[str, str], gate:
     assert batcher.alive
 
 
-def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Batcher[str, str], gate: Gate) -> None:
+def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Batcher[str, str, str], gate: Gate) -> None:
     gate.open.set()
     failed = batcher.submit("a", ["bad", *["x"] * 8])
     with pytest.raises(ValueError, match="bad line"):
@@ -111,7 +113,7 @@ def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Batcher[str, str
     assert batcher.submit("a", ["z"]).result(10) == ["a:z"]
 
 
-def test_a_cancelled_request_is_not_translated(batcher: Batcher[str, str], gate: Gate) -> None:
+def test_a_cancelled_request_is_not_translated(batcher: Batcher[str, str, str], gate: Gate) -> None:
     block(batcher, gate)
     gone, stays = batcher.submit("a", ["gone"]), batcher.submit("a", ["stays"])
     gone.cancel()
@@ -134,7 +136,7 @@ def test_stopping_finishes_what_is_queued_and_refuses_what_comes(gate: Gate) -> 
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Batcher[str, str], gate: Gate) -> None:
+def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Batcher[str, str, str], gate: Gate) -> None:
     block(batcher, gate)
     futures = [batcher.submit("a", ["deadly"]), batcher.submit("b", ["x"])]
     gate.open.set()

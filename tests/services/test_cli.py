@@ -52,6 +52,7 @@ def test_a_verbs_help_shows_its_keys_and_choices() -> None:
     assert "transformer_tiny" in page
     assert "max_steps:" in page
     assert "usage: dragoman inspect PATH" in verb_help("inspect", cli.VERBS["inspect"])
+    assert "method: 3cosadd" in verb_help("analogy", cli.VERBS["analogy"])
 
 
 def test_an_unknown_verb_is_the_users_mistake_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:

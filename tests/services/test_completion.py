@@ -47,6 +47,8 @@ def test_all_verbs_are_offered_at_first(monkeypatch: pytest.MonkeyPatch, capsys:
         ("dragoman serve serve.bu", "serve.bundle="),
         ("dragoman submit train model=transformer_bi", "model=transformer_big"),
         ("dragoman train model=transformer_big train.max_s", "train.max_steps="),
+        ("dragoman neighbours dog cat query.on", "query.on_error="),
+        ("dragoman export text export.out", "export.output="),
     ],
 )
 def test_keys_and_choices_are_hydras(

@@ -17,7 +17,7 @@ def root(**changes: object) -> DoctorRoot:
 def test_the_report_names_what_the_machine_offers(capsys: pytest.CaptureFixture[str]) -> None:
     code = doctor(root(), as_json=True)
     report = json.loads(capsys.readouterr().out)
-    assert {"cores", "memory", "disk", "bf16", "Ray cluster", "MLflow", "serve.port", "libraries"} <= set(report)
+    assert {"cores", "memory", "disk", "bf16", "numba", "Ray cluster", "MLflow", "serve.port", "libraries"} <= set(report)
     assert code == (1 if any(entry["state"] == "missing" for entry in report.values()) else 0)
 
 

@@ -16,7 +16,9 @@ from model.decoding import DecodeConfig
 from model.translator import Alternative, Translation
 from services.ask import Limits
 from services.batcher import Batcher
+from services.desk import Desk
 from services.endpoint import Endpoint, create_app
+from services.origin import Origin
 from services.served import Served
 
 
@@ -41,7 +43,7 @@ class Shouting:
 
 
 def served(translator: Any, version: str = "3") -> Served:
-    return Served(translator, DecodeConfig(beam=4), "demo", version, "run1", "abc", "en", "de", time.time())
+    return Served(translator, DecodeConfig(beam=4), Origin("demo", version, "run1", "abc"), "en", "de")
 
 
 @dataclass
@@ -72,7 +74,8 @@ class Stage:
     client: Client
     translator: Shouting
     endpoint: Endpoint
-    batcher: Batcher[Served, Translation]
+    desk: Desk[Served, str, Translation]
+    batcher: Batcher[Served, str, Translation]
     current: list[Served | None]
     trouble: list[str | None]
 
@@ -88,14 +91,9 @@ def stage() -> Iterator[Stage]:
     trouble: list[str | None] = [None]
     batcher = Batcher(Served.translate, limit=64, capacity=8)
     batcher.start()
-    endpoint = Endpoint(
-        lambda: current[0],
-        batcher,
-        lambda: trouble[0],
-        Limits(characters=200, texts=4, alternatives=2, body=1000),
-        timeout=10,
-    )
-    yield Stage(Client(create_app(endpoint)), translator, endpoint, batcher, current, trouble)
+    desk = Desk("model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10)
+    endpoint = Endpoint(desk, limits=Limits(characters=200, texts=4, alternatives=2, body=1000))
+    yield Stage(Client(create_app(endpoint)), translator, endpoint, desk, batcher, current, trouble)
     translator.open.set()
     batcher.stop(10)
 
@@ -222,12 +220,12 @@ def test_a_full_queue_is_a_429_with_retry_after(stage: Stage) -> None:
 
 
 def test_an_answer_that_takes_too_long_is_a_503_and_leaves_the_queue(stage: Stage) -> None:
-    stage.endpoint.timeout = 0.05
+    stage.desk.timeout = 0.05
     stage.translator.open.clear()
     assert stage.ask(q="first").status_code == 503
     assert stage.ask(q="second").status_code == 503
     stage.translator.open.set()
-    stage.endpoint.timeout = 10
+    stage.desk.timeout = 10
     assert stage.ask(q="third").status_code == 200
     assert "second" not in stage.translator.lines
 

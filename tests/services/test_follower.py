@@ -36,11 +36,11 @@ def shelf() -> Shelf:
     return Shelf()
 
 
-def follower(shelf: Shelf, seconds: float = 0.0) -> Follower:
+def follower(shelf: Shelf, seconds: float = 0.0) -> Follower[Any]:
     return Follower(shelf, "m", shelf.load, seconds)
 
 
-def answering(following: Follower) -> object:
+def answering(following: Follower[Any]) -> object:
     """The model that answers (here: a version's number)."""
     return following.current
 

@@ -73,6 +73,19 @@ def test_a_bundle_shows_what_it_was_made_from(bundle: Path) -> None:
     assert "model.safetensors" in facts["files"]
 
 
+def test_word_vectors_show_method_words_and_what_they_were_made_from(vectors: Path, tmp_path: Path) -> None:
+    facts = contents(vectors)
+    assert [facts[key] for key in ("kind", "method", "words", "width")] == ["word vectors", "skipgram", 7, 4]
+    assert facts["most_frequent"][:2] == ["man 700", "woman 600"]
+    assert (facts["manifest_hash"], facts["tensors"]) == ("cd" * 32, {"vectors": "F32 [7, 4]"})
+    assert check(vectors) >= 3
+
+    run = tmp_path / "run"
+    tables = {"tables": {"vectors": torch.zeros(7, 16), "contexts": torch.zeros(7, 16)}}
+    step = checkpoint.write(run, 5, checkpoint.next_attempt(run), tables, {"epoch": 1})
+    assert contents(step)["tensors"] == {"contexts": "F32 [7, 16]", "vectors": "F32 [7, 16]"}
+
+
 def test_a_checkpoint_and_its_run_are_shown(step: Path) -> None:
     facts = contents(step)
     assert (facts["kind"], facts["step"], facts["attempt"], facts["parameters"]) == ("checkpoint", 100, 1, 6)

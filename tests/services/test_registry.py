@@ -26,9 +26,9 @@ def test_an_alias_is_resolved_and_its_bundle_fetched_once(tracking: TrackingConf
 def test_a_loaded_version_names_itself(tracking: TrackingConfig, tmp_path: Path) -> None:
     source = ModelSource(model="models:/m@champion", tracking_uri=tracking.uri, cache=str(tmp_path))
     served = Loader(source).load()
-    headers = served.headers()
+    headers = served.origin.headers()
     assert (headers["X-Model-Name"], headers["X-Model-Version"]) == ("m", "1")
-    assert headers["X-Run-Id"] == served.run_id != "r" * 32
+    assert headers["X-Run-Id"] == served.origin.run_id != "r" * 32
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ import pytest
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.translator import Translation
+from services.origin import Origin
 from services.served import Served, check_translates, chosen_decode, load_served
 
 
 def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
     served = load_served(bundle)
-    assert (served.name, served.source, served.target) == ("small", "en", "de")
-    assert served.headers() == {
+    assert (served.origin.name, served.source, served.target) == ("small", "en", "de")
+    assert served.origin.headers() == {
         "X-Model-Name": "small",
-        "X-Model-Version": served.version,
+        "X-Model-Version": served.origin.version,
         "X-Run-Id": "r" * 32,
         "X-Manifest-Hash": "ab" * 32,
     }
@@ -27,8 +28,8 @@ def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
 
 def test_the_registrys_facts_go_before_the_bundles(bundle: Path) -> None:
     served = load_served(bundle, name="modèle\n", version="7", run_id="run")
-    assert served.headers()["X-Model-Version"] == "7"
-    assert served.headers()["X-Model-Name"] == "mod?le?"
+    assert served.origin.headers()["X-Model-Version"] == "7"
+    assert served.origin.headers()["X-Model-Name"] == "mod?le?"
 
 
 def test_settings_are_the_bundles_but_for_what_the_command_line_sets() -> None:
@@ -52,4 +53,4 @@ def test_a_model_that_fails_or_is_mute_is_refused(bundle: Path, answer: Translat
 
     translator: Any = Bad()
     with pytest.raises(UserError, match=message):
-        check_translates(Served(translator, DecodeConfig(), "m", "1", "r", "h", "en", "de", 0.0))
+        check_translates(Served(translator, DecodeConfig(), Origin("m", "1", "r", "h"), "en", "de"))

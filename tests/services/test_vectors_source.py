@@ -1,0 +1,55 @@
+"""Where word vectors are from: a directory, a run's name, the registry; and what is none of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.errors import UserError
+from services.registry import ModelVersion
+from services.source import Loader, ModelSource
+from services.vectors_source import VectorsLoader
+
+
+class Shelf:
+    """A registry of one version whose bundle lies in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def resolve(self, reference: str) -> ModelVersion:
+        return ModelVersion(reference.removeprefix("models:/").partition("@")[0], "3", "q" * 32)
+
+    def fetch(self, _version: ModelVersion) -> Path:
+        return self.directory
+
+
+def loader(directory: Path, runs: Path) -> VectorsLoader:
+    registry: Any = Shelf(directory)
+    return VectorsLoader("query.vectors", registry, runs)
+
+
+def test_a_directory_and_a_runs_name_and_a_reference_lead_to_the_bundle(vectors: Path) -> None:
+    runs = vectors.parents[1]
+    loading = loader(vectors, runs)
+    for reference in (str(vectors), str(vectors.parent), "words"):
+        served = loading.load(reference)
+        assert (served.origin.name, served.origin.run_id, len(served.embeddings)) == ("words", "v" * 32, 7)
+        assert served.origin.manifest_hash == "cd" * 32
+    served = loading.load("models:/m@champion")
+    assert (served.origin.name, served.origin.version, served.origin.run_id) == ("m", "3", "q" * 32)
+    assert served.facts() == {"method": "skipgram", "words": 7, "width": 4}
+
+
+def test_a_name_that_is_nothing_lists_the_runs(vectors: Path) -> None:
+    with pytest.raises(UserError, match=r"query\.vectors: 'wrods' is neither .* Runs: words"):
+        loader(vectors, vectors.parents[1]).load("wrods")
+
+
+def test_a_bundle_of_the_other_kind_is_refused_with_the_key_that_takes_it(bundle: Path, vectors: Path) -> None:
+    with pytest.raises(UserError, match=r"query\.vectors: .* holds a translation model.*serve\.model or serve\.bundle"):
+        loader(bundle, vectors).load(str(bundle))
+    with pytest.raises(UserError, match=r"holds word vectors, not a translation model.*serve\.vectors"):
+        Loader(ModelSource(bundle=str(vectors))).load()
+    with pytest.raises(UserError, match=r"no translation model is named"):
+        Loader(ModelSource(model=None)).load()
