@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from model.bundle import fill, load_bundle, save_bundle, update_facts
 from model.errors import UserError
 from model.network import TranslationNetwork
 from model.tokenizer import TokenizerPair, load_pair
-from pipelines import checkpoint
+from pipelines import checkpoint, embeddings
 from pipelines.config import Config
 from pipelines.evaluate import evaluate
 from pipelines.evaluation import Evaluation, held_out, report, write_evaluation
@@ -62,6 +63,7 @@ def make_bundle(config: Config, bundle: Path, tracked: TrackedRun) -> None:
         "sources": manifest.sources,
         "run": {"name": config.name, "id": tracked.run_id},
         "weights": {"from": config.train.final, "steps": steps, "sha256": weights_hashes(config)},
+        **embeddings.facts(config),
     }
     valid = validation(config, manifest)
     if decode.length_penalty == "auto" and valid is not None:
@@ -160,7 +162,12 @@ def note(config: Config, bundle: Path, evaluation: Evaluation, tracked: TrackedR
         "manifest_hash": evaluation.manifest_hash,
         "bleu": evaluation.scores.lines["bleu"],
     }
-    path = config.run_dir / "release.json"
+    write_note(config.run_dir, content)
+
+
+def write_note(run: Path, content: Mapping[str, Any]) -> None:
+    """Write RUN/release.json whole."""
+    path = run / "release.json"
     part = path.with_suffix(".part")
     part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     part.replace(path)

@@ -4,22 +4,20 @@ import logging
 import os
 import sys
 from dataclasses import replace
-from typing import Any
 
 from conf import door
 from model.errors import UserError
 from model.tokenizer import load_pair
-from pipelines import checkpoint, cluster, progress, release
+from model.vectors.methods import is_vectors
+from pipelines import checkpoint, embeddings, release
 from pipelines.config import Config
+from pipelines.launch import launch
 from pipelines.loader import LaneLoader
 from pipelines.loop import limits
-from pipelines.ranks import from_environment
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
-from pipelines.tracking.lineage import log_training
-from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import resolved
-from pipelines.training import claim, fresh_network, train_rank
+from pipelines.training import claim, fresh_network, identity, train_rank
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +29,18 @@ def main(argv: list[str]) -> int:
 
 def task(config: Config) -> int:
     """Train the run `name` to its end, then release what came out of it."""
+    if is_vectors(config.model):
+        from pipelines.vectors.train import task as train_vectors
+
+        return train_vectors(config)
     refuse_what_cannot_be(config)
-    claim(config)
+    claim(config, identity(config))
+    embeddings.keep(config)
     values = door.plain(config)  # as it was written: with no path of this machine
     # workers may be started in another folder
     config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
     if remaining(config):
-        train(config, values)
+        launch(train_rank, config, values, config.train.max_steps, "target tokens")
     if int(os.environ.get("RANK", "0")) == 0:
         release.release(config)
     return door.OK
@@ -50,6 +53,12 @@ def refuse_what_cannot_be(config: Config) -> None:
         UserError: no shards, of other languages, a model or lanes that do not fit them, averages that cannot be.
     """
     manifest = read_manifest(config.shard_dir)
+    if manifest.kind != "parallel":
+        raise UserError(
+            f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "
+            f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). Word vectors can be trained "
+            f"on them: model=skipgram"
+        )
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
     if config.train.final == "ema" and not config.train.optimizer.ema_decay:
@@ -77,23 +86,6 @@ def remaining(config: Config) -> bool:
     said = "is trained to its end" if over else f"goes on to step {max_steps:,}"
     logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {said}")
     return not over
-
-
-def train(config: Config, values: dict[str, Any]) -> None:
-    """Run the workers until the loop has come to its end."""
-    with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
-        log_training(tracked, values, door.fingerprint(values), config.shard_dir)
-        tracked.leave()
-    try:
-        with progress.shown(config.run_dir, config.train.max_steps):
-            if config.cluster.backend == "local":
-                train_rank(config, from_environment(config.cluster.device))
-            else:
-                cluster.fit(train_rank, config, config.cluster, config.run_dir / "ray", config.name)
-    except BaseException as problem:
-        killed = isinstance(problem, KeyboardInterrupt)
-        TrackedRun(config.tracking, config.run_dir, config.name).finish("KILLED" if killed else "FAILED")
-        raise
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.network import TranslationNetwork
 from model.tokenizer import TokenizerPair, load_pair
+from pipelines import embeddings
 from pipelines.config import Config
 from pipelines.evaluation import held_out as held_out_texts
 from pipelines.loader import LaneLoader, held_out_batches
@@ -61,9 +62,15 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
 
 
 def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwork:
-    """The untrained network of the configuration; every rank draws the same weights from the seed."""
+    """The untrained network of the configuration; every rank draws the same weights from the seed.
+
+    Raises:
+        UserError: the section `embeddings` asks for vectors that it cannot have.
+    """
     torch.manual_seed(config.seed)
-    return build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+    network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+    embeddings.initialise(config, network, tokenizers)
+    return network
 
 
 def validation_batches(config: Config, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
@@ -97,17 +104,17 @@ def identity(config: Config) -> dict[str, Any]:
         "model": asdict(model_config(config.model)),
         "loader": asdict(config.loader),
         "train": kept,
+        **embeddings.identity(config),
     }
 
 
-def claim(config: Config) -> None:
-    """Make the run directory, or check that it belongs to the same run.
+def claim(config: Config, wanted: dict[str, Any]) -> None:
+    """Make the run directory, or check that it belongs to the same run: to one of the identity `wanted`.
 
     Raises:
         UserError: a run of this name was started with other settings; names each.
     """
     path = config.run_dir / "run.json"
-    wanted = identity(config)
     if path.is_file():
         stored = json.loads(path.read_text(encoding="utf-8"))
         differences = [

@@ -11,13 +11,17 @@ ExportFormat = Literal["text", "binary", "numpy", "projector"]
 
 @dataclass
 class EvaluateVectors:
-    """What word vectors are measured on. Files are relative to `root`; without a root nothing is measured."""
+    """What word vectors are measured on. Files are relative to `root`; without a root only neighbours are shown.
+
+    A set's word is looked up as it is written, else in lower case.
+    """
 
     root: str | None = None
     similarity: list[str] = field(default_factory=list)  # pairs of words and how alike people found them
     analogies: list[str] = field(default_factory=list)  # questions a : b = c : ?
     restrict: int = 30_000  # analogies: questions and answers among so many most frequent words; 0: all
-    lowercase: bool = True  # write the sets' words as the corpus was written
+    words: list[str] = field(default_factory=list)  # whose neighbours are shown and drawn; empty: some of the sets'
+    neighbours: int = 5  # shown of each
 
 
 @dataclass
@@ -32,6 +36,7 @@ class VectorsConfig:
     average: Literal["submodel", "full"] = "submodel"
     scale_lr: bool = True  # the learning rate times the number of ranks, at most max_lr
     max_lr: float = 0.1
+    memory_mb: int = 1024  # glove: for counting co-occurrences; what does not fit is spilled to disk
     log_every: int = 20  # rounds
     checkpoint_every: int = 0  # rounds; 0: by the clock alone
     checkpoint_minutes: float = 2.0  # 0: by rounds alone

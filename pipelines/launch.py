@@ -1,0 +1,44 @@
+"""Starting the processes of a training, with the run's record begun and its progress shown on the driver."""
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+from conf import door
+from pipelines import cluster, progress
+from pipelines.config import Config
+from pipelines.ranks import Ranks, from_environment
+from pipelines.tracking.lineage import log_training
+from pipelines.tracking.run import TrackedRun
+
+
+def launch(
+    train_rank: Callable[[Config, Ranks], object], config: Config, values: dict[str, Any], steps: int, unit: str
+) -> None:
+    """Run `train_rank` on all workers until it has come to its end.
+
+    Args:
+        train_rank: a function of a module's top level; it goes on from the run's newest checkpoint.
+        values: the configuration as it was written, for the record.
+        steps: where the journal's steps end; `unit` is what its tokens are.
+    """
+    begin(config, values)
+    first = int(os.environ.get("RANK", "0")) == 0  # torchrun starts this on every rank
+    try:
+        with progress.shown(config.run_dir, steps, unit) if first else contextlib.nullcontext():
+            if config.cluster.backend == "local":
+                train_rank(config, from_environment(config.cluster.device))
+            else:
+                cluster.fit(train_rank, config, config.cluster, config.run_dir / "ray", config.name)
+    except BaseException as problem:
+        killed = isinstance(problem, KeyboardInterrupt)
+        TrackedRun(config.tracking, config.run_dir, config.name).finish("KILLED" if killed else "FAILED")
+        raise
+
+
+def begin(config: Config, values: dict[str, Any]) -> None:
+    """Record what the run is made from; it stays open for whoever goes on with it."""
+    with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
+        log_training(tracked, values, door.fingerprint(values), config.shard_dir)
+        tracked.leave()

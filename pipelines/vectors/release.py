@@ -1,0 +1,145 @@
+"""From the trained tables to a registered version: bundle, evaluate, draw, register."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from conf import door
+from model.bundle_directory import update_facts
+from model.errors import UserError
+from model.tokenizer import TokenizerPair
+from model.vectors.bundle import VectorsBundle, load_vectors, save_vectors
+from model.vectors.methods import method, method_config
+from model.vectors.vocabulary import Vocabulary
+from pipelines import checkpoint
+from pipelines.config import Config
+from pipelines.release import write_note
+from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.tracking.lineage import log_curves
+from pipelines.tracking.registry import register_bundle
+from pipelines.tracking.run import TrackedRun
+from pipelines.vectors.evaluation import evaluate_embeddings, report
+from pipelines.vectors.feed import language, shard_vocabulary
+from pipelines.vectors.loop import TABLES, fill
+from pipelines.vectors.training import identity, make_learner
+
+logger = logging.getLogger(__name__)
+
+
+def release(config: Config) -> Path:
+    """Make the run's bundle, measure it, record and register it; a bundle of the same tables is made once.
+
+    Returns the bundle's directory.
+    """
+    bundle = config.run_dir / "bundle"
+    with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
+        origin = made_of(config)
+        if made_from(bundle) == origin:
+            logger.info(f"the bundle {bundle} is of these vectors already")
+        else:
+            make_bundle(config, bundle, origin, tracked)
+        scores = record(config, load_vectors(bundle), tracked)
+        if config.registry.register:
+            version = register_bundle(config.tracking, config.registry, tracked, bundle)
+            note(config, bundle, scores, tracked, version)
+            if version is not None:
+                logger.info(f"registered as version {version} of {config.registry.name}")
+    return bundle
+
+
+def make_bundle(config: Config, bundle: Path, origin: Mapping[str, Any], tracked: TrackedRun) -> None:
+    """The words and their vectors with all that says what they come from."""
+    settings, model = config.vectors, method_config(config.model)
+    manifest = read_manifest(config.shard_dir)
+    vocabulary, tokenizer = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
+    facts: dict[str, Any] = {
+        "pair": language(config.shard_dir, settings.side),
+        "normalisation": manifest.normalisation,
+        "manifest_hash": manifest_hash(config.shard_dir),
+        "sources": manifest.sources,
+        "run": {"name": config.name, "id": tracked.run_id},
+        "tokens": vocabulary.tokens,
+        "made_from": origin,
+    }
+    save_vectors(
+        bundle,
+        words=vocabulary.words,
+        counts=vocabulary.counts,
+        tables=trained_tables(config, vocabulary),
+        config=model,
+        tokenizer=TokenizerPair(tokenizer, tokenizer),
+        facts=json.loads(json.dumps(facts)),
+        exports=settings.export,
+    )
+    logger.info(f"{len(vocabulary):,} words of {facts['pair']} in {bundle}")
+
+
+def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
+    """The vectors of the last checkpoint."""
+    groups, _ = checkpoint.read(newest(config))
+    learner = make_learner(config, vocabulary, torch.device("cpu"))
+    fill(learner, groups[TABLES], str(newest(config)))
+    return learner.vectors()
+
+
+def record(config: Config, bundle: VectorsBundle, tracked: TrackedRun) -> dict[str, float]:
+    """Measure, and keep the scores in the bundle and in the run; the scores."""
+    evaluation = evaluate_embeddings(bundle.embeddings, config.vectors.evaluate)
+    scores = evaluation.scores()
+    update_facts(bundle.directory, {"scores": scores})
+    tracked.metrics(int(bundle.facts["made_from"].get("step", 0)), scores)
+    text = report(evaluation)
+    tracked.text(f"{text}\n", "evaluation/report.txt")
+    log_curves(tracked)
+    print(text)
+    return scores
+
+
+def made_of(config: Config) -> dict[str, Any]:
+    """What a bundle of this run depends on, as plain values: trained tables, or for counted ones the settings."""
+    exports = sorted(config.vectors.export)
+    if method(config.model["architecture"]).kind == "counted":
+        return {"settings": door.fingerprint(identity(config)), "exports": exports}
+    manifest = json.loads((newest(config) / "manifest.json").read_text(encoding="utf-8"))
+    state = checkpoint.state(newest(config))
+    tables = {name: digest for name, digest in manifest["files"].items() if name.endswith(".safetensors")}
+    return {"step": state["step"], "tables": tables, "losses": state["losses"], "exports": exports}
+
+
+def made_from(bundle: Path) -> dict[str, Any] | None:
+    """What `made_of` gave when the bundle was made."""
+    if not (bundle / "config.json").is_file():
+        return None
+    found: dict[str, Any] | None = load_vectors(bundle).facts.get("made_from")
+    return found
+
+
+def newest(config: Config) -> Path:
+    """The last checkpoint.
+
+    Raises:
+        UserError: the run has none.
+    """
+    found = checkpoint.newest(config.run_dir)
+    if found is None:
+        raise UserError(f"{config.run_dir}: no checkpoint; the run has not got that far")
+    return found
+
+
+def note(config: Config, bundle: Path, scores: Mapping[str, float], tracked: TrackedRun, version: str | None) -> None:
+    """RUN/release.json: where everything is, for whoever comes next."""
+    content = {
+        "run": config.name,
+        "run_id": tracked.run_id,
+        "bundle": str(bundle),
+        "model": config.registry.name,
+        "version": version,
+        "shards": str(config.shard_dir),
+        "manifest_hash": manifest_hash(config.shard_dir),
+        "scores": dict(scores),
+    }
+    write_note(config.run_dir, content)
