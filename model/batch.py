@@ -1,8 +1,9 @@
 """A batch of sentence pairs, padded: B pairs, S source and T target positions."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from model.tokenizer import BOS, EOS, PAD
 
 Packed = NDArray[Any]  # 1-D ids of many records, one after the other
+Fill = Callable[[Packed, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], None]
 
 
 @dataclass
@@ -99,13 +101,31 @@ def gather(
 
 def pad(packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows of `packed`, (B, W) int64 with PAD behind; W = the longest row."""
-    columns = np.arange(int(lengths.max()))
+    out = np.empty((len(starts), int(lengths.max())), dtype=np.int64)
+    _fill()(packed, starts, lengths, out)
+    return out
+
+
+@lru_cache(maxsize=1)
+def _fill() -> Fill:
+    """The compiled copy; NumPy's where there is no numba (a machine with torch and NumPy alone)."""
+    try:
+        from model.padding import fill
+    except ImportError:
+        return fill_by_index
+    compiled: Fill = fill
+    return compiled
+
+
+def fill_by_index(
+    packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.int64]
+) -> None:
+    """What `model.padding.fill` does, by an index for every number."""
+    columns = np.arange(out.shape[1])
     # the comparison in 32 bits takes half the time; no row has 2^31 tokens
     real = columns.astype(np.int32) < lengths.astype(np.int32)[:, None]  # (B, W)
     rows = packed.take(starts[:, None] + columns, mode="clip")  # (B, W), runs on into the next records
-    out = np.empty(rows.shape, dtype=np.int64)
     np.multiply(rows, real, out=out, casting="unsafe")  # PAD is 0
-    return out
 
 
 def _bounds(rows: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

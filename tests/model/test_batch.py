@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.batch import TranslationBatch, collate, pad
+from model.batch import TranslationBatch, collate, fill_by_index, pad
 from model.tokenizer import BOS, EOS, PAD
 
 
@@ -84,3 +84,15 @@ def test_decoder_input_equals_the_row_by_row_way() -> None:
 def test_rows_that_cannot_be_a_batch_are_refused(source: list, target: list, ids: list[int]) -> None:
     with pytest.raises(ValueError):
         collate(source, target, ids)
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<u4"])
+def test_the_compiled_copy_equals_the_one_without_numba(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 30, 50)
+    packed = rng.integers(1, 65_536, lengths.sum()).astype(dtype)
+    packed.flags.writeable = False  # as a shard's memory map is
+    starts = np.cumsum(lengths) - lengths
+    out = np.empty((50, int(lengths.max())), dtype=np.int64)
+    fill_by_index(packed, starts, lengths, out)
+    assert (pad(packed, starts, lengths) == out).all()
