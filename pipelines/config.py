@@ -58,13 +58,17 @@ class Config:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
     @property
-    def languages(self) -> tuple[str, str]:
-        """Source and target language of `pair`.
+    def languages(self) -> tuple[str, ...]:
+        """Source and target language of `pair`; the one language of a text corpus.
 
         Raises:
-            UserError: `pair` is not two names with a hyphen between.
+            UserError: `pair` is not two names with a hyphen between, or for text not one without.
         """
         source, hyphen, target = self.pair.partition("-")
+        if self.corpus.format == "text":
+            if hyphen or not source:
+                raise UserError(f"pair={self.pair}: a text corpus has one language; give it, such as pair=en")
+            return (source,)
         if not (source and hyphen and target):
             raise UserError(f"pair: {self.pair!r} must name two languages, source first, such as en-de")
         return source, target

@@ -1,9 +1,9 @@
 """The verb `shard`: a corpus becomes a shard directory with its manifest.
 
 The order of events: fetch, find the files, unpack and index them, clean them block by block, check the alignment, plan
-what becomes of every pair, train the tokenizer, write the shards, write the manifest. Every stage keeps what it has
-finished in the scratch folder, so the same command goes on after a kill; blocks and shards are fixed before any task
-starts, so any number of workers writes the same bytes.
+what becomes of every pair, train the tokenizer, write the shards, write the manifest. Text of one language goes its own
+way in the middle, see `monolingual`. Every stage keeps what it has finished in the scratch folder, so the same command
+goes on after a kill; blocks and shards are fixed before any task starts: any number of workers writes the same bytes.
 """
 
 import contextlib
@@ -11,15 +11,15 @@ import dataclasses
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from conf.door import fingerprint, plain, run
 from model.errors import UserError
 from model.tokenizer import TokenizerPair, load_pair, train_pair
-from pipelines.cluster import ClusterConfig, connected, map_tasks
+from pipelines.cluster import ClusterConfig
 from pipelines.config import Config
 from pipelines.corpus.alignment import Misaligned
 from pipelines.corpus.block import CleaningTask, clean_block
@@ -27,23 +27,21 @@ from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.guarding import ScanTask, describe, misaligned_runs, prepare_guard, scan_block
 from pipelines.corpus.identity import difference, identity
-from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks, write_texts
+from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
 from pipelines.corpus.plan import Plan, make_plan
+from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.scratch import claimed, clear_scratch, open_scratch, read_json, write_json
 from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
+from pipelines.corpus.texts import keep_training_text, write_texts
+from pipelines.monolingual import make_monolingual
 from pipelines.shards.manifest import MANIFEST, Manifest, Split, manifest_hash, read_manifest, write_manifest
 from pipelines.shards.verify import verify
+from pipelines.tasks import all_of, here, workers
 from pipelines.tracking.lineage import record_sharding
 
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
-
-# Below this many lines the work is done before a Ray of our own would have started (about 6 s).
-WORTH_RAY_LINES = 200_000
-PROGRESS_SECONDS = 10.0
 
 
 @dataclass
@@ -81,7 +79,8 @@ def shard(config: Config) -> ShardResult:
                 logger.info(_STATES[state].format(directory=directory))
             if built_in:
                 sources = phrasebook_sources(config.corpus, config.pair, config.seed, scratch)
-            manifest = _make(config, directory, scratch, sources, languages, values, config_hash)
+            make = make_monolingual if config.corpus.format == "text" else _make
+            manifest = make(config, directory, scratch, sources, languages, values, config_hash)
             write_manifest(directory, manifest)
         clear_scratch(directory)
         return ShardResult(
@@ -126,18 +125,19 @@ def _make(
     directory: Path,
     scratch: Path,
     sources: list[Source],
-    languages: tuple[str, str],
+    languages: tuple[str, ...],
     values: dict[str, Any],
     config_hash: str,
 ) -> Manifest:
+    encodings = encodings_of(config.corpus)
     clean, scans = scratch / "clean", scratch / "scans"
     for folder in (clean, scans):
         folder.mkdir(exist_ok=True)
-    _all("reading files", stage, staging_tasks(sources, scratch), _here())
+    all_of("reading files", stage, staging_tasks(sources, scratch), here())
     blocks = blocks_of(sources, scratch)
-    with _workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
-        tasks = [CleaningTask(block, config.corpus.clean, config.corpus.on_error, clean) for block in blocks]
-        _all("cleaning", clean_block, tasks, cluster)
+    with workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
+        tasks = [CleaningTask(block, config.corpus.clean, config.corpus.on_error, clean, encodings) for block in blocks]
+        all_of("cleaning", clean_block, tasks, cluster)
         runs = _aligned(config, sources, blocks, clean, scratch, cluster)
         drop = runs if config.corpus.misaligned == "drop" else {}
         plan = make_plan(blocks, clean, scratch, config.corpus, config.seed, drop)
@@ -149,8 +149,11 @@ def _make(
             for split in splits
             for task in shard_tasks(directory, clean, plan, split, record, config.shards, config_hash)
         ]
-        entries = _all("writing shards", pack_shard, shards, cluster)
+        entries = all_of("writing shards", pack_shard, shards, cluster)
     names = {entry.name: entry for entry in entries}
+    texts = write_texts(directory, clean, plan, languages)
+    if config.shards.keep_text:
+        texts["train"] = keep_training_text(directory, clean, plan, languages)
     return Manifest(
         corpus=config.corpus.name,
         languages=list(languages),
@@ -164,7 +167,7 @@ def _make(
         sources=source_records(sources, blocks, plan, runs, values),
         dropped=plan.dropped,
         warnings=[describe(source, run) for source in sources for run in runs.get(source.name, ())],
-        texts=write_texts(directory, clean, plan, languages),
+        texts=texts,
     )
 
 
@@ -185,7 +188,7 @@ def _aligned(
         if guard is not None:
             scans = scratch / "scans"
             tasks = [ScanTask(block, clean, scratch / "guard.npz", scans) for block in blocks]
-            _all("checking the alignment", scan_block, tasks, cluster)
+            all_of("checking the alignment", scan_block, tasks, cluster)
             runs = misaligned_runs(guard, sources, blocks, clean, scans)
         found = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
         write_json(path, found)
@@ -219,35 +222,6 @@ def _tokenizers(config: Config, directory: Path, clean: Path, scratch: Path, pla
     pair.save(directory)
     write_json(path, pair.describe())
     return pair
-
-
-@contextlib.contextmanager
-def _workers(cluster: ClusterConfig, lines: int) -> Iterator[ClusterConfig]:
-    """Where tasks run, connected once for all stages: this process alone where the corpus is small."""
-    if cluster.backend == "local" or (cluster.address is None and (cluster.workers <= 1 or lines < WORTH_RAY_LINES)):
-        yield _here()
-        return
-    needs = dataclasses.replace(cluster, device="cpu")  # sharding wants no GPU
-    with connected(needs):
-        yield needs
-
-
-def _here() -> ClusterConfig:
-    return ClusterConfig(backend="local", workers=1)
-
-
-def _all(
-    label: str, function: Callable[[Argument], Result], tasks: Sequence[Argument], cluster: ClusterConfig
-) -> list[Result]:
-    """The results of all tasks, as they come, with a line of progress now and then."""
-    results: list[Result] = []
-    said = time.monotonic()
-    for result in map_tasks(function, tasks, cluster):
-        results.append(result)
-        if time.monotonic() - said >= PROGRESS_SECONDS:
-            said = time.monotonic()
-            logger.info(f"{label}: {len(results):,} of {len(tasks):,}")
-    return results
 
 
 def task(config: Config) -> int:

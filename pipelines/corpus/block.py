@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ from pipelines.corpus.settings import CleanConfig, OnError
 from pipelines.corpus.staging import Block
 
 Keys = npt.NDArray[np.uint64]
+SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
@@ -27,23 +28,23 @@ class CleaningTask:
     clean: CleanConfig
     on_error: OnError
     folder: Path  # of clean blocks
+    encodings: tuple[str, ...] = ("utf-8",)
 
 
 @dataclass
 class CleanBlock:
-    """The pairs of a block that passed the rules, in order."""
+    """The pairs of a block that passed the rules, or the records of a block of text, in order."""
 
     source: npt.NDArray[np.uint8]  # UTF-8, lines joined by line feeds
-    target: npt.NDArray[np.uint8]
+    target: npt.NDArray[np.uint8] | None  # None: text of one language
     line: npt.NDArray[np.int32]  # (n,) line within the block
-    source_key: Keys  # (n,) hash of the case-folded source sentence
+    source_key: Keys  # (n,) hash of the case-folded source sentence; 0: one that may be anywhere
     pair_key: Keys  # (n,) hash of both sides
 
-    def texts(self) -> tuple[list[str], list[str]]:
-        """Both sides as lists of lines."""
-        if not len(self.line):
-            return [], []
-        return self.source.tobytes().decode().split("\n"), self.target.tobytes().decode().split("\n")
+    def texts(self) -> tuple[list[str], ...]:
+        """Each side as a list of lines: two, or one of text."""
+        sides = [self.source] if self.target is None else [self.source, self.target]
+        return tuple(side.tobytes().decode().split("\n") if len(self.line) else [] for side in sides)
 
 
 def clean_block(task: CleaningTask) -> int:
@@ -51,7 +52,7 @@ def clean_block(task: CleaningTask) -> int:
     path = block_path(task.folder, task.block.number)
     if path.exists():
         return task.block.number
-    records = read_records(task.block, task.on_error)
+    records = read_records(task.block, task.on_error, task.encodings)
     held_out = task.block.source.split != "train"
     cleaned = clean(records.source, records.target, records.bad, task.clean, held_out)
     line = np.flatnonzero(cleaned.kept).astype(np.int32)
@@ -63,17 +64,24 @@ def clean_block(task: CleaningTask) -> int:
         "dropped": dict(sorted(cleaned.dropped.items())),
         "changed": dict(sorted((cleaned.changed + records.counts).items())),
     }
-    with whole(path) as file:
-        np.savez(
-            file,
-            source=_bytes("\n".join(source)),
-            target=_bytes("\n".join(target)),
-            line=line,
-            source_key=_keys(folded),
-            pair_key=_keys(map("\n".join, zip(source, target, strict=True))),
-            facts=_bytes(json.dumps(facts)),
-        )
+    pairs = map("\n".join, zip(source, target, strict=True))
+    save_block(path, [source, target], line, text_keys(folded), text_keys(pairs), facts)
     return task.block.number
+
+
+def save_block(
+    path: Path,
+    sides: Sequence[Sequence[str]],
+    line: npt.NDArray[np.int32],
+    source_key: Keys,
+    pair_key: Keys,
+    facts: Mapping[str, Any],
+) -> None:
+    """Write a clean block: its one or two sides, and what `CleanBlock` and `load_facts` give back."""
+    arrays: dict[str, Any] = {name: _bytes("\n".join(side)) for name, side in zip(SIDES, sides, strict=False)}
+    arrays |= {"line": line, "source_key": source_key, "pair_key": pair_key, "facts": _bytes(json.dumps(facts))}
+    with whole(path) as file:
+        np.savez(file, **arrays)
 
 
 def block_path(folder: Path, number: int) -> Path:
@@ -84,7 +92,8 @@ def block_path(folder: Path, number: int) -> Path:
 def load_block(folder: Path, number: int) -> CleanBlock:
     """The clean pairs of a block."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
-        return CleanBlock(**{name: arrays[name] for name in ("source", "target", "line", "source_key", "pair_key")})
+        target = arrays.get("target")
+        return CleanBlock(arrays["source"], target, arrays["line"], arrays["source_key"], arrays["pair_key"])
 
 
 def load_facts(folder: Path, number: int) -> dict[str, Any]:
@@ -101,10 +110,10 @@ def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, K
 
 def source_keys(sentences: Iterable[str]) -> Keys:
     """The hashes by which source sentences are compared: normalised text, case folded."""
-    return _keys(sentence.casefold() for sentence in sentences)
+    return text_keys(sentence.casefold() for sentence in sentences)
 
 
-def _keys(texts: Iterable[str]) -> Keys:
+def text_keys(texts: Iterable[str]) -> Keys:
     """(n,) 64-bit BLAKE2b of each text: two of 10^8 sentences meet by chance with a probability of 1 in 4,000."""
     digest = hashlib.blake2b
     joined = b"".join([digest(text.encode(), digest_size=8).digest() for text in texts])

@@ -7,13 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from model.tokenizer import TokenizerConfig
-from pipelines.corpus.settings import CorpusConfig
+from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import sha256_of
 from pipelines.shards.manifest import ShardsConfig
 
 # Keys that came later, with what holds where they are not given: shards from before them still count.
-_LATER: dict[str, Any] = {"lowercase": False, "punctuation": True}
+_LATER: dict[str, Any] = {
+    "lowercase": False,
+    "punctuation": True,
+    "encoding": "utf-8",
+    "records": "line",
+    "between": [],
+    "run": 256,
+    "keep_text": False,
+    "phrases": dataclasses.asdict(PhrasesConfig()),
+}
 # Where files lie and what they are called on the command line does not matter: their content stands for them.
 _ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "fetch", "languages"}
 _PHRASEBOOK = Path(__file__).parent / "phrasebook"
@@ -28,7 +37,8 @@ def identity(
     sources: Sequence[Source],
 ) -> dict[str, Any]:
     """The values that `config_hash` is of. Files of the corpus are read whole, for their sha256."""
-    values = {key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE}
+    values = _given({key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE})
+    values["cut"] = _given(values["cut"])
     if corpus.format == "phrasebook":
         files: list[Any] = [{"generator": _generator()}]
     else:
@@ -41,7 +51,7 @@ def identity(
         "files": files,
         "pair": pair,
         "seed": seed,
-        "shards": {"chunk_records": shards.chunk_records, "shard_lines": shards.shard_lines},
+        "shards": _given({key: getattr(shards, key) for key in ("chunk_records", "shard_lines", "keep_text")}),
         "tokenizer": _given(dataclasses.asdict(tokenizer)),
     }
 

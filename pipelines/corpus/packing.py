@@ -1,11 +1,10 @@
-"""From the plan to shards: which pairs a shard holds, the task that writes it, the texts of held-out splits."""
+"""From the plan to shards: which pairs (of text: records) a shard holds, and the task that writes it."""
 
-import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,6 @@ import numpy as np
 from model.tokenizer import TokenizerPair, load_pair
 from pipelines.corpus.block import load_block
 from pipelines.corpus.plan import Plan, code, load_codes
-from pipelines.corpus.scratch import whole
-from pipelines.corpus.sources import SPLITS
-from pipelines.corpus.staging import sha256_of
 from pipelines.shards.manifest import ShardEntry, ShardsConfig, chunk_records
 from pipelines.shards.writer import Record, finished_shard, write_shard
 
@@ -107,42 +103,17 @@ def pack_shard(task: ShardTask) -> ShardEntry:
     )
 
 
-def kept_texts(clean: Path, plan: Plan, split: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Both sides of the split's pairs, a block at a time, in the corpus's order."""
+def kept_texts(clean: Path, plan: Plan, split: str) -> Iterator[tuple[list[str], ...]]:
+    """The sides of the split's pairs, a block at a time, in the corpus's order."""
     for block, count in enumerate(plan.kept[split]):
         if count:
-            yield _taken(clean, plan.folder, split, Piece(block, 0, count))
+            yield taken(clean, plan.folder, split, Piece(block, 0, count))
 
 
 def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
     """One side of the split, line by line."""
     for texts in kept_texts(clean, plan, split):
         yield from texts[side]
-
-
-def write_texts(
-    directory: Path, clean: Path, plan: Plan, languages: tuple[str, str]
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Write the held-out sentences as `{split}.{language}.txt`: split -> language -> {file, sha256, lines}."""
-    splits = [split for split in SPLITS if split != "train" and plan.records(split)]
-    paths = {split: [directory / f"{split}.{language}.txt" for language in languages] for split in splits}
-    with contextlib.ExitStack() as stack:
-        files = {split: [stack.enter_context(whole(path)) for path in paths[split]] for split in splits}
-        for block in range(len(plan.kept["train"])):
-            wanted = [split for split in splits if plan.kept[split][block]]
-            texts = load_block(clean, block).texts() if wanted else ([], [])
-            codes = load_codes(plan.folder, block)
-            for split in wanted:
-                places = np.flatnonzero(codes == code(split)).tolist()
-                for file, lines in zip(files[split], texts, strict=True):
-                    file.write("".join(f"{lines[place]}\n" for place in places).encode())
-    return {
-        split: {
-            language: {"file": path.name, "sha256": sha256_of(path), "lines": plan.records(split)}
-            for language, path in zip(languages, paths[split], strict=True)
-        }
-        for split in splits
-    }
 
 
 @lru_cache(maxsize=1)
@@ -153,15 +124,16 @@ def _tokenizers(directory: Path, record: str) -> TokenizerPair:
 
 def _records(task: ShardTask, pair: TokenizerPair) -> Iterator[Record]:
     for piece in task.pieces:
-        source, target = _taken(task.clean, task.plan, task.split, piece)
-        yield from zip(pair.source.encode(source), pair.target.encode(target), strict=True)
+        source, *others = taken(task.clean, task.plan, task.split, piece)
+        targets = pair.target.encode(others[0]) if others else repeat(None, len(source))
+        yield from zip(pair.source.encode(source), targets, strict=True)
 
 
-def _taken(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], list[str]]:
+def taken(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
+    """Each side of some of the split's pairs of a block."""
     kept = np.flatnonzero(load_codes(plan, piece.block) == code(split))
     places = kept[piece.skip : piece.skip + piece.take].tolist()
-    source, target = load_block(clean, piece.block).texts()
-    return [source[place] for place in places], [target[place] for place in places]
+    return tuple([side[place] for place in places] for side in load_block(clean, piece.block).texts())
 
 
 def _pieces(ends: list[int], first: int, last: int) -> tuple[Piece, ...]:

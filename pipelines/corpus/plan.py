@@ -6,7 +6,7 @@ one partition is in memory at a time.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,15 @@ def make_plan(
         clean: the folder of clean blocks.
         misaligned: source name -> runs to drop.
     """
+    return planned(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed, misaligned))
+
+
+def planned(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
+    """The plan by the codes that `decide` writes, which is done once."""
     summary = scratch / "plan.json"
     found = read_json(summary)
     if found is None:
-        _decide(blocks, clean, scratch, config, seed, misaligned)
+        decide()
         found = _summed(blocks, clean, scratch)
         write_json(summary, found)
     return Plan(scratch, found["kept"], found["dropped"], found["changed"])
@@ -91,14 +96,26 @@ def _decide(
     """Write all codes."""
     held = {split: _held_out_keys(blocks, clean, split) for split in ("valid", "test")}
     forbidden = {"train": _union(held["valid"], held["test"]), "valid": held["test"], "test": np.empty(0, np.uint64)}
-    starts = [0]
-    partitions = _Partitions(scratch / "partitions", sum(block.lines for block in blocks))
-    with whole(scratch / _CODES) as out:
+    partitions = Partitions(scratch / "partitions", sum(block.lines for block in blocks))
+
+    def each() -> Iterator[Codes]:
+        first = 0
         for block in blocks:
             line, source, pair = load_keys(clean, block.number)
             codes = _first_codes(block, line, source, config, seed, misaligned, forbidden[block.source.split])
             if block.source.split == "train":
-                partitions.deal(codes, source, pair, starts[-1])
+                partitions.deal(codes, source, pair, first)
+            first += len(codes)
+            yield codes
+
+    write_codes(scratch, each(), partitions, config)
+
+
+def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", config: CorpusConfig) -> None:
+    """Write the codes, a block after the other, then judge what was dealt to partitions on the way."""
+    starts = [0]
+    with whole(folder / _CODES) as out:
+        for codes in each:
             out.write(codes.tobytes())
             starts.append(starts[-1] + len(codes))
         out.flush()
@@ -109,7 +126,7 @@ def _decide(
             codes.flush()
             del codes
     partitions.remove()
-    with whole(scratch / _STARTS) as out:
+    with whole(folder / _STARTS) as out:
         np.asarray(starts, "<u8").tofile(out)
 
 
@@ -135,12 +152,10 @@ def _first_codes(
     """(n,) codes as far as they follow from each pair by itself: split, misaligned, leaked."""
     codes = np.full(len(line), code(block.source.split), np.uint8)
     if block.source.split == "train":
-        draw = _uniform(source, seed)
+        draw = uniform(source, seed)
         codes[draw < config.cut.test + config.cut.valid] = code("valid")
         codes[draw < config.cut.test] = code("test")
-    if len(forbidden) and len(source):
-        place = np.minimum(np.searchsorted(forbidden, source), len(forbidden) - 1)
-        codes[(forbidden[place] == source) & (codes < 4)] += 4 * RULES.index("leaked")
+    mark_leaked(codes, source, forbidden)
     number = line.astype(np.int64) + block.first_line
     for run in misaligned.get(block.source.name, ()):
         inside = (number >= run.first) & (number <= run.last)
@@ -148,7 +163,14 @@ def _first_codes(
     return codes
 
 
-def _uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
+def mark_leaked(codes: Codes, keys: Keys, forbidden: Keys) -> None:
+    """Codes that keep a pair become `leaked` where its key is one of the `forbidden`, which are sorted."""
+    if len(forbidden) and len(keys):
+        place = np.minimum(np.searchsorted(forbidden, keys), len(forbidden) - 1)
+        codes[(forbidden[place] == keys) & (codes < 4)] += 4 * RULES.index("leaked")
+
+
+def uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
     """(n,) numbers in [0, 1) that depend on key and seed only (the finaliser of SplitMix64, Steele et al. 2014)."""
     mixed = keys ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -200,7 +222,7 @@ def _without_zeros(counts: Counter[str]) -> dict[str, int]:
     return {name: number for name, number in sorted(counts.items()) if number}
 
 
-class _Partitions:
+class Partitions:
     """Pairs by source key, on disk; all pairs of one source sentence are in the same file."""
 
     def __init__(self, folder: Path, pairs: int) -> None:

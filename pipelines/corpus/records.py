@@ -2,13 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
-from pipelines.corpus.settings import OnError
+from pipelines.corpus.settings import CorpusConfig, OnError
 from pipelines.corpus.staging import Block
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -24,57 +24,127 @@ class Records:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def read_records(block: Block, on_error: OnError) -> Records:
+def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("utf-8",)) -> Records:
     """The block's lines as text.
 
     Raises:
-        UserError: `on_error` is raise and a line is invalid UTF-8 or a malformed row; names file and line.
+        UserError: `on_error` is raise and a line is in none of the encodings or a malformed row; names file and line.
     """
     sides = []
     bad: dict[int, str] = {}
-    for path, (start, stop), name in zip(block.plain, block.ranges, block.source.files, strict=True):
-        with path.open("rb") as file:
-            file.seek(start)
-            data = file.read(stop - start)
-        sides.append(_lines(data, name, block, on_error, bad))
+    counts: Counter[str] = Counter()
+    for side, name in enumerate(block.source.files):
+
+        def place(line: int, name: Path = name) -> str:
+            return f"{name}: line {block.first_line + line + 1}"
+
+        sides.append(decoded_lines(block_bytes(block, side), block, encodings, on_error, bad, counts, place))
     if block.source.format == "moses":
-        records = Records(sides[0], sides[1], bad)
+        records = Records(sides[0], sides[1], bad, counts)
     else:
         parse = _tsv_row(block.source.places) if block.source.format == "tsv" else _json_row(block.source.places)
         records = _parsed(sides[0], parse, block, on_error, bad)
+        records.counts = counts
     records.counts["nul"] = sum("\0" in text for side in (records.source, records.target) for text in side)
     return records
 
 
-def _lines(data: bytes, name: Path, block: Block, on_error: OnError, bad: dict[int, str]) -> list[str]:
-    """Decoded lines without their ends (LF or CRLF)."""
+def block_bytes(block: Block, side: int = 0) -> bytes:
+    """What the block holds of one file."""
+    start, stop = block.ranges[side]
+    with block.plain[side].open("rb") as file:
+        file.seek(start)
+        return file.read(stop - start)
+
+
+def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
+    """The encodings of `corpus.encoding`, in which ASCII is ASCII: only then does a byte 0x0A end a line.
+
+    Raises:
+        UserError: an encoding that is not known, or not of that kind.
+    """
+    names = [config.encoding] if isinstance(config.encoding, str) else config.encoding
+    ascii_bytes = bytes(range(128))
+    for name in names:
+        try:
+            fits = ascii_bytes.decode(name) == ascii_bytes.decode("ascii")
+        except (LookupError, ValueError):
+            fits = False
+        if not fits:
+            raise UserError(f"corpus.encoding={name}: expected one that holds ASCII as it is, such as utf-8 or latin-1")
+    if not names:
+        raise UserError("corpus.encoding: expected at least one, such as utf-8")
+    return tuple(names)
+
+
+def decoded_lines(
+    data: bytes,
+    block: Block,
+    encodings: Sequence[str],
+    on_error: OnError,
+    bad: dict[int, str],
+    counts: Counter[str],
+    place: Callable[[int], str],
+) -> list[str]:
+    """Lines without their ends (LF or CRLF); those that no encoding fits are empty and listed in `bad`.
+
+    Raises:
+        UserError: `on_error` is raise and there is such a line; `place` says where, from its number in the block.
+    """
     if data.endswith(b"\n"):
         data = data[:-1]
     if block.first_line == 0 and data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
     try:
-        text = data.decode()
+        text = data.decode(encodings[0])
     except UnicodeDecodeError as problem:
-        if on_error == "raise":
-            line = data.count(b"\n", 0, problem.start)
-            where = problem.start - (data.rfind(b"\n", 0, problem.start) + 1)
-            hint = "; it looks like UTF-16" if block.first_line == 0 and data[:2] in _UTF16 else ""
-            raise UserError(
-                f"{name}: line {block.first_line + line + 1}: invalid UTF-8 at byte {where + 1} of the line"
-                f" (0x{data[problem.start]:02x}){hint}; corpus.on_error=skip leaves such lines out"
-            ) from problem
-        text = "\n".join(_decoded(line, number, bad) for number, line in enumerate(data.split(b"\n")))
+        if on_error == "raise" and len(encodings) == 1:
+            raise _undecodable(data, problem, block, encodings, place) from problem
+        lines = []
+        for number, line in enumerate(data.split(b"\n")):
+            found = _decoded(line, encodings, counts)
+            if found is None and on_error == "raise":
+                raise _undecodable(data, problem, block, encodings, place, number) from problem
+            if found is None:
+                bad[number] = "invalid_utf8" if tuple(encodings) == ("utf-8",) else "undecodable"
+            lines.append(found or "")
+        text = "\n".join(lines)
     if "\r" in text:
         text = text.replace("\r\n", "\n").removesuffix("\r")
     return text.split("\n")
 
 
-def _decoded(line: bytes, number: int, bad: dict[int, str]) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        bad[number] = "invalid_utf8"
-        return ""
+def _undecodable(
+    data: bytes,
+    problem: UnicodeDecodeError,
+    block: Block,
+    encodings: Sequence[str],
+    place: Callable[[int], str],
+    line: int | None = None,
+) -> UserError:
+    """What is said of the line that has the problem, or of `line` where several encodings were tried."""
+    number = data.count(b"\n", 0, problem.start) if line is None else line
+    where = ""
+    if line is None:
+        start = data.rfind(b"\n", 0, problem.start) + 1
+        where = f" at byte {problem.start - start + 1} of the line (0x{data[problem.start]:02x})"
+    hint = "; it looks like UTF-16" if block.first_line == 0 and data[:2] in _UTF16 else ""
+    written = " and ".join(name.upper() for name in encodings)
+    return UserError(
+        f"{place(number)}: invalid {written}{where}{hint}; corpus.on_error=skip leaves such lines out, "
+        f"corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
+    )
+
+
+def _decoded(line: bytes, encodings: Sequence[str], counts: Counter[str]) -> str | None:
+    for number, encoding in enumerate(encodings):
+        try:
+            text = line.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        counts["other_encoding"] += number > 0
+        return text
+    return None
 
 
 class _MalformedError(Exception):

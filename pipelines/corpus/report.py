@@ -1,5 +1,6 @@
 """What a sharding says about itself: the sources in the manifest and the table at the end."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,12 @@ def source_records(
     """
     hashes = [entry.get("sha256") for entry in values["files"]]
     records = []
+    lines_of: Counter[str] = Counter()
+    for block in blocks:
+        lines_of[block.source.name] += block.lines
     for number, source in enumerate(sources):
         known = hashes[number] if number < len(hashes) else None
-        lines = sum(block.lines for block in blocks if block.source == source)
+        lines = lines_of[source.name]
         for side, file in enumerate(source.files):
             records.append(
                 {
@@ -45,10 +49,13 @@ def source_records(
 
 def table(directory: Path, manifest: Manifest, digest: str, seconds: float, found: bool) -> str:
     """A line a split and a line for each rule that dropped anything."""
-    rows: list[tuple[str, ...]] = [("split", "pairs", "source tokens", "target tokens", "shards", "chunks")]
+    parallel = manifest.kind == "parallel"
+    head = ("pairs", "source tokens", "target tokens") if parallel else ("records", "tokens")
+    rows: list[tuple[str, ...]] = [("split", *head, "shards", "chunks")]
     for name, split in manifest.splits.items():
         chunks = sum(len(entry.chunks) for entry in split.shards)
-        numbers = (split.records, split.source_tokens, split.target_tokens, len(split.shards), chunks)
+        sides = (split.source_tokens, split.target_tokens) if parallel else (split.source_tokens,)
+        numbers = (split.records, *sides, len(split.shards), chunks)
         rows.append((name, *(f"{number:,}" for number in numbers)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]

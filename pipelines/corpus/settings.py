@@ -8,10 +8,11 @@ OnError = Literal["raise", "skip"]
 
 @dataclass
 class SplitFiles:
-    """The files of one split: `source` and `target` for a Moses pair, `file` for TSV and JSON Lines.
+    """The files of one split: `source` and `target` for a Moses pair, `file` for TSV, JSON Lines and text.
 
     A list (or a single name) of paths, relative to `corpus.root` where that is set. `{source}`, `{target}` and
-    `{other}` in a name stand for the languages of `pair`, as `corpus.languages` writes them.
+    `{other}` in a name stand for the languages of `pair`, as `corpus.languages` writes them. Names of text may be
+    patterns, such as `en/*.txt.gz`.
     """
 
     source: str | list[str] | None = None
@@ -30,7 +31,7 @@ class FetchFile:
 
 @dataclass
 class CleanConfig:
-    """The rules a training pair must pass. 0 turns a limit off."""
+    """The rules a training pair must pass. 0 turns a limit off. Text that is too long is cut into records instead."""
 
     form: Literal["NFC", "NFKC"] = "NFC"
     max_chars: int = 1000  # a side, in characters
@@ -47,6 +48,18 @@ class CutConfig:
     valid: float = 0.0
     test: float = 0.0
     references: Literal["first", "all"] = "first"  # of a held-out source with several translations
+    run: int = 256  # text only: neighbouring records that stay together in one split
+
+
+@dataclass
+class PhrasesConfig:
+    """Text only: words that occur together more often than by chance become one, written with `_`."""
+
+    passes: int = 0  # 0: none; 2 gives phrases of up to 4 words
+    threshold: float = 200.0  # of the first pass
+    fall: float = 0.5  # each further pass's threshold is this times the last one's
+    min_count: int = 5  # rarer words and pairs form none; also the discount of a pair's count
+    most: int = 1_000_000  # phrases of a pass, and words that can be part of one
 
 
 @dataclass
@@ -54,7 +67,7 @@ class CorpusConfig:
     """One corpus: a name, a format, its files by split, and what to do with bad lines."""
 
     name: str = "corpus"
-    format: Literal["moses", "tsv", "jsonl", "phrasebook"] = "moses"
+    format: Literal["moses", "tsv", "jsonl", "phrasebook", "text"] = "moses"
     root: str | None = None
     needs_root: bool = False  # the files are named relative to a folder that only the user can know
     train: SplitFiles = field(default_factory=SplitFiles)
@@ -66,8 +79,12 @@ class CorpusConfig:
         default_factory=lambda: {"source": "{source}", "target": "{target}"}
     )  # of a JSON line
     pairs: int = 0  # phrasebook only: how many training pairs to generate
-    on_error: OnError = "raise"  # invalid UTF-8 or a malformed row: stop, or skip and count
+    encoding: str | list[str] = "utf-8"  # of a list, each line is read in the first that fits it
+    records: Literal["line", "paragraph"] = "line"  # text: what a record is; a blank line ends a paragraph
+    between: list[str] = field(default_factory=list)  # text: how the lines before and after what is kept begin
+    on_error: OnError = "raise"  # text in no such encoding or a malformed row: stop, or skip and count
     misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not each other's translation
     clean: CleanConfig = field(default_factory=CleanConfig)
     cut: CutConfig = field(default_factory=CutConfig)
+    phrases: PhrasesConfig = field(default_factory=PhrasesConfig)
     fetch: list[FetchFile] = field(default_factory=list)

@@ -1,5 +1,6 @@
 """Which files a corpus is made of: the configured names, resolved for one language pair and checked to be there."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,12 +9,13 @@ from model.errors import UserError
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 Split = Literal["train", "valid", "test"]
+_PATTERN = re.compile(r"[*?\[]")
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One parallel text: two files of a line a sentence (moses), or one file of a pair a line (tsv, jsonl)."""
+    """One text: two files of a sentence a line (moses), or one of pairs (tsv, jsonl) or of one language (text)."""
 
     name: str  # unique within the corpus, also a file name: train-0
     split: Split
@@ -36,20 +38,23 @@ def languages_of(pair: str) -> tuple[str, str]:
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
-    """All parallel texts of the corpus in their fixed order: train, valid, test, each in the order configured.
+    """All texts of the corpus in their fixed order: train, valid, test, each in the order configured.
 
     Raises:
         UserError: no training file, `corpus.root` needed but not given, one side without the other, a file that is
-            not there, splits both given and cut.
+            not there, a pattern of none, splits both given and cut.
     """
     if config.needs_root and not config.root:
         raise UserError(f"corpus.root: needed for corpus={config.name}; give the folder that holds its files")
     if config.root and not Path(config.root).expanduser().is_dir():
         raise UserError(f"corpus.root={config.root}: no such folder")
-    found = []
-    for split in SPLITS:
-        files: SplitFiles = getattr(config, split)
-        found += _sources_of_split(config, pair, split, files)
+    if config.format == "text":
+        found = _texts(config, pair)
+    else:
+        found = []
+        for split in SPLITS:
+            files: SplitFiles = getattr(config, split)
+            found += _sources_of_split(config, pair, split, files)
     if not any(source.split == "train" for source in found):
         keys = "corpus.train.source and corpus.train.target" if config.format == "moses" else "corpus.train.file"
         raise UserError(f"{keys}: no training file given for format {config.format}")
@@ -94,6 +99,43 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
     ]
 
 
+def _texts(config: CorpusConfig, pair: str) -> list[Source]:
+    """The files that the patterns find, in order of their names; a held-out file is no training file as well."""
+    found: list[Source] = []
+    taken: set[Path] = set()
+    for split in reversed(SPLITS):
+        files, key = getattr(config, split), f"corpus.{split}.file"
+        if _names(files.source) or _names(files.target):
+            raise UserError(f"corpus.{split}.source: format text has one side; give {key}")
+        paths = [path for name in _names(files.file) for path in _matches(config, pair, name, key)]
+        own = [path for path in dict.fromkeys(paths) if path not in taken]
+        if paths and not own:
+            raise UserError(f"{key}: every file of it belongs to another split as well")
+        taken.update(own)
+        found = [
+            *(Source(f"{split}-{number}", split, config.format, (path,), (key,)) for number, path in enumerate(own)),
+            *found,
+        ]
+    return found
+
+
+def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]:
+    """The file of that name, or those that it is a pattern of."""
+    pattern = Path(_filled(config, pair, name)).expanduser()
+    folder = Path(config.root).expanduser() if config.root else Path()
+    path = folder / pattern
+    if path.is_dir():
+        raise UserError(f"{key}: {path}: is a folder; name its files, such as {path}/*.txt")
+    if not _PATTERN.search(str(pattern)) or path.is_file():
+        return [_path(config, pair, name, key)]
+    if pattern.is_absolute():
+        folder, pattern = Path(pattern.anchor), pattern.relative_to(pattern.anchor)
+    found = sorted(path for path in folder.glob(str(pattern)) if path.is_file())
+    if not found:
+        raise UserError(f"{key}: {path}: no file has such a name")
+    return found
+
+
 def _names(value: str | list[str] | None) -> list[str]:
     if not value:
         return []
@@ -101,8 +143,8 @@ def _names(value: str | list[str] | None) -> list[str]:
 
 
 def _written(config: CorpusConfig, pair: str) -> dict[str, str]:
-    """What `{source}`, `{target}` and `{other}` stand for."""
-    source, target = languages_of(pair)
+    """What `{source}`, `{target}` and `{other}` stand for; in text all three are its one language."""
+    source, target = (pair, pair) if config.format == "text" else languages_of(pair)
     named = {language for language in config.columns if language in (source, target)}
     other = next((language for language in (target, source) if language not in named), target)
     return {

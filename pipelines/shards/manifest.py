@@ -22,6 +22,7 @@ class ShardsConfig:
 
     shard_lines: int = 131_072  # corpus lines a shard (records, where nothing is filtered)
     chunk_records: int = 4_096  # records a chunk at most; fewer in a small corpus, see `chunk_records()`
+    keep_text: bool = False  # training text beside the shards too, as train.{language}.txt.zst
     verify: bool = False  # check the sha256 of shards that are there already, instead of their size only
 
 

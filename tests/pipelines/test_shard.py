@@ -263,7 +263,7 @@ def test_what_another_configuration_left_unfinished_is_not_mixed_in(
 
 
 def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "WORTH_RAY_LINES", 0)
+    monkeypatch.setattr("pipelines.tasks.WORTH_RAY_LINES", 0)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     one = shard(make("one"))
     two = shard(make("two", cluster=ClusterConfig(backend="ray", workers=2)))

@@ -1,0 +1,132 @@
+"""Exact counts of more different words than memory holds: a bounded table that spills sorted runs, merged at the end.
+
+A run is a text file of `unit TAB count` lines, sorted by unit in code point order. Runs add up: the counts are the same
+however the text was divided and however often a table spilled.
+"""
+
+import heapq
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pipelines.corpus.scratch import whole
+
+TABLE_BYTES = 128 << 20  # of a table, roughly
+ENTRY_BYTES = 110  # of an entry besides the unit's own characters: the text's head, the number, its share of the table
+MOST_RUNS = 64  # open at a time
+
+Entry = tuple[str, int]
+
+
+class BoundedCounts:
+    """Counts of units, which hold neither TAB nor line feed, in about `most_bytes` of memory.
+
+    What does not fit goes to files beside `path`, under which `finish` leaves one sorted run.
+    """
+
+    def __init__(self, path: Path, most_bytes: int | None = None) -> None:
+        self.path = path
+        self.most_bytes = most_bytes or TABLE_BYTES
+        self.table: dict[str, int] = {}
+        self.bytes = 0
+        self.spilled: list[Path] = []
+        self._files = 0
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Count each unit so many times more."""
+        table = self.table
+        for unit, number in counts.items():
+            if unit in table:
+                table[unit] += number
+                continue
+            table[unit] = number
+            self.bytes += ENTRY_BYTES + len(unit)
+            if self.bytes > self.most_bytes:
+                self._spill()
+                table = self.table
+
+    def finish(self) -> Path:
+        """All counts as one run; nothing else is left."""
+        self.spilled = reduced(self.spilled, self._next_path)
+        write_run(self.path, merged([*map(read_run, self.spilled), sorted(self.table.items())]))
+        for path in self.spilled:
+            path.unlink()
+        self.table, self.bytes, self.spilled = {}, 0, []
+        return self.path
+
+    def _spill(self) -> None:
+        path = self._next_path()
+        write_run(path, sorted(self.table.items()))
+        self.spilled.append(path)
+        self.table, self.bytes = {}, 0
+
+    def _next_path(self) -> Path:
+        self._files += 1  # the ending: what a killed process left is found by it when the work goes on
+        return self.path.with_name(f"{self.path.name}.{os.getpid()}-{self._files}.part")
+
+
+def write_run(path: Path, entries: Iterable[Entry]) -> None:
+    """Write sorted entries as a run, whole or not at all."""
+    with whole(path) as file:
+        waiting: list[str] = []
+        for unit, number in entries:
+            waiting.append(f"{unit}\t{number}\n")
+            if len(waiting) == 8192:
+                file.write("".join(waiting).encode())
+                waiting.clear()
+        file.write("".join(waiting).encode())
+
+
+def read_run(path: Path) -> Iterator[Entry]:
+    """The entries of a run, in order."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            unit, _, number = line.rpartition("\t")
+            yield unit, int(number)
+
+
+def merged(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
+    """The entries of several sorted runs as one: every unit once, in order, with its sum."""
+    unit, total = "", 0
+    for other, number in runs[0] if len(runs) == 1 else heapq.merge(*runs):
+        if other == unit:
+            total += number
+            continue
+        if total:
+            yield unit, total
+        unit, total = other, number
+    if total:
+        yield unit, total
+
+
+def merged_files(paths: Sequence[Path], target: Path) -> Path:
+    """The runs as one under `target`, unless that was done before; no more than MOST_RUNS are open at a time."""
+    if target.exists():
+        return target
+    made: list[Path] = []
+
+    def next_path() -> Path:
+        made.append(target.with_name(f"{target.name}.{os.getpid()}-{len(made)}.part"))
+        return made[-1]
+
+    try:
+        few = reduced(list(paths), next_path, keep=set(paths))
+        write_run(target, merged([read_run(path) for path in few]))
+    finally:
+        for path in made:
+            path.unlink(missing_ok=True)
+    return target
+
+
+def reduced(paths: list[Path], next_path: Callable[[], Path], keep: Iterable[Path] = ()) -> list[Path]:
+    """At most MOST_RUNS runs with the counts of all; those that went into another are deleted unless in `keep`."""
+    kept = set(keep)
+    while len(paths) > MOST_RUNS:
+        group, paths = paths[:MOST_RUNS], paths[MOST_RUNS:]
+        path = next_path()
+        write_run(path, merged([read_run(each) for each in group]))
+        paths.append(path)
+        for each in group:
+            if each not in kept:
+                each.unlink()
+    return paths

@@ -1,0 +1,179 @@
+"""Phrases: words that stand side by side more often than by chance become one word, joined by `_`.
+
+Mikolov et al. 2013b, "Distributed Representations of Words and Phrases and their Compositionality", equation 6, times
+the number of words N, as the authors' program has it, so that a threshold means the same for any size of corpus:
+
+    score(a b) = (count(a b) - min_count) * N / (count(a) * count(b))
+
+Words are the tokenizer's; two are side by side where nothing but a space is between, so a phrase never spans a mark or
+a record's end. Each pass joins pairs, left to right, so passes give phrases of 2, 4, ... words.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+from model.errors import UserError
+from model.words import WordRules
+from pipelines.corpus.block import block_path, load_block, load_facts, save_block
+from pipelines.corpus.counting import BoundedCounts, Entry, read_run
+from pipelines.corpus.packing import Piece, taken
+from pipelines.corpus.scratch import whole
+from pipelines.corpus.settings import PhrasesConfig
+
+CACHED_STRINGS = 500_000  # strings between spaces whose outer words are kept
+
+
+@dataclass(frozen=True)
+class PairCountingTask:
+    """Count the words and the neighbouring pairs of some blocks' training text."""
+
+    pieces: tuple[Piece, ...]
+    clean: Path  # the folder of clean blocks
+    plan: Path  # the folder of codes
+    rules: WordRules
+    words: Path  # where the words' counts go
+    pairs: Path  # where the pairs' counts go, as `a b`
+
+
+@dataclass(frozen=True)
+class JoiningTask:
+    """Write one clean block with the phrases joined."""
+
+    block: int
+    clean: Path  # the folder of clean blocks
+    rules: WordRules
+    phrases: Path  # what `write_phrases` wrote
+    folder: Path  # of the blocks with phrases
+
+
+def check_phrases(config: PhrasesConfig) -> None:
+    """Refuse numbers that mean nothing.
+
+    Raises:
+        UserError: a negative number of passes, or a threshold or fall that is not above 0.
+    """
+    if config.passes < 0:
+        raise UserError(f"corpus.phrases.passes={config.passes}: expected 0 (no phrases) or more")
+    for name in ("threshold", "fall", "most"):
+        if getattr(config, name) <= 0:
+            raise UserError(f"corpus.phrases.{name}={getattr(config, name)}: expected a number above 0")
+
+
+def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:
+    """Count unless that was finished before; the runs of words and pairs."""
+    if not task.words.exists():  # the words' run is made last
+        outer = OuterWords(task.rules)
+        words, pairs = BoundedCounts(task.words), BoundedCounts(task.pairs)
+        for piece in task.pieces:
+            texts = taken(task.clean, task.plan, "train", piece)[0]
+            words.add(task.rules.count(texts))
+            strings: Counter[tuple[str, str]] = Counter()
+            for text in texts:
+                strings.update(pairwise(task.rules.folded(text).split()))
+            found: Counter[str] = Counter()
+            for pair, number in strings.items():
+                phrase = outer.phrase(*pair)
+                if phrase:
+                    found[phrase] += number
+            pairs.add(found)
+        pairs.finish()
+        words.finish()
+    return task.words, task.pairs
+
+
+def write_phrases(path: Path, words: Path, pairs: Path, config: PhrasesConfig, number: int) -> int:
+    """Choose the phrases of pass `number` (from 0) from both merged runs, the best first; how many there are.
+
+    Memory holds the words and the phrases, at most `config.most` of each.
+    """
+    threshold = config.threshold * config.fall**number
+    total = sum(count for _, count in read_run(words))
+    frequent = (entry for entry in read_run(words) if entry[1] >= config.min_count)
+    counts = dict(heapq.nsmallest(config.most, frequent, key=lambda entry: (-entry[1], entry[0])))
+    scored = _scored(read_run(pairs), counts, total, config.min_count)
+    enough = ((score, phrase) for score, phrase in scored if score > threshold)
+    chosen = heapq.nsmallest(config.most, enough, key=lambda entry: (-entry[0], entry[1]))
+    with whole(path) as file:
+        file.write("".join(f"{phrase}\t{score:.6g}\n" for score, phrase in chosen).encode())
+    return len(chosen)
+
+
+def _scored(pairs: Iterable[Entry], counts: dict[str, int], total: int, least: int) -> Iterator[tuple[float, str]]:
+    for phrase, number in pairs:
+        if number >= least:
+            first, second = phrase.split(" ")
+            if first in counts and second in counts:
+                yield (number - least) * total / (counts[first] * counts[second]), phrase
+
+
+@lru_cache(maxsize=1)
+def load_phrases(path: Path) -> frozenset[str]:
+    """The phrases as `a b`."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        return frozenset(line.partition("\t")[0] for line in file)
+
+
+def join_block(task: JoiningTask) -> int:
+    """Write the block unless that was finished before; its number."""
+    path = block_path(task.folder, task.block)
+    if not path.exists():
+        block = load_block(task.clean, task.block)
+        joined = list(join_phrases(block.texts()[0], load_phrases(task.phrases), OuterWords(task.rules)))
+        facts = load_facts(task.clean, task.block)
+        save_block(path, [joined], block.line, block.source_key, block.pair_key, facts)
+    return task.block
+
+
+def join_phrases(texts: Iterable[str], phrases: frozenset[str], outer: "OuterWords") -> Iterator[str]:
+    """Each text with the space within every phrase written `_`, left to right; a word is part of one phrase."""
+    for text in texts:
+        strings = text.split(" ")
+        folded = outer.rules.folded(text).split(" ")
+        found = [outer.phrase(before, after) in phrases for before, after in pairwise(folded)]
+        if True not in found:
+            yield text
+            continue
+        parts, taken_before = [strings[0]], False
+        for string, joins in zip(strings[1:], found, strict=True):
+            taken_before = joins and not taken_before
+            parts += ("_" if taken_before else " ", string)
+        yield "".join(parts)
+
+
+class OuterWords:
+    """The words at the two ends of strings between spaces: what can be part of a phrase with a neighbour."""
+
+    def __init__(self, rules: WordRules) -> None:
+        self.rules = rules
+        self._known: dict[str, tuple[str, str]] = {}
+
+    def phrase(self, before: str, after: str) -> str:
+        """`a b` of two neighbouring folded strings; empty where a mark is between."""
+        first, second = self.of(before)[1], self.of(after)[0]
+        return f"{first} {second}" if first and second else ""
+
+    def of(self, string: str) -> tuple[str, str]:
+        """The word at the beginning and that at the end; empty where a mark stands there."""
+        found = self._known.get(string)
+        if found is None:
+            if len(self._known) >= CACHED_STRINGS:
+                self._known.clear()
+            found = self._known[string] = self._outer(string)
+        return found
+
+    def _outer(self, string: str) -> tuple[str, str]:
+        if string.isalnum():
+            return string, string
+        words = self.rules.split(string)
+        if not words:
+            return "", ""
+        return words[0] if _in_word(string[0]) else "", words[-1] if _in_word(string[-1]) else ""
+
+
+def _in_word(sign: str) -> bool:
+    return sign.isalnum() or sign == "_"

@@ -1,0 +1,122 @@
+"""The cleaning task of text: one block in, its records out, normalised, none blank and none longer than allowed."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.corpus.block import Keys, block_path, save_block, text_keys
+from pipelines.corpus.cleaning import normalised
+from pipelines.corpus.records import block_bytes, decoded_lines
+from pipelines.corpus.settings import CleanConfig, OnError
+from pipelines.corpus.staging import Block
+from pipelines.corpus.text_staging import place_of
+
+# Shorter records ("Yes." or "Chapter I") stand in any text: that they are in the test set too says nothing.
+TELLING_WORDS = 8
+
+
+@dataclass(frozen=True)
+class TextCleaningTask:
+    """Everything that cleaning a block of text depends on."""
+
+    block: Block
+    clean: CleanConfig
+    on_error: OnError
+    encodings: tuple[str, ...]
+    paragraphs: bool  # a record is what stands between blank lines; false: a line
+    scratch: Path  # where the block's file was indexed
+    folder: Path  # of clean blocks
+
+
+def clean_text_block(task: TextCleaningTask) -> int:
+    """Clean one block unless that was finished before; the block's number.
+
+    Raises:
+        UserError: `on_error` is raise and a line is in none of the encodings; names file, member and line.
+    """
+    path = block_path(task.folder, task.block.number)
+    if path.exists():
+        return task.block.number
+    bad: dict[int, str] = {}
+    changed: Counter[str] = Counter()
+
+    def place(line: int) -> str:
+        return place_of(task.block, line, task.scratch)
+
+    data = block_bytes(task.block)
+    raw = decoded_lines(data, task.block, task.encodings, task.on_error, bad, changed, place)
+    changed["nul"] += sum("\0" in line for line in raw)
+    lines = normalised(raw, task.clean.form, changed)
+    dropped = Counter(bad.values())
+    if not task.paragraphs:
+        dropped["blank"] += sum(not line for line in lines) - len(bad)
+    records: list[str] = []
+    numbers: list[int] = []
+    for number, text in _texts(lines, bad, task.paragraphs):
+        pieces = list(cut(text, task.clean.max_words, task.clean.max_chars))
+        changed["cut"] += len(pieces) > 1
+        records += pieces
+        numbers += [number] * len(pieces)
+    facts = {
+        "lines": task.block.lines,
+        "records": len(records),
+        "characters": sum(map(len, records)),
+        "dropped": {rule: number for rule, number in sorted(dropped.items()) if number},
+        "changed": dict(sorted(changed.items())),
+    }
+    keys = text_keys(records)
+    save_block(path, [records], np.array(numbers, np.int32), _telling(records, keys), keys, facts)
+    return task.block.number
+
+
+def cut(text: str, max_words: int, max_chars: int) -> Iterator[str]:
+    """A normalised text in pieces of at most so many words and characters; 0 sets no limit. No word is lost.
+
+    Pieces end at a space; a single word that is longer than `max_chars` is cut where the limit is.
+    """
+    if max_words and text.count(" ") >= max_words:
+        words = text.split(" ")
+        pieces: Iterable[str] = (
+            " ".join(words[first : first + max_words]) for first in range(0, len(words), max_words)
+        )
+    else:
+        pieces = (text,)
+    for piece in pieces:
+        start = 0
+        while max_chars and len(piece) - start > max_chars:
+            space = piece.rfind(" ", start + 1, start + max_chars + 1)
+            stop = space if space > 0 else start + max_chars
+            yield piece[start:stop]
+            start = stop + (space > 0)
+        yield piece[start:]
+
+
+def _texts(lines: Iterable[str], bad: dict[int, str], paragraphs: bool) -> Iterator[tuple[int, str]]:
+    """(number of the first line, text) of every line, or of every run of lines without a blank one, that has text.
+
+    A line that could not be read does not end a paragraph.
+    """
+    if not paragraphs:
+        yield from ((number, line) for number, line in enumerate(lines) if line)
+        return
+    first = 0
+    waiting: list[str] = []
+    for number, line in enumerate(lines):
+        if line:
+            first = first if waiting else number
+            waiting.append(line)
+        elif waiting and number not in bad:
+            yield first, " ".join(waiting)
+            waiting = []
+    if waiting:
+        yield first, " ".join(waiting)
+
+
+def _telling(records: list[str], keys: Keys) -> Keys:
+    """The keys by which training text is held against the held-out: 0 for records that are too short to tell."""
+    long = np.fromiter((record.count(" ") >= TELLING_WORDS - 1 for record in records), bool, len(records))
+    telling: Keys = np.where(long, keys, np.uint64(0))
+    return telling

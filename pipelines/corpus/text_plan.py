@@ -1,0 +1,103 @@
+"""What becomes of every record of a text corpus: training, a held-out split, or dropped and why.
+
+Splits that are cut out of the training files are runs of neighbouring records, not single ones: a language model reads
+on from one record to the next, and random lines of a book are no text.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from model.errors import UserError
+from pipelines.corpus.block import Keys, load_keys
+from pipelines.corpus.plan import Codes, Partitions, Plan, code, mark_leaked, planned, uniform, write_codes
+from pipelines.corpus.settings import CorpusConfig, CutConfig
+from pipelines.corpus.staging import Block
+
+HELD_OUT = ("test", "valid")
+
+
+def make_text_plan(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> Plan:
+    """Decide about every clean record, unless that was done before.
+
+    Held-out are the given files or the runs drawn by the seed. A training record that is held out as well is dropped
+    (`leaked`) unless it is too short to tell; repeated training records are, where `corpus.clean.duplicates` says so.
+
+    Raises:
+        UserError: too few runs to cut the splits out of.
+    """
+    return planned(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed))
+
+
+def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> None:
+    runs = _drawn(blocks, clean, config.cut, seed)
+    held: dict[str, list[Keys]] = {split: [] for split in HELD_OUT}
+    for block in blocks:
+        if block.source.split != "train" or (block.number in runs and runs[block.number].any()):
+            _, keys, _ = load_keys(clean, block.number)
+            codes = _split_codes(block, len(keys), runs, config.cut.run)
+            for split in HELD_OUT:
+                held[split].append(keys[codes == code(split)])
+    test, valid = (_sorted(held[split]) for split in HELD_OUT)
+    forbidden = {code("train"): np.union1d(test, valid), code("valid"): test}
+    records = sum(block.lines for block in blocks) if config.clean.duplicates else 0
+    partitions = Partitions(scratch / "partitions", records)
+
+    def each() -> Iterator[Codes]:
+        first = 0
+        for block in blocks:
+            _, telling, keys = load_keys(clean, block.number)
+            codes = _split_codes(block, len(keys), runs, config.cut.run)
+            for own, others in forbidden.items():
+                part = np.flatnonzero(codes == own)
+                marked = codes[part]
+                mark_leaked(marked, telling[part], others)
+                codes[part] = marked
+            if config.clean.duplicates:
+                partitions.deal(np.where(codes == code("train"), codes, np.uint8(4)), keys, keys, first)
+            first += len(codes)
+            yield codes
+
+    write_codes(scratch, each(), partitions, config)
+
+
+def _drawn(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) -> dict[int, npt.NDArray[np.uint8]]:
+    """Number of a training block -> (runs,) code of each of its runs of `cut.run` records; empty: nothing is cut."""
+    if not cut.valid and not cut.test:
+        return {}
+    if cut.run < 1:
+        raise UserError(f"corpus.cut.run={cut.run}: expected at least 1")
+    counts = {
+        block.number: -(-len(load_keys(clean, block.number)[0]) // cut.run)
+        for block in blocks
+        if block.source.split == "train"
+    }
+    total = sum(counts.values())
+    wanted = {split: max(1, round(getattr(cut, split) * total)) for split in HELD_OUT if getattr(cut, split)}
+    if sum(wanted.values()) >= total:
+        raise UserError(
+            f"corpus.cut.run={cut.run}: the training files are {total} run(s) of so many records, too few for "
+            f"{' and '.join(f'{split} {getattr(cut, split)}' for split in wanted)}; give a smaller one"
+        )
+    keys = np.concatenate([np.arange(count, dtype=np.uint64) + (number << 32) for number, count in counts.items()])
+    order = np.argsort(uniform(keys, seed), kind="stable")
+    codes = np.full(total, code("train"), np.uint8)
+    for split, number in wanted.items():
+        codes[order[:number]], order = code(split), order[number:]
+    ends = np.cumsum(list(counts.values()))
+    return dict(zip(counts, np.split(codes, ends[:-1]), strict=True))
+
+
+def _split_codes(block: Block, records: int, runs: dict[int, npt.NDArray[np.uint8]], run: int) -> Codes:
+    """(records,) the code of each one's split."""
+    if block.number not in runs:
+        return np.full(records, code(block.source.split), np.uint8)
+    return np.repeat(runs[block.number], run)[:records]
+
+
+def _sorted(keys: Sequence[Keys]) -> Keys:
+    """The different keys of records that are long enough to tell."""
+    found: Keys = np.unique(np.concatenate(keys)) if keys else np.empty(0, np.uint64)
+    return np.setdiff1d(found, np.zeros(1, np.uint64), assume_unique=True)

@@ -1,0 +1,205 @@
+"""Text files as plain bytes with an index of blocks: what staging is for parallel files, for text of any shape.
+
+A block ends at the end of a line, and where a single line is longer than a block, at white space within it: nothing
+ever holds more than one block, however long the lines are. Archives become one plain file, a member after the other.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.corpus.archive import Part, is_archive, parts_of
+from pipelines.corpus.compression import compression_of
+from pipelines.corpus.scratch import read_json, whole, write_json
+from pipelines.corpus.sources import Source
+from pipelines.corpus.staging import Block
+
+BLOCK_BYTES = 2 << 20  # of a block at most
+BLOCK_LINES = 65_536  # of a block at most: very short lines take much more memory than their bytes
+_LINE = 1 << 16  # bytes of a line that are looked at together
+
+
+@dataclass(frozen=True)
+class TextStagingTask:
+    """Unpack and index one file of `source`; what comes of it is kept in `scratch` under the source's name."""
+
+    source: Source
+    scratch: Path
+    paragraphs: bool
+    between: tuple[str, ...]  # how the lines before and after what is kept begin, or nothing
+
+
+def text_staging_tasks(
+    sources: Sequence[Source], scratch: Path, paragraphs: bool, between: Sequence[str]
+) -> list[TextStagingTask]:
+    """A task a file."""
+    folder = scratch / "plain"
+    folder.mkdir(exist_ok=True)
+    return [TextStagingTask(source, folder, paragraphs, tuple(between)) for source in sources]
+
+
+def stage_text(task: TextStagingTask) -> str:
+    """Unpack (where needed) and index one file, unless that was finished before; the source's name.
+
+    Raises:
+        UserError: a truncated or damaged compressed file or archive, named.
+    """
+    name, file = task.source.name, task.source.files[0]
+    if _index_path(task.scratch, name).exists():
+        return name
+    parts = parts_of(file)
+    in_place = not task.between and not is_archive(file) and compression_of(file) == "plain"
+    plain = file if in_place else task.scratch / f"{name}.txt"
+    index = _Index(task.paragraphs)
+    begins: list[tuple[int, str, int]] = []
+    with ExitStack() as stack:
+        write = (lambda _: None) if in_place else stack.enter_context(whole(plain)).write
+        for part in parts:
+            skipped, blocks = kept_between(part, task.between)
+            begins.append((index.lines, part.name, skipped))
+            for data in blocks:
+                write(data)
+                index.add(data)
+            if len(parts) > 1:  # the next member begins a line, and a paragraph
+                end = (b"" if index.ended else b"\n") + (b"\n" if task.paragraphs else b"")
+                write(end)
+                index.add(end)
+    index.finish()
+    values = {"plain": str(plain), "offsets": index.offsets, "first_lines": index.first_lines, "parts": begins}
+    write_json(_index_path(task.scratch, name), values)
+    return name
+
+
+def text_blocks(sources: Sequence[Source], scratch: Path) -> list[Block]:
+    """All blocks in the corpus's order; an empty file has none."""
+    blocks: list[Block] = []
+    for source in sources:
+        values = read_json(_index_path(scratch / "plain", source.name))
+        plain, offsets, lines = (Path(values["plain"]),), values["offsets"], values["first_lines"]
+        for start, stop, first, after in zip(offsets[:-1], offsets[1:], lines[:-1], lines[1:], strict=True):
+            blocks.append(Block(len(blocks), source, plain, ((start, stop),), first, after - first))
+    return blocks
+
+
+def place_of(block: Block, line: int, scratch: Path) -> str:
+    """File, member and line number (from 1), for a message, of a line within a block."""
+    values = read_json(_index_path(scratch / "plain", block.source.name))
+    begins: list[Any] = values["parts"]
+    number = block.first_line + line
+    first, name, skipped = begins[bisect_right([begin[0] for begin in begins], number) - 1]
+    member = f": {name}" if name else ""
+    return f"{block.source.files[0]}{member}: line {number - first + skipped + 1}"
+
+
+def kept_between(part: Part, between: Sequence[str]) -> tuple[int, Iterable[bytes]]:
+    """Lines left out at the beginning, and the bytes after the line that begins as the first of `between`.
+
+    They go on to the first line that begins as the second. Where no line begins as the first, everything is kept.
+    Spaces in the two make no difference.
+    """
+    if not between:
+        return 0, part.blocks()
+    start, *end = (_beginning(text) for text in between)
+    skipped = 0
+    for line, opening in _lines(part.blocks()):
+        skipped += opening
+        if opening and start.match(line):
+            return skipped, _from_line(part, skipped, end[0] if end else None)
+    return 0, part.blocks()
+
+
+def _from_line(part: Part, first: int, end: re.Pattern[bytes] | None) -> Iterator[bytes]:
+    number = 0
+    for line, opening in _lines(part.blocks()):
+        number += opening
+        if number <= first:
+            continue
+        if opening and end is not None and end.match(line):
+            return
+        yield line
+
+
+def _beginning(text: str) -> re.Pattern[bytes]:
+    signs = (re.escape(sign.encode()) for sign in text if not sign.isspace())
+    return re.compile(rb"(?:\xef\xbb\xbf)?\s*" + rb"\s*".join(signs))
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Lines with their line feeds, a long one in several pieces; whether each begins a line."""
+    rest, opening = b"", True
+    for block in blocks:
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            yield line + b"\n", opening
+            opening = True
+        if len(rest) > _LINE:
+            yield rest, opening
+            rest, opening = b"", False
+    if rest:
+        yield rest, opening
+
+
+def _index_path(folder: Path, name: str) -> Path:
+    return folder / f"{name}.json"
+
+
+class _Index:
+    """Where blocks begin, from the bytes of a text as they come; where the pieces are cut makes no difference."""
+
+    def __init__(self, paragraphs: bool) -> None:
+        self.paragraphs = paragraphs
+        self.offsets, self.first_lines = [0], [0]
+        self.lines = 0  # line feeds so far
+        self.ended = True  # the last byte was a line feed
+        self._waiting = bytearray()
+
+    def add(self, data: bytes) -> None:
+        if not data:
+            return
+        self._waiting += data
+        self.lines += data.count(b"\n")
+        self.ended = data.endswith(b"\n")
+        while len(self._waiting) > BLOCK_BYTES:
+            self._cut(self._stop)
+
+    def finish(self) -> None:
+        while self._waiting:
+            self._cut(self._last_stop)
+        if not self.ended:  # a last line without a line feed is a line
+            self.first_lines[-1] += 1
+
+    def _cut(self, stop_of: Callable[[bytes], tuple[int, int]]) -> None:
+        stop, lines = stop_of(bytes(self._waiting[:BLOCK_BYTES]))
+        del self._waiting[:stop]
+        self.offsets.append(self.offsets[-1] + stop)
+        self.first_lines.append(self.first_lines[-1] + lines)
+
+    def _last_stop(self, window: bytes) -> tuple[int, int]:
+        lines = window.count(b"\n")
+        return self._stop(window) if lines > BLOCK_LINES else (len(window), lines)
+
+    def _stop(self, window: bytes) -> tuple[int, int]:
+        """Where the first block of the window ends, and its line feeds."""
+        feeds = np.flatnonzero(np.frombuffer(window, np.uint8) == 0x0A)[:BLOCK_LINES]
+        if len(feeds):
+            stop = int(feeds[-1]) + 1
+            if self.paragraphs:
+                blank = max(window.rfind(b"\n\n", 0, stop) + 2, window.rfind(b"\n\r\n", 0, stop) + 3)
+                stop = blank if blank > 2 else stop
+            return stop, int(np.searchsorted(feeds, stop))
+        space = max(window.rfind(b" "), window.rfind(b"\t")) + 1
+        return space or _whole_signs(window), 0
+
+
+def _whole_signs(window: bytes) -> int:
+    """The length of `window` without a UTF-8 character that is cut at its end."""
+    stop = len(window)
+    while stop > len(window) - 4 and window[stop - 1] & 0xC0 == 0x80:
+        stop -= 1
+    return (stop - 1 if window[stop - 1] >= 0xC0 else 0) or len(window)

@@ -1,0 +1,65 @@
+"""The texts that stand beside the shards: held-out sentences as they are, and training text where it is asked for."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.corpus.block import load_block
+from pipelines.corpus.packing import kept_texts
+from pipelines.corpus.plan import Plan, code, load_codes
+from pipelines.corpus.scratch import whole
+from pipelines.corpus.sources import SPLITS
+from pipelines.corpus.staging import sha256_of
+
+LEVEL = 6  # of zstd
+
+
+def write_texts(
+    directory: Path, clean: Path, plan: Plan, languages: Sequence[str]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Write the held-out sentences as `{split}.{language}.txt`: split -> language -> {file, sha256, lines}."""
+    splits = [split for split in SPLITS if split != "train" and plan.records(split)]
+    paths = {split: [directory / f"{split}.{language}.txt" for language in languages] for split in splits}
+    with contextlib.ExitStack() as stack:
+        files = {split: [stack.enter_context(whole(path)) for path in paths[split]] for split in splits}
+        for block in range(len(plan.kept["train"])):
+            wanted = [split for split in splits if plan.kept[split][block]]
+            if not wanted:
+                continue
+            texts, codes = load_block(clean, block).texts(), load_codes(plan.folder, block)
+            for split in wanted:
+                places = np.flatnonzero(codes == code(split)).tolist()
+                for file, lines in zip(files[split], texts, strict=True):
+                    file.write("".join(f"{lines[place]}\n" for place in places).encode())
+    return {
+        split: {
+            language: {"file": path.name, "sha256": sha256_of(path), "lines": plan.records(split)}
+            for language, path in zip(languages, paths[split], strict=True)
+        }
+        for split in splits
+    }
+
+
+def keep_training_text(directory: Path, clean: Path, plan: Plan, languages: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Write the training split as `train.{language}.txt.zst`: language -> {file, sha256, lines}.
+
+    One zstd frame a file, a record a line in the order of the shards: what subword regularisation reads.
+    """
+    import zstandard
+
+    paths = [directory / f"train.{language}.txt.zst" for language in languages]
+    with contextlib.ExitStack() as stack:
+        files = []
+        for path in paths:
+            compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
+            files.append(stack.enter_context(compressor.stream_writer(stack.enter_context(whole(path)), closefd=False)))
+        for texts in kept_texts(clean, plan, "train"):
+            for file, lines in zip(files, texts, strict=True):
+                file.write("".join(f"{line}\n" for line in lines).encode())
+    return {
+        language: {"file": path.name, "sha256": sha256_of(path), "lines": plan.records("train")}
+        for language, path in zip(languages, paths, strict=True)
+    }

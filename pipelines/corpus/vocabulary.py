@@ -1,0 +1,58 @@
+"""A vocabulary of words or characters counted over the whole training text: a run a task, merged, the best kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.tokenizer import Tokenizer, TokenizerConfig
+from model.words import count_units, most_frequent
+from pipelines.corpus.counting import BoundedCounts, merged_files, read_run
+from pipelines.corpus.packing import Piece, taken
+from pipelines.corpus.plan import Plan
+
+TASK_BLOCKS = 8  # counted together: fewer and larger runs to merge
+
+
+@dataclass(frozen=True)
+class CountingTask:
+    """Count the units of some neighbouring blocks' training text."""
+
+    pieces: tuple[Piece, ...]
+    clean: Path  # the folder of clean blocks
+    plan: Path  # the folder of codes
+    tokenizer: TokenizerConfig
+    run: Path  # where the counts go
+
+
+def block_groups(plan: Plan) -> list[tuple[Piece, ...]]:
+    """All training text, as groups of neighbouring blocks."""
+    pieces = [Piece(block, 0, count) for block, count in enumerate(plan.kept["train"]) if count]
+    return [tuple(pieces[first : first + TASK_BLOCKS]) for first in range(0, len(pieces), TASK_BLOCKS)]
+
+
+def counting_tasks(plan: Plan, clean: Path, tokenizer: TokenizerConfig, folder: Path) -> list[CountingTask]:
+    """A task a group of blocks."""
+    folder.mkdir(exist_ok=True)
+    return [
+        CountingTask(pieces, clean, plan.folder, tokenizer, folder / f"{number:06d}.run")
+        for number, pieces in enumerate(block_groups(plan))
+    ]
+
+
+def count_blocks(task: CountingTask) -> Path:
+    """Count unless that was finished before; the run."""
+    if not task.run.exists():
+        counts = BoundedCounts(task.run)
+        for piece in task.pieces:
+            counts.add(count_units(task.tokenizer, taken(task.clean, task.plan, "train", piece)[0]))
+        counts.finish()
+    return task.run
+
+
+def counted_tokenizer(config: TokenizerConfig, runs: Sequence[Path], folder: Path) -> Tokenizer:
+    """The tokenizer of the most frequent units of all runs. Memory holds `config.vocabulary` entries.
+
+    Raises:
+        UserError: no unit is as frequent as `tokenizer.min_count`.
+    """
+    return most_frequent(config, read_run(merged_files(sorted(runs), folder / "all.run")))
