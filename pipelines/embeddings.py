@@ -97,8 +97,9 @@ def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) ->
     width = found.vectors.shape[1]
     if width != table.embedding_dim:
         raise UserError(
-            f"{key}: its vectors have {width} numbers, the network's have {table.embedding_dim}. "
-            f"Choices: model.width={width}, or vectors trained with model.width={table.embedding_dim}"
+            f"{key}: its vectors have {width} numbers, the rows of the network's table {table.embedding_dim}. Choices: "
+            f"{width} for the network (model.width, of recurrent ones model.embedding), or vectors trained with "
+            f"model.width={table.embedding_dim}"
         )
     own = float(found.vectors.std(dtype=np.float64))
     if own == 0.0:
