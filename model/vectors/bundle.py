@@ -36,7 +36,7 @@ from model.bundle_directory import (
 )
 from model.errors import UserError
 from model.tokenizer import TokenizerPair, canonical_json, load_pair
-from model.vectors.embeddings import Embeddings
+from model.vectors.embeddings import Embeddings, TextBasis
 from model.vectors.formats import Format, write_format
 from model.vectors.methods import method, method_config
 from model.vectors.search import Table, is_sparse
@@ -69,7 +69,8 @@ class VectorsBundle:
             UserError: vectors that are not finite.
         """
         tables = self._tables("vectors", "weights")
-        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"))
+        texts: TextBasis = getattr(self.config, "texts", "vectors")
+        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts)
 
     @cached_property
     def contexts(self) -> NDArray[np.float32] | None:

@@ -27,6 +27,7 @@ from model.vectors.search import (
 )
 
 Method = Literal["3cosadd", "3cosmul"]
+TextBasis = Literal["vectors", "words"]
 METHODS: dict[Method, Callable[[Floats, Floats, Floats], Floats]] = {"3cosadd": three_cos_add, "3cosmul": three_cos_mul}
 SPELLINGS = 20_000  # frequent words among which a close spelling of an unknown one is looked for
 
@@ -48,15 +49,17 @@ class Embeddings:
         counts: NDArray[np.integer[Any]] | None,
         vectors: Table,
         weights: NDArray[np.floating[Any]] | None = None,
+        texts: TextBasis = "vectors",
     ) -> None:
         """`words` (V,) and `vectors` (V, d), dense or sparse; `counts` (V,), None where unknown (zeros then).
 
-        `weights` (V,): how much a word counts in the vector of a text (idf), 1 each by default.
+        `weights` (V,): how much a word counts in the vector of a text (idf), 1 each by default. `texts`: what that is
+        the sum of, the words' vectors or, for methods that count, the words themselves, each a dimension of its own.
 
         Raises:
             UserError: counts that do not agree, no words, a word twice, a vector that is not finite (named).
         """
-        self.words = list(words)
+        self.words, self.texts = list(words), texts
         self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)
         size = len(self.words)
         self.counts = np.zeros(size, np.int64) if counts is None else np.asarray(counts, np.int64)
@@ -198,17 +201,25 @@ class Embeddings:
         return cosines(self.vectors, self.inverse, queries, self.limit(restrict))
 
     def text_vector(self, words: Iterable[str]) -> Any:
-        """The sum of the words' vectors, each times its weight: (d,), or a CSR row (1, d) where the vectors are sparse.
+        """The sum of the words' vectors, each times its weight: (d,), or a CSR row where the vectors are sparse.
 
-        A word that occurs twice counts twice; unknown ones are left out, so a text of none but those has zeros.
+        A word that occurs twice counts twice; unknown ones are left out, so a text of none but those has zeros. The
+        CSR row is (1, d), or (1, V) where texts are sums of words.
         """
-        rows = np.array([row for row in map(self.rows.get, words) if row is not None], np.int64)
-        weights = self.weights[rows]
-        if not self.sparse:
-            return weights @ self.vectors[rows]
+        found = self.text_vectors([words])
+        return found if is_sparse(found) else found[0]
+
+    def text_vectors(self, texts: Iterable[Iterable[str]], weights: NDArray[np.floating[Any]] | None = None) -> Table:
+        """`text_vector` of n texts, (n, d) or CSR; with `weights` (V,) in the place of their own."""
         from scipy.sparse import csr_array
 
-        return csr_array(csr_array(weights[None, :]) @ self.vectors[rows])
+        own = self.weights if weights is None else np.asarray(weights, np.float32)
+        rows = [[row for row in map(self.rows.get, words) if row is not None] for words in texts]
+        offsets = np.cumsum([0, *map(len, rows)])
+        columns = np.fromiter((row for text in rows for row in text), np.int64, offsets[-1])
+        chosen = csr_array((own[columns], columns, offsets), shape=(len(rows), len(self)))
+        chosen.sum_duplicates()
+        return chosen if self.texts == "words" else chosen @ self.vectors
 
     def limit(self, restrict: int) -> int:
         """How many of the most frequent words `restrict` leaves.
