@@ -109,11 +109,12 @@ def make_score(name: str, query: int, annotation: int, width: int) -> Score:
 
 
 def attention_weights(scores: Tensor, real: Tensor) -> Tensor:
-    """softmax over the source: scores (B, T, S), real (B, S) -> (B, T, S) float32, exactly 0 at padding.
+    """softmax over the source: scores (B, T, S), real (B, S) -> (B, T, S), at least float32, exactly 0 at padding.
 
     A row of nothing but padding spreads evenly over it: finite, and nothing reads it.
     """
-    return scores.masked_fill(~real[:, None], torch.finfo(scores.dtype).min).softmax(-1, dtype=torch.float32)
+    dtype = torch.promote_types(scores.dtype, torch.float32)
+    return scores.masked_fill(~real[:, None], torch.finfo(scores.dtype).min).softmax(-1, dtype=dtype)
 
 
 def attend(weights: Tensor, annotations: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from model.architectures import build_network, model_config
 from model.batch import TranslationBatch
 from model.beam import best_candidates
 from model.decoding import DecodeConfig, decode, length_batches, pad
@@ -60,6 +61,11 @@ def transformer(vocabulary: int = WORDS, norm: str = "pre") -> TranslationNetwor
     return Transformer(config, vocabulary, vocabulary)
 
 
+def recurrent(architecture: str, **settings: object) -> TranslationNetwork:
+    values = {"architecture": architecture, "embedding": 8, "width": 12, "max_positions": 64, **settings}
+    return build_network(model_config(values), WORDS, WORDS)
+
+
 def spread(network: TranslationNetwork, seed: int = 3) -> TranslationNetwork:
     """Weights from a seed, with output that is neither flat nor endless."""
     generator = torch.Generator().manual_seed(seed)
@@ -75,6 +81,9 @@ NETWORKS = {
     "recurrent": lambda: spread(Recurrent(WORDS)),
     "pre-norm": lambda: spread(transformer()),
     "post-norm": lambda: spread(transformer(norm="post")),
+    "rnnenc": lambda: spread(recurrent("rnnenc", feed_context=True)),
+    "rnnsearch": lambda: spread(recurrent("rnnsearch", encoder_width=6)),
+    "rnnsearch, feeding": lambda: spread(recurrent("rnnsearch", encoder_width=6, context="feeding")),
 }
 
 
