@@ -17,7 +17,8 @@ def root(**changes: object) -> DoctorRoot:
 def test_the_report_names_what_the_machine_offers(capsys: pytest.CaptureFixture[str]) -> None:
     code = doctor(root(), as_json=True)
     report = json.loads(capsys.readouterr().out)
-    assert {"cores", "memory", "disk", "bf16", "numba", "Ray cluster", "MLflow", "serve.port", "libraries"} <= set(report)
+    assert {"cores", "memory", "disk", "bf16", "numba", "Ray cluster", "MLflow", "serve.port"} <= set(report)
+    assert "scipy" in report["libraries"]["text"]
     assert code == (1 if any(entry["state"] == "missing" for entry in report.values()) else 0)
 
 
