@@ -6,6 +6,8 @@ row is averaged again and again, the top 1024 after every round, the next 1024 a
 table before each checkpoint and at the end. A table of Huffman nodes follows the same rule: its rows begin with the
 root, whose nodes are on every word's path. The squared gradients of AdaGrad are averaged like the rows that they
 belong to; so they are those of one rank's share of the text, and its steps stay as long as that rank's would be.
+
+The synchronous reference (synchronous.py) has nothing to average: its tables are equal after every step.
 """
 
 from collections.abc import Mapping
@@ -16,6 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from pipelines.ranks import Ranks
+from pipelines.vectors.settings import VectorsConfig
 
 TOP_ROWS = 1024  # averaged after every round
 AT_ONCE = 4 << 20  # numbers a collective: it needs some room of its own
@@ -61,17 +64,37 @@ class Averaging:
         self._sent += 2 * rows.numel() * rows.element_size() * (world - 1) // world
 
 
+class Synchronous:
+    """In the place of an Averaging, where the learner itself meets the other ranks at every step."""
+
+    def __init__(self, learner: Any) -> None:
+        self.sent_since = learner.sent_since  # bytes that this rank has sent since the last question
+
+    def after_round(self) -> None:
+        """Nothing is left to do."""
+
+    def everything(self) -> None:
+        """Nothing is left to do."""
+
+
+def meeting(learner: Any, ranks: Ranks, config: VectorsConfig) -> Averaging | Synchronous:
+    """How this rank's tables meet the others'."""
+    return Synchronous(learner) if config.backend == "ddp" else Averaging(learner.tables, ranks, config.average)
+
+
 def rows_due(rounds: int) -> int:
     """How many rows from the top are averaged after round `rounds` = 1, 2, ..."""
     return TOP_ROWS * (rounds & -rounds)
 
 
-def scaled_lr(lr: float, world: int, most: float) -> float:
+def scaled_lr(lr: float, world: int, config: VectorsConfig) -> float:
     """The learning rate of `world` ranks: an average divides what each has learned alone by their number.
 
-    At most `most`, or `lr` itself where that is higher.
+    At most vectors.max_lr, or `lr` itself where that is higher.
     """
-    return min(lr * world, max(lr, most))
+    if not config.scale_lr or config.backend == "ddp":
+        return lr
+    return min(lr * world, max(lr, config.max_lr))
 
 
 def finite(tables: Mapping[str, Any]) -> bool:

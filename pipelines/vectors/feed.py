@@ -20,6 +20,7 @@ from pipelines.shards.reader import Chunk, ShardReader
 from pipelines.window import philox_order
 
 COUNTED_AT_ONCE = 4 << 20  # tokens
+NOTHING = Text(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
 
 
 class Feed(Protocol):
@@ -71,7 +72,7 @@ class ShardText:
             self._ends = np.cumsum(self._sizes[self._order])
         first, last = (place * self.tokens // self.segments for place in (index, index + 1))
         if first == last:  # more segments than tokens
-            return Text(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
+            return NOTHING
         at, end = np.searchsorted(self._ends, [first, last - 1], side="right")
         parts = [self._part(place, first, last) for place in range(at, end + 1)]
         lengths = np.concatenate([lengths for _, lengths in parts])

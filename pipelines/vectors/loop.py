@@ -21,8 +21,8 @@ from model.vectors.learner import Learner
 from pipelines import checkpoint
 from pipelines.journal import Journal
 from pipelines.ranks import Ranks
-from pipelines.vectors.averaging import Averaging, as_tensor, finite, scaled_lr
-from pipelines.vectors.feed import Feed
+from pipelines.vectors.averaging import as_tensor, finite, meeting, scaled_lr
+from pipelines.vectors.feed import NOTHING, Feed
 from pipelines.vectors.settings import VectorsConfig
 
 Report = Callable[[int, dict[str, float]], None]
@@ -91,9 +91,8 @@ def train_tables(
     """
     attempt = ranks.from_first(checkpoint.next_attempt(run) if ranks.first else None)
     progress = resume(learner, feed, run, ranks)
-    if config.scale_lr:
-        decay = Decay(scaled_lr(decay.first, ranks.world, config.max_lr), decay.last)
-    averaging = Averaging(learner.tables, ranks, config.average)
+    decay = Decay(scaled_lr(decay.first, ranks.world, config), decay.last)
+    averaging = meeting(learner, ranks, config)
     steps = config.epochs * feed.segments
     recent, clock, rounds = Sums(), Clock(ranks), 0
     with contextlib.ExitStack() as stack:
@@ -140,11 +139,9 @@ def train_tables(
 def train_segment(
     learner: Learner, feed: Feed, progress: Progress, rate: float, ranks: Ranks, seed: int, threads: int
 ) -> tuple[float, int, int]:
-    """This rank's segment of the round: (summed loss, predictions, size). The last round may leave it without one."""
+    """This rank's segment of the round: (summed loss, predictions, size). An epoch may end with none for it."""
     index = progress.segment + ranks.rank
-    if index >= feed.segments:
-        return 0.0, 0, 0
-    segment = feed.segment(progress.epoch, index)
+    segment = feed.segment(progress.epoch, index) if index < feed.segments else NOTHING
     # what is drawn depends on the segment alone: any number of ranks draws the same
     drawn = zlib.crc32(f"{seed} {progress.epoch} {index}".encode())
     loss, predictions = learner.train(segment, rate, drawn, threads)

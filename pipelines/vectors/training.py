@@ -32,7 +32,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     settings, model = config.vectors, method_config(config.model)
     vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
     feed = make_feed(config, vocabulary)
-    learner = make_learner(config, vocabulary, ranks.device)
+    learner = make_learner(config, vocabulary, ranks)
     del vocabulary  # of the words themselves nothing is needed while training
     tracked = TrackedRun(config.tracking, config.run_dir, config.name) if ranks.first else None
     try:
@@ -92,7 +92,7 @@ def cooccurrences(config: Config, vocabulary: Vocabulary) -> "tuple[Path, Counti
     return Path(config.paths.root).absolute() / "cooccurrences" / name, counting
 
 
-def make_learner(config: Config, vocabulary: Vocabulary, device: torch.device) -> Learner:
+def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learner:
     """The untrained tables of the configuration; every rank draws the same from the seed."""
     model, backend = method_config(config.model), config.vectors.backend
     if model.architecture == "glove":
@@ -102,14 +102,18 @@ def make_learner(config: Config, vocabulary: Vocabulary, device: torch.device) -
     if backend == "torch":
         from model.vectors.batched import BatchedWord2Vec
 
-        return BatchedWord2Vec(model, vocabulary.counts, config.seed, device)
+        return BatchedWord2Vec(model, vocabulary.counts, config.seed, ranks.device)
+    if backend == "ddp":
+        from pipelines.vectors.synchronous import SynchronousWord2Vec
+
+        return SynchronousWord2Vec(model, vocabulary.counts, config.seed, ranks)
     from model.vectors.word2vec import Word2Vec
 
     return Word2Vec(model, vocabulary.counts, config.seed)
 
 
 def check_method(config: Config, words: int) -> None:
-    """Refuse a method's settings, and a backend that it has not got, before any table is made.
+    """Refuse a method's settings and a backend that it has not got, before any table is made.
 
     Raises:
         UserError: names the key, its value and what it may be.
@@ -119,10 +123,12 @@ def check_method(config: Config, words: int) -> None:
         from model.vectors.word2vec import check
 
         check(model, words)
-    else:
-        model.check()
-        if backend != "numba":
-            raise UserError(f"vectors.backend={backend}: {model.name} has no such path. Choices: numba")
+        if backend == "ddp" and model.output == "softmax":
+            raise UserError("vectors.backend=ddp: model.output=softmax has no sparse gradients. Choices: numba, torch")
+        return
+    model.check()
+    if backend != "numba":
+        raise UserError(f"vectors.backend={backend}: {model.name} has no such path. Choices: numba")
 
 
 def identity(config: Config) -> dict[str, Any]:
