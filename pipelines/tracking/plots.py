@@ -16,27 +16,27 @@ SMOOTHED_FROM = 60  # points from which a noisy curve gets a running mean
 
 def curves(metrics: Mapping[str, Points], title: str) -> "Figure":
     """Loss, BLEU, learning rate and speed over the steps, from the loop's metrics; a panel without data says so."""
-    figure, axes = _panels(2, 2, (10.0, 6.4), title)
+    figure, axes = panels(2, 2, (10.0, 6.4), title)
     loss, bleu, rate, speed = axes
-    _noisy(loss, metrics.get("loss", ()), BLUE, "training, smoothed labels")
-    _line(loss, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-    _finish(loss, "Loss", "nats a target token")
-    _line(bleu, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
+    noisy(loss, metrics.get("loss", ()), BLUE, "training, smoothed labels")
+    line(loss, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
+    finish(loss, "Loss", "nats a target token")
+    line(bleu, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
     _mark_best(bleu, metrics.get("valid_bleu", ()))
-    _finish(bleu, "BLEU", "sacreBLEU")
-    _line(rate, metrics.get("lr", ()), BLUE, "learning rate")
+    finish(bleu, "BLEU", "sacreBLEU")
+    line(rate, metrics.get("lr", ()), BLUE, "learning rate")
     rate.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
-    _finish(rate, "Learning rate", "step size")
-    _noisy(speed, metrics.get("tokens_per_second", ()), BLUE, "training")
+    finish(rate, "Learning rate", "step size")
+    noisy(speed, metrics.get("tokens_per_second", ()), BLUE, "training")
     speed.set_ylim(bottom=0)
-    _finish(speed, "Speed", "target tokens a second")
+    finish(speed, "Speed", "target tokens a second")
     speed.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     return figure
 
 
 def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], title: str) -> "Figure":
     """Sentences by length in tokens. `bounds`: the upper bound of each bucket but the last, which is open."""
-    figure, (axis,) = _panels(1, 1, (8.0, 4.2), title)
+    figure, (axis,) = panels(1, 1, (8.0, 4.2), title)
     used = max((i + 1 for counts in sides.values() for i, count in enumerate(counts) if count), default=1)
     labels = [_bucket(bounds, i) for i in range(used)]
     width = 0.8 / max(len(sides), 1)
@@ -48,14 +48,14 @@ def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], 
     axis.set_xlabel("tokens, end of sentence included")
     axis.set_ylabel("sentences")
     axis.legend(frameon=False)
-    _clean(axis)
+    clean(axis)
     return figure
 
 
 def dropped(rules: Mapping[str, int], kept: int, title: str) -> "Figure":
     """What sharding dropped, by rule, the most first."""
     ordered = sorted(((rule, count) for rule, count in rules.items() if count), key=lambda entry: entry[1])
-    figure, (axis,) = _panels(1, 1, (8.0, 1.6 + 0.34 * max(len(ordered), 1)), title)
+    figure, (axis,) = panels(1, 1, (8.0, 1.6 + 0.34 * max(len(ordered), 1)), title)
     axis.barh([rule for rule, _ in ordered], [count for _, count in ordered], color=ORANGE, height=0.6)
     for place, (_, count) in enumerate(ordered):
         axis.annotate(f" {count:,}", (count, place), va="center", fontsize=9)
@@ -63,12 +63,12 @@ def dropped(rules: Mapping[str, int], kept: int, title: str) -> "Figure":
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axis.set_xlabel(f"records dropped, of {kept + sum(rules.values()):,}; {kept:,} kept")
     if not ordered:
-        _empty(axis, "nothing was dropped")
-    _clean(axis)
+        empty(axis, "nothing was dropped")
+    clean(axis)
     return figure
 
 
-def _panels(rows: int, columns: int, size: tuple[float, float], title: str) -> "tuple[Figure, list[Axes]]":
+def panels(rows: int, columns: int, size: tuple[float, float], title: str) -> "tuple[Figure, list[Axes]]":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -79,18 +79,18 @@ def _panels(rows: int, columns: int, size: tuple[float, float], title: str) -> "
     return figure, [axis for row in grid for axis in row]
 
 
-def _line(axis: "Axes", points: Points, colour: str, label: str, marker: str | None = None) -> None:
+def line(axis: "Axes", points: Points, colour: str, label: str, marker: str | None = None) -> None:
     drawn = [(step, value) for step, value in points if math.isfinite(value)]
     if drawn:
         few = (marker or ("o" if len(drawn) == 1 else None)) if len(drawn) <= 40 else None
         axis.plot(*zip(*drawn, strict=True), color=colour, label=label, marker=few, markersize=3.5, linewidth=1.6)
 
 
-def _noisy(axis: "Axes", points: Points, colour: str, label: str) -> None:
+def noisy(axis: "Axes", points: Points, colour: str, label: str) -> None:
     """The values pale and their running mean in full colour; few values as they are."""
     drawn = [(step, value) for step, value in points if math.isfinite(value)]
     if len(drawn) < SMOOTHED_FROM:
-        _line(axis, drawn, colour, label)
+        line(axis, drawn, colour, label)
         return
     axis.plot(*zip(*drawn, strict=True), color=colour, alpha=0.25, linewidth=0.8)
     half = len(drawn) // 60  # centred, so that a falling curve's mean does not hang behind it
@@ -98,7 +98,7 @@ def _noisy(axis: "Axes", points: Points, colour: str, label: str) -> None:
         (drawn[i][0], sum(value for _, value in drawn[i - half : i + half + 1]) / (2 * half + 1))
         for i in range(half, len(drawn) - half)
     ]
-    _line(axis, means, colour, label)
+    line(axis, means, colour, label)
 
 
 def _mark_best(axis: "Axes", points: Points) -> None:
@@ -116,15 +116,15 @@ def _mark_best(axis: "Axes", points: Points) -> None:
         )
 
 
-def _finish(axis: "Axes", title: str, unit: str) -> None:
+def finish(axis: "Axes", title: str, unit: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis.set_title(title, fontsize=10, loc="left")
     axis.set_ylabel(unit, fontsize=9)
     axis.set_xlabel("step", fontsize=9)
-    _clean(axis)
+    clean(axis)
     if not axis.lines:
-        _empty(axis, "not measured yet")
+        empty(axis, "not measured yet")
         return
     first, last = axis.dataLim.intervalx
     if first == last:  # a single point would be labelled with fractions of a step
@@ -135,13 +135,13 @@ def _finish(axis: "Axes", title: str, unit: str) -> None:
         axis.legend(frameon=False, fontsize=9)
 
 
-def _empty(axis: "Axes", message: str) -> None:
+def empty(axis: "Axes", message: str) -> None:
     axis.text(0.5, 0.5, message, transform=axis.transAxes, ha="center", va="center", color=GREY)
     axis.set_xticks([])
     axis.set_yticks([])
 
 
-def _clean(axis: "Axes") -> None:
+def clean(axis: "Axes") -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#e6e8eb", linewidth=0.8)
     axis.set_axisbelow(True)

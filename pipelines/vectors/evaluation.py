@@ -1,5 +1,6 @@
 """An evaluation of word vectors: similarity sets, analogies, neighbours, and retrieval where texts are held out."""
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,10 +10,14 @@ from typing import Any
 from model.errors import UserError
 from model.vectors.embeddings import Embeddings, Neighbour
 from pipelines.vectors.analogies import AnalogyScore, Question, read_analogies, score_analogies
+from pipelines.vectors.retrieval import Records, retrieval
 from pipelines.vectors.settings import EvaluateVectors
 from pipelines.vectors.similarity import SimilarityScore, SimilaritySet, read_similarity, score_similarity
 
+logger = logging.getLogger(__name__)
+
 SHOWN_WORDS = 12  # whose neighbours are shown where none are named
+EVERYWHERE = 100  # the most frequent words: "the", "be", "said" say little about anything
 TOTALS = ("semantic", "syntactic", "total")
 
 
@@ -93,9 +98,11 @@ def read_sets(settings: EvaluateVectors) -> Sets:
 
 
 def evaluate_embeddings(
-    embeddings: Embeddings, settings: EvaluateVectors, sets: Sets | None = None
+    embeddings: Embeddings, settings: EvaluateVectors, sets: Sets | None = None, records: Records = ()
 ) -> VectorsEvaluation:
-    """Everything of the settings; `sets`: what `read_sets` gave, where it is at hand.
+    """Everything of the settings, and retrieval on `records` (`retrieval.held_out`) where there are any.
+
+    `sets`: what `read_sets` gave, where it is at hand.
 
     Raises:
         UserError: a file that cannot be read (named).
@@ -113,8 +120,20 @@ def evaluate_embeddings(
         },
         neighbours={word: embeddings.neighbours(word, settings.neighbours) for word in words},
         unknown=unknown,
+        retrieval=retrieval_scores(embeddings, records),
         seconds=time.perf_counter() - begin,
     )
+
+
+def retrieval_scores(embeddings: Embeddings, records: Records) -> dict[str, float]:
+    """`retrieval` by name; nothing where too few records can be asked for, which is said."""
+    if not records:
+        return {}
+    try:
+        return retrieval(embeddings, records).scores()
+    except UserError as problem:
+        logger.info(str(problem))
+        return {}
 
 
 def chosen_words(embeddings: Embeddings, settings: EvaluateVectors, sets: Sets) -> tuple[list[str], list[str]]:
@@ -126,11 +145,17 @@ def chosen_words(embeddings: Embeddings, settings: EvaluateVectors, sets: Sets) 
     if rows:
         known = [embeddings.words[row] for row in rows.values() if row is not None]
         return list(dict.fromkeys(known)), [word for word, row in rows.items() if row is None]
-    of_sets = sorted({row for row in map(embeddings.find, sets.words()) if row is not None})
+    of_sets = frequent_rows(embeddings, sets)
     if not of_sets:
         size = len(embeddings)
         of_sets = sorted({min(size - 1, round(size ** (step / SHOWN_WORDS))) for step in range(1, SHOWN_WORDS + 1)})
     return [embeddings.words[row] for row in of_sets[:SHOWN_WORDS]], []
+
+
+def frequent_rows(embeddings: Embeddings, sets: Sets) -> list[int]:
+    """The rows of the similarity sets' words, the frequent first; those that are in every sentence last."""
+    rows = {row for row in map(embeddings.find, sets.words()) if row is not None}
+    return sorted(rows, key=lambda row: (row < EVERYWHERE, row))
 
 
 def report(evaluation: VectorsEvaluation) -> str:
@@ -157,7 +182,7 @@ def report(evaluation: VectorsEvaluation) -> str:
         ]
         parts.append(table([title, "3CosAdd", "3CosMul", "questions found"], rows))
     if one.retrieval:
-        parts.append(table(["retrieval", ""], [[name, _figure(value)] for name, value in one.retrieval.items()]))
+        parts.append(table(["retrieval", "%"], [[name, _figure(value)] for name, value in one.retrieval.items()]))
     if one.neighbours:
         parts.append(
             [
