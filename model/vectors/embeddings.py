@@ -3,11 +3,11 @@
 V words, d width. All answers are exact: every word's cosine is computed, by one matrix product.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from model.vectors.search import (
     cosines,
     inverse_norms,
     is_sparse,
-    three_cos_add,
     three_cos_mul,
     top,
     units,
@@ -28,7 +27,7 @@ from model.vectors.search import (
 
 Method = Literal["3cosadd", "3cosmul"]
 TextBasis = Literal["vectors", "words"]
-METHODS: dict[Method, Callable[[Floats, Floats, Floats], Floats]] = {"3cosadd": three_cos_add, "3cosmul": three_cos_mul}
+METHODS: tuple[Method, ...] = get_args(Method)
 SPELLINGS = 20_000  # frequent words among which a close spelling of an unknown one is looked for
 
 
@@ -188,11 +187,12 @@ class Embeddings:
         if method not in METHODS:
             raise unknown("method", method, METHODS)
         rows = np.array([self.known(word) for word in (a, b, c)])
-        scores = METHODS[method](*self.row_cosines(rows, restrict))
-        if method == "3cosadd":
+        if method == "3cosadd":  # linear: one direction to compare with, where the other method needs three
             of_a, of_b, of_c = self._dense(units(self.vectors, self.inverse, rows))
-            length = float(np.linalg.norm(of_b - of_a + of_c))
-            scores *= 1.0 / length if length else 0.0
+            direction = self._direction((of_b - of_a + of_c).astype(np.float64))
+            scores = cosines(self.vectors, self.inverse, direction, self.limit(restrict))[0]
+        else:
+            scores = three_cos_mul(*self.row_cosines(rows, restrict))
         return self._best(scores, k, set(rows.tolist()))
 
     def row_cosines(self, rows: NDArray[np.integer[Any]], restrict: int = 0) -> Floats:

@@ -63,13 +63,11 @@ def top(scores: Floats, k: int) -> NDArray[np.intp]:
     return candidates[np.argsort(-scores[candidates], kind="stable")][:k]
 
 
-def three_cos_add(a: Floats, b: Floats, c: Floats) -> Floats:
-    """The score of each word x for a : b = c : x (Levy and Goldberg 2014, equation 2), from its cosines (n,)."""
-    return b - a + c
-
-
 def three_cos_mul(a: Floats, b: Floats, c: Floats) -> Floats:
-    """The same multiplicatively (equation 4), of cosines shifted to [0, 1]."""
+    """The score of each word x for a : b = c : x, from its cosines (n,), which are shifted to [0, 1].
+
+    Levy and Goldberg 2014, equation 4.
+    """
     return (b + 1) * (c + 1) / (2 * (a + 1 + 2 * EPSILON))
 
 
