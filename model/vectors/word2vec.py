@@ -1,7 +1,20 @@
 """word2vec (Mikolov et al. 2013a, b): skip-gram and CBOW with three output layers, trained on a CPU."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.vectors import tables
+from model.vectors.huffman import HuffmanTree
+from model.vectors.learner import Text
+from model.vectors.sampling import AliasTable, keep_probability
+from model.vectors.threads import in_threads, shares
+from model.vectors.workspace import Chances, Rules, Scratch
+
+SOFTMAX_WORDS = 50_000  # a full softmax scores every word at every step: a reference, not for large vocabularies
 
 
 @dataclass
@@ -22,3 +35,96 @@ class Word2VecConfig:
     min_count: int = 5  # rarer words get no vector and leave the text
     lr: float = 0.025  # at the start, falling linearly to
     min_lr: float = 1e-4
+
+
+class Word2Vec:
+    """A `Learner` over `Text`. V words, d = width, W = d padded to whole cache lines.
+
+    Words are predicted from each word around them (skip-gram) or from all of these together (CBOW); "vectors" (V, W)
+    holds the rows of the words predicted from, "contexts" the rows of what is predicted: (V, W), or (V - 1, W) inner
+    nodes of the Huffman tree.
+
+    Raises:
+        UserError: a setting out of its range, a vocabulary of less than two words, a full softmax over too many.
+    """
+
+    tables: dict[str, NDArray[np.float32]]
+
+    def __init__(self, config: Word2VecConfig, counts: NDArray[Any], seed: int) -> None:
+        """`counts` (V,) of the training text, most frequent first; `seed` of the first vectors."""
+        check(config, len(counts))
+        self.config = config
+        self.keep = keep_probability(counts, config.sample)  # (V,)
+        self.noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
+        self.tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None
+        outputs = len(counts) - 1 if self.tree else len(counts)
+        self.tables = {
+            "vectors": tables.drawn(len(counts), config.width, seed),
+            "contexts": tables.zeros(outputs, config.width),
+        }
+        self._rules, self._chances = Rules.of(config), Chances.of(self.keep, self.noise, self.tree)
+
+    def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:
+        """One pass over the segment; (summed loss, predictions), a prediction being a pair, with CBOW a window.
+
+        The loss of a prediction is its -log likelihood, that of the noise words included. Nothing here asks whether the
+        tables are finite: `tables.require_finite` does.
+        """
+        from model.vectors import kernels  # numba: a machine that trains on its GPU alone needs none
+
+        rows = np.require(segment.rows, np.int32, ["C", "W"])  # one type of array, so one compilation
+        parts = shares(Text(rows, np.require(segment.offsets, np.int64, ["C", "W"])), threads)
+        rate = np.float32(lr)
+
+        def work(number: int, part: Text) -> tuple[float, int]:
+            longest = int(np.diff(part.offsets).max(initial=0))
+            scratch = Scratch.of(self._rules, self._targets, self.config.width, longest, seed, number)
+            inputs, outputs = self.tables["vectors"], self.tables["contexts"]
+            found: tuple[float, int] = kernels.train_records(
+                inputs, outputs, part.rows, part.offsets, self._rules, self._chances, scratch, rate
+            )
+            return found
+
+        found = in_threads(work, parts)
+        return sum(loss for loss, _ in found), sum(predictions for _, predictions in found)
+
+    @property
+    def _targets(self) -> int:
+        """The most targets that a word has."""
+        if self.tree:
+            return self.tree.longest
+        return 1 + self.config.negatives if self.noise else len(self.keep)
+
+    def vectors(self) -> dict[str, NDArray[np.float32]]:
+        """(V, d) "vectors" and (V or V - 1, d) "contexts", copies without the padding."""
+        return {name: np.ascontiguousarray(table[:, : self.config.width]) for name, table in self.tables.items()}
+
+
+def check(config: Word2VecConfig, words: int) -> None:
+    """Refuse what cannot be trained.
+
+    Raises:
+        UserError: names the key, its value and what it may be.
+    """
+    least: list[tuple[str, float, float]] = [
+        ("width", config.width, 1),
+        ("window", config.window, 1),
+        ("negatives", config.negatives, 1 if config.output == "negative" else 0),
+        ("sample", config.sample, 0),
+        ("lr", config.lr, 0),
+        ("min_lr", config.min_lr, 0),
+    ]
+    for key, value, lowest in least:
+        if not lowest <= value < np.inf:
+            raise UserError(f"model.{key}={value}: must be a finite number of at least {lowest}")
+    if not np.isfinite(config.exponent):
+        raise UserError(f"model.exponent={config.exponent}: must be a finite number")
+    if words < 2:
+        raise UserError(
+            f"a vocabulary of {words} word(s): word vectors need two, lower model.min_count={config.min_count}"
+        )
+    if config.output == "softmax" and words > SOFTMAX_WORDS:
+        raise UserError(
+            f"model.output=softmax: scores all {words:,} words at every step, allowed up to {SOFTMAX_WORDS:,}. "
+            "Choices: model.output=negative, model.output=hierarchical, a higher model.min_count"
+        )

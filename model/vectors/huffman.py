@@ -1,0 +1,68 @@
+"""The Huffman tree over the words: short paths for frequent words (Morin and Bengio 2005; Mikolov et al. 2013a)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class HuffmanTree:
+    """Every word's way from the root; V words, V - 1 inner nodes.
+
+    Word v passes `nodes[offsets[v]:offsets[v + 1]]` and takes at each the branch in `codes`. Inner nodes are numbered
+    by falling weight, the root 0: the rows of the output table then stand most visited first, as words do.
+    """
+
+    offsets: NDArray[np.int64]  # (V + 1,)
+    nodes: NDArray[np.int32]  # (total length,) inner nodes, root first
+    codes: NDArray[np.int8]  # (total length,) 0 or 1
+
+    @classmethod
+    def of(cls, counts: NDArray[Any]) -> "HuffmanTree":
+        """The optimal prefix code of `counts` (V,), which must fall; V of at least 2."""
+        parents, branches = _merged(np.asarray(counts, dtype=np.int64).tolist())
+        words = len(counts)
+        depths = np.zeros(2 * words - 1, dtype=np.int64)
+        up, level = parents[:words], np.arange(words)
+        while len(level):  # all words climb together, one level a turn
+            depths[level] += 1
+            level, up = level[up != 2 * words - 2], up[up != 2 * words - 2]
+            up = parents[up]
+        offsets = np.concatenate([[0], np.cumsum(depths[:words])])
+        nodes, codes = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1], dtype=np.int8)
+        place, here = offsets[1:].copy(), np.arange(words)
+        while len(here):
+            place -= 1
+            up = parents[here]
+            nodes[place], codes[place] = 2 * words - 2 - up, branches[here]
+            below = up != 2 * words - 2
+            place, here = place[below], up[below]
+        return cls(offsets, nodes, codes)
+
+    @property
+    def longest(self) -> int:
+        """The most inner nodes that a word passes."""
+        return int(np.diff(self.offsets).max())
+
+
+def _merged(counts: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """Parent and branch of every node but the root: words 0 .. V - 1, then inner nodes in the order of their making.
+
+    The two lightest nodes are merged until one is left. Words wait in falling order and inner nodes are made in rising
+    order, so the lightest is at the end of the one or at the head of the other and nothing has to be sorted.
+    """
+    words = len(counts)
+    weights = counts + [0] * (words - 1)
+    parents, branches = np.zeros(2 * words - 1, dtype=np.int64), np.zeros(2 * words - 1, dtype=np.int8)
+    word, inner = words - 1, words
+    for made in range(words, 2 * words - 1):
+        for branch in (0, 1):
+            if word >= 0 and (inner >= made or weights[word] < weights[inner]):
+                lightest, word = word, word - 1
+            else:
+                lightest, inner = inner, inner + 1
+            parents[lightest], branches[lightest] = made, branch
+            weights[made] += weights[lightest]
+    return parents, branches

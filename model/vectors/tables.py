@@ -1,0 +1,51 @@
+"""Float32 tables whose rows begin on a cache line and fill whole ones: one row is read in whole vector loads.
+
+Two threads that write different rows then never write the same line.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+
+LINE = 64  # bytes of a cache line, and of the widest vector register
+PIECE = 65_536  # rows looked at together: a table of several GB gets no second copy
+
+
+def padded(width: int) -> int:
+    """The smallest number of float32 that holds `width` and fills whole cache lines."""
+    floats = LINE // 4
+    return -(-width // floats) * floats
+
+
+def zeros(rows: int, width: int) -> NDArray[np.float32]:
+    """(rows, padded(width)) zeros, C-contiguous, the first row on a cache line and so every row."""
+    columns = padded(width)
+    raw = np.zeros(rows * columns * 4 + LINE, dtype=np.uint8)
+    first = -raw.ctypes.data % LINE
+    return raw[first : first + rows * columns * 4].view(np.float32).reshape(rows, columns)
+
+
+def drawn(rows: int, width: int, seed: int) -> NDArray[np.float32]:
+    """A table drawn uniformly from [-0.5, 0.5) / width, as word2vec begins; the padding is zero and stays zero."""
+    table, rng = zeros(rows, width), np.random.default_rng([seed, 0x77326376])
+    for first in range(0, rows, PIECE):
+        piece = table[first : first + PIECE, :width]
+        piece[:] = (rng.random(piece.shape, dtype=np.float32) - np.float32(0.5)) / np.float32(width)
+    return table
+
+
+def require_finite(tables: Mapping[str, NDArray[np.float32]]) -> None:
+    """Refuse tables that hold a NaN or an infinity.
+
+    Raises:
+        UserError: names the table and its first bad row; the learning rate is nearly always the reason.
+    """
+    for name, table in tables.items():
+        for first in range(0, len(table), PIECE):
+            finite = np.isfinite(table[first : first + PIECE]).all(axis=1)
+            if not finite.all():
+                row = first + int(np.argmin(finite))
+                raise UserError(f"the table {name!r} holds a number that is not finite in row {row}: lower model.lr")
