@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pipelines.corpus.scratch import whole
 
+CELL = 16  # bytes
 Cells = NDArray[np.int64]  # (n, 2) cell and what was counted in it, cells rising, each once
 
 
@@ -21,27 +22,25 @@ def write_run(path: Path, blocks: Iterable[Cells]) -> None:
 def merged(runs: Sequence[Path], at_once: int) -> Iterator[Cells]:
     """All runs as one, equal cells summed; about `at_once` cells are held.
 
-    Each step takes from every run what is not above the least of the cells that the runs' next pieces end with, so
-    that whatever belongs together meets in it.
+    Each step takes from every run what is not above the least of the cells that the pieces in memory end with, so that
+    whatever belongs together meets in it.
     """
-    maps = [np.memmap(path, "<i8", "r").reshape(-1, 2) for path in runs if path.stat().st_size]
-    places = [0] * len(maps)
-    piece = max(1, at_once // max(1, len(maps)))
+    piece = max(1, at_once // max(1, len(runs)))
+    heads = [np.empty((0, 2), np.int64) for _ in runs]
+    places, sizes = [0] * len(runs), [path.stat().st_size // CELL for path in runs]  # read of each run, and there
     while True:
-        heads = [cells[place : place + piece] for cells, place in zip(maps, places, strict=True)]
-        bounds = [
-            int(head[-1, 0])
-            for head, cells, place in zip(heads, maps, places, strict=True)
-            if place + len(head) < len(cells)
-        ]
-        if bounds:
-            lowest = min(bounds)
-            heads = [head[: np.searchsorted(head[:, 0], lowest, side="right")] for head in heads]
-        places = [place + len(head) for place, head in zip(places, heads, strict=True)]
-        heads = [head for head in heads if len(head)]
-        if not heads:
+        for number, path in enumerate(runs):
+            if not len(heads[number]) and places[number] < sizes[number]:
+                heads[number] = np.fromfile(path, "<i8", 2 * piece, offset=CELL * places[number]).reshape(-1, 2)
+                places[number] += len(heads[number])
+        ends = [int(heads[number][-1, 0]) for number in range(len(runs)) if places[number] < sizes[number]]
+        lowest = min(ends, default=np.iinfo(np.int64).max)
+        stops = [int(np.searchsorted(head[:, 0], lowest, side="right")) for head in heads]
+        taken = [head[:stop] for head, stop in zip(heads, stops, strict=True) if stop]
+        if not taken:
             return
-        yield summed(np.concatenate(heads)) if len(heads) > 1 else np.array(heads[0])
+        heads = [head[stop:] for head, stop in zip(heads, stops, strict=True)]
+        yield summed(np.concatenate(taken)) if len(taken) > 1 else taken[0]
 
 
 def summed(cells: Cells) -> Cells:

@@ -45,7 +45,7 @@ def shuffle(
         if not final.exists():
             records = np.fromfile(dealt, dtype) if dealt.exists() else np.empty(0, dtype)
             with whole(final) as file:
-                np.random.default_rng([seed, 1, number]).permutation(records).tofile(file)
+                records.take(np.random.default_rng([seed, 1, number]).permutation(len(records))).tofile(file)
         dealt.unlink(missing_ok=True)
         sizes.append(final.stat().st_size // dtype.itemsize)
     return sizes
@@ -59,10 +59,10 @@ def finish(source: Path) -> None:
 
 def deal(records: Records, folder: Path, files: int, rng: np.random.Generator) -> None:
     """Append each record to one of the files 0, ..., `files` - 1 in `folder`."""
-    chosen = rng.integers(files, size=len(records), dtype=np.uint32)
+    chosen = rng.integers(files, size=len(records), dtype=np.uint16 if files <= 1 << 16 else np.uint32)
     order = np.argsort(chosen, kind="stable")
     ends = np.cumsum(np.bincount(chosen, minlength=files))
-    ordered = records[order]
+    ordered = records.take(order)  # four times as fast as records[order]
     for number, (first, last) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)):
         if last > first:
             with (folder / f"{number:06d}").open("ab") as file:
