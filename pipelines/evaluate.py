@@ -1,4 +1,7 @@
-"""`dragoman evaluate`: a bundle's scores on a held-out set, and against another bundle's when asked."""
+"""`dragoman evaluate`: a bundle's scores on a held-out set, and against other bundles' when asked.
+
+Word vectors are measured on other sets, and in `pipelines/vectors/evaluate.py`.
+"""
 
 import logging
 import sys
@@ -7,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conf import door
+from model.bundle_directory import bundle_kind
 from model.errors import UserError
 from model.translator import EngineName
 from pipelines.evaluation import Evaluation, evaluate_bundle, held_out, report, write_evaluation
@@ -26,7 +30,7 @@ class EvaluateConfig:
     """What is evaluated, on what, and how it is scored."""
 
     bundle: str | None = None  # null: the run `name`; else a path, another run's name, MODEL@champion or MODEL/3
-    against: str | None = None  # a second one, compared by paired bootstrap resampling
+    against: str | list[str] | None = None  # a second one or several, compared by paired bootstrap resampling
     split: str = "test"
     engine: EngineName = "auto"
     sentences: int = 0  # the first so many; 0: all
@@ -48,12 +52,17 @@ def task(config: "Config") -> int:
     """Evaluate, print, and keep the record beside the bundle."""
     settings = config.evaluate
     directory = locate(config, settings.bundle)
+    rivals = [settings.against] if isinstance(settings.against, str) else settings.against or []
+    if bundle_kind(directory) == "vectors":
+        from pipelines.vectors.evaluate import task as evaluate_vectors
+
+        return evaluate_vectors(config, directory, rivals, lambda rival: locate(config, rival))
     evaluation = evaluate(config, directory)
     print(report(evaluation))
     record, texts = write_evaluation(evaluation, directory.parent)
     logger.info(f"kept in {record} and {texts}")
-    if settings.against is not None:
-        other = evaluate(config, locate(config, settings.against))
+    for rival in rivals:
+        other = evaluate(config, locate(config, rival))
         print("", comparison(other, evaluation, settings.bootstrap, settings.tokenise), sep="\n")
     return door.OK
 

@@ -4,15 +4,17 @@
     dragoman promote promote.version=7
     dragoman promote promote.force=true promote.reason="the champion mistranslates names"
 
-Both versions translate the same split of `paths.shards`, each as it would be served; the lead has to hold under paired
-bootstrap resampling. Exit code 0: the version is champion now. 1: it is not better, the champion stays.
+Both versions translate the same split of `paths.shards`, each as it would be served; word vectors answer the same
+similarity sets and analogies (`vectors.evaluate`). The lead has to hold under paired bootstrap resampling.
+Exit code 0: the version is champion now. 1: it is not better, the champion stays.
 """
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
-from model.errors import UserError
+from model.errors import UserError, unknown
 from model.translator import open_translator
 from pipelines.scores import paired_bootstrap
 from pipelines.shards.manifest import read_manifest
@@ -20,6 +22,8 @@ from pipelines.tracking.hypotheses import hypotheses
 from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote
 from pipelines.tracking.registry import Registry, RegistryConfig, Version
 from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.version import KIND_TAG
+from pipelines.vectors.settings import EvaluateVectors
 
 __all__ = ["PromoteConfig", "main", "promote_version"]
 
@@ -31,7 +35,12 @@ def main(argv: list[str]) -> int:
 
     def task(config: Config) -> int:
         outcome = promote_version(
-            config.tracking, config.registry, config.promote, config.shard_dir, Path(config.paths.mlflow)
+            config.tracking,
+            config.registry,
+            config.promote,
+            config.shard_dir,
+            Path(config.paths.mlflow),
+            config.vectors.evaluate,
         )
         print(f"{config.registry.name}: {outcome.message}")
         return 0 if outcome.accepted else 1
@@ -40,31 +49,60 @@ def main(argv: list[str]) -> int:
 
 
 def promote_version(
-    tracking: TrackingConfig, registry: RegistryConfig, config: PromoteConfig, shards: Path, lock_folder: Path
+    tracking: TrackingConfig,
+    registry: RegistryConfig,
+    config: PromoteConfig,
+    shards: Path,
+    lock_folder: Path,
+    sets: EvaluateVectors | None = None,
 ) -> Outcome:
-    """Promote as configured, by the held-out texts in `shards`. Promotions that share `lock_folder` take turns.
+    """Promote as configured, by the held-out texts in `shards`, word vectors by `sets`. Promotions that share
+    `lock_folder` take turns.
 
     Raises:
         UserError: no such version or split, nothing answers at `tracking.uri`, settings out of range.
     """
     store = Registry(tracking, registry)
-    return promote(store, config, comparison(store, config, shards), lock_folder / "promote.lock")
+    return promote(store, config, comparison(store, config, shards, sets), lock_folder / "promote.lock")
 
 
-def comparison(registry: Registry, config: PromoteConfig, shards: Path) -> Compare:
-    """How two versions are compared: on `config.split` of `shards`, read when it comes to it."""
+def comparison(registry: Registry, config: PromoteConfig, shards: Path, sets: EvaluateVectors | None = None) -> Compare:
+    """How two versions are compared: on `config.split` of `shards`, or on `sets`, read when it comes to it."""
 
     def compare(candidate: Version, champion: Version) -> Comparison:
-        sources, references, language = texts(shards, config.split)
-        champions = hypotheses(registry, champion, config.split, sources, translate)
-        candidates = hypotheses(registry, candidate, config.split, sources, translate)
-        found = paired_bootstrap(
-            champions, candidates, references, language, samples=config.samples, metric=config.metric
-        )
-        names = {"bleu": "BLEU", "chrf": "chrF"}
-        return Comparison(names[config.metric], found.candidate, found.baseline, found.p_value, len(sources))
+        kinds = [version.tags.get(KIND_TAG, "translation") for version in (candidate, champion)]
+        if kinds[0] != kinds[1]:
+            raise UserError(
+                f"registry.name: version {candidate.number} is of kind {kinds[0]}, the champion {champion.number} of "
+                f"kind {kinds[1]}; they cannot be compared and belong under different names"
+            )
+        if kinds[0] == "vectors":
+            from pipelines.vectors.promotion import compare_versions
+
+            return compare_versions(registry, candidate, champion, config, sets or EvaluateVectors())
+        return compare_translations(registry, candidate, champion, config, shards)
 
     return compare
+
+
+def compare_translations(
+    registry: Registry, candidate: Version, champion: Version, config: PromoteConfig, shards: Path
+) -> Comparison:
+    """The candidate's translations of the held-out split against the champion's.
+
+    Raises:
+        UserError: a metric of word vectors, or no such split.
+    """
+    names: dict[str, Literal["bleu", "chrf"]] = {"auto": "bleu", "bleu": "bleu", "chrf": "chrf"}
+    if config.metric not in names:
+        raise unknown("promote.metric", config.metric, names)
+    metric = names[config.metric]
+    sources, references, language = texts(shards, config.split)
+    champions = hypotheses(registry, champion, config.split, sources, translate)
+    candidates = hypotheses(registry, candidate, config.split, sources, translate)
+    found = paired_bootstrap(champions, candidates, references, language, samples=config.samples, metric=metric)
+    label = {"bleu": "BLEU", "chrf": "chrF"}[metric]
+    return Comparison(label, found.candidate, found.baseline, found.p_value, len(sources))
 
 
 def texts(shards: Path, split: str) -> tuple[list[str], list[str], str]:

@@ -27,7 +27,8 @@ class PromoteConfig:
 
     version: str | None = None  # null: the newest
     split: str = "test"
-    metric: Literal["bleu", "chrf"] = "bleu"
+    # auto: BLEU; of word vectors the mean of Spearman's correlation and of analogies right
+    metric: Literal["auto", "bleu", "chrf", "similarity", "analogies"] = "auto"
     samples: int = 1000  # bootstrap resamples
     p_value: float = 0.05  # the chance of so large a difference by luck must be below
     force: bool = False  # promote without proof; needs a reason
@@ -42,7 +43,8 @@ class Comparison:
     candidate: float
     champion: float
     p_value: float  # of the paired bootstrap
-    sentences: int
+    items: int
+    unit: str = "sentences"
 
     def better(self, p_value: float) -> bool:
         """Whether the candidate's lead is real at that level."""
@@ -50,7 +52,7 @@ class Comparison:
 
     def __str__(self) -> str:
         return (
-            f"{self.metric} {self.candidate:.2f} against {self.champion:.2f} on {self.sentences:,} sentences, "
+            f"{self.metric} {self.candidate:.2f} against {self.champion:.2f} on {self.items:,} {self.unit}, "
             f"p = {self.p_value:.4f}"
         )
 

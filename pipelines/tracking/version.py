@@ -5,19 +5,45 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from model.bundle_directory import BundleKind
 from pipelines.tracking import names
 from pipelines.tracking.server import Verdict, verdict
 
-SCRIPT = Path(__file__).with_name("translation_model.py")
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
-REQUIREMENTS = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses")
-BUNDLE_TAG = "bundle_hash"
+BUNDLE_TAG, KIND_TAG = "bundle_hash", "bundle_kind"
 INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id")  # tags of the run that a version repeats
 SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+MEANS = {  # of word vectors
+    "similarity/mean": "similarity {:.2f} (Spearman x 100, mean by pairs)",
+    "analogies/mean": "analogies {:.2f} % right (3CosAdd)",
+}
+VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|coverage/[^/]+|retrieval/.+")  # as tags
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """How bundles of one kind are stored as MLflow models."""
+
+    script: str  # beside this file
+    type: str  # MLflow's word for what the model does
+    requirements: tuple[str, ...]
+
+
+FLAVOURS: dict[BundleKind, Flavour] = {
+    "translation": Flavour(
+        "translation_model.py",
+        "translation",
+        ("mlflow", "torch", "numpy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses"),
+    ),
+    "vectors": Flavour(
+        "vectors_model.py", "word-vectors", ("mlflow", "numpy", "scipy", "sentencepiece", "safetensors")
+    ),
+}
 
 
 def bundle_hash(bundle: Path) -> str:
@@ -71,21 +97,48 @@ def ensure_model(client: Any, name: str) -> None:
                 raise
 
 
+def kind_of(config: Mapping[str, Any]) -> BundleKind:
+    """The kind of bundle that a `config.json` is of; those of translations do not say it."""
+    return "vectors" if config.get("kind") == "vectors" else "translation"
+
+
 def facts(config: Mapping[str, Any]) -> dict[str, str]:
     """What a bundle's `config.json` says of its making, as tags."""
     run = config.get("run") or {}
+    kind = kind_of(config)
     plain = {
+        KIND_TAG: kind,
         "pair": config.get("pair"),
         "architecture": config.get("architecture"),
         "manifest_hash": config.get("manifest_hash"),
         "config_hash": config.get("config_hash"),
         "run_name": run.get("name"),
         "format_version": config.get("format_version"),
+        **(_vector_facts(config) if kind == "vectors" else _translation_scores(config)),
     }
-    for split, scores in (config.get("scores") or {}).items():
-        plain |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
-        plain[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
+
+
+def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for split, scores in (config.get("scores") or {}).items():
+        found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
+        found[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
+    return found
+
+
+def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
+    table = config.get("table") or {}
+    scores = {
+        name: f"{value:.4f}" for name, value in (config.get("scores") or {}).items() if VECTOR_SCORES.fullmatch(name)
+    }
+    return {
+        "method": (config.get("model") or {}).get("name"),
+        "words": table.get("words"),
+        "width": table.get("width"),
+        "tokens": config.get("tokens"),
+        **scores,
+    }
 
 
 def describe(run_id: str, tags: Mapping[str, str]) -> str:
@@ -97,6 +150,8 @@ def describe(run_id: str, tags: Mapping[str, str]) -> str:
         f"`manifest_hash` and `kind` = `shard`; its artifacts list the sources and what was dropped",
         f"**Bundle** `{tags.get(BUNDLE_TAG, 'unknown')}`",
     ]
+    if tags.get(KIND_TAG) == "vectors":
+        return "\n\n".join([*lines, *_described_vectors(tags)])
     for split in sorted(key.removesuffix("_bleu") for key in tags if key.endswith("_bleu")):
         measured = ", ".join(
             f"{label} {float(tags[f'{split}_{name}']):.2f}"
@@ -107,10 +162,17 @@ def describe(run_id: str, tags: Mapping[str, str]) -> str:
     return "\n\n".join(lines)
 
 
-def requirements() -> list[str]:
+def _described_vectors(tags: Mapping[str, str]) -> list[str]:
+    words, width = int(tags.get("words", 0)), int(tags.get("width", 0))
+    lines = [f"**Word vectors** {tags.get('method', '')}: {words:,} words of {width:,} numbers, `{tags.get('pair')}`"]
+    measured = [label.format(float(tags[name])) for name, label in MEANS.items() if name in tags]
+    return [*lines, f"**Scores** {', '.join(measured)}; by set among the tags"] if measured else lines
+
+
+def requirements(flavour: Flavour) -> list[str]:
     """What the stored model needs, at the versions of this process. Given outright: to infer it runs processes."""
     found = []
-    for package in REQUIREMENTS:
+    for package in flavour.requirements:
         try:
             found.append(f"{package}=={version(package).partition('+')[0]}")
         except PackageNotFoundError:
@@ -124,14 +186,18 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
     from mlflow.models import Model, ModelSignature
     from mlflow.pyfunc import save_model
     from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types.schema import Array
 
+    is_vectors = tags[KIND_TAG] == "vectors"
+    flavour = FLAVOURS["vectors" if is_vectors else "translation"]
+    answer: Any = Array(DataType.double) if is_vectors else DataType.string
     run = client.get_run(run_id)
     model = client.create_logged_model(
         run.info.experiment_id,
         name=re.sub(r"[/:.%\"']", "-", name),  # what MLflow forbids here
         source_run_id=run_id,
         tags=dict(tags),
-        model_type="translation",
+        model_type=flavour.type,
     )
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "model"
@@ -140,13 +206,11 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
             mlflow_model=Model(
                 artifact_path=model.artifact_location, model_uuid=model.model_id, run_id=run_id, model_id=model.model_id
             ),
-            python_model=str(SCRIPT),
+            python_model=str(Path(__file__).with_name(flavour.script)),
             artifacts={"bundle": str(bundle)},
             code_paths=[str(MODEL_PACKAGE)],
-            signature=ModelSignature(
-                inputs=Schema([ColSpec(DataType.string)]), outputs=Schema([ColSpec(DataType.string)])
-            ),
-            pip_requirements=requirements(),
+            signature=ModelSignature(inputs=Schema([ColSpec(DataType.string)]), outputs=Schema([ColSpec(answer)])),
+            pip_requirements=requirements(flavour),
             metadata={key: tags[key] for key in ("pair", "manifest_hash", "config_hash") if key in tags},
         )
         client.log_model_artifacts(model.model_id, str(target))
