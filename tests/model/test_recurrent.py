@@ -38,7 +38,7 @@ def torch_twin(ours: Recurrent) -> nn.RNNBase:
         theirs: nn.RNNBase = kind(INPUTS, WIDTH, len(ours.layers), batch_first=True, bidirectional=both)
     else:
         function = ours.cell.removeprefix("rnn_")
-        theirs = nn.RNN(INPUTS, WIDTH, len(ours.layers), function, batch_first=True, bidirectional=both)  # type: ignore[arg-type]  # its name of the function
+        theirs = nn.RNN(INPUTS, WIDTH, len(ours.layers), function, batch_first=True, bidirectional=both)
     theirs.double().load_state_dict(
         {
             name.replace("_l0", f"_l{number}"): weight

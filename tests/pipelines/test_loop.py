@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
-from model.architectures import architecture
+from model.architectures import architecture, build_network, model_config
 from model.batch import TranslationBatch
 from model.errors import UserError
 from model.losses import LossConfig
@@ -36,6 +36,14 @@ CONFIG = TrainConfig(
     average_last=2,
 )
 CPU = torch.device("cpu")
+NETWORKS: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "architecture": "transformer", "width": 16, "heads": 2, "feed_forward": 16,
+        "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.3,
+    },
+    "rnnenc": {"architecture": "rnnenc", "embedding": 12, "width": 16, "layers": 2, "feed_context": True},
+    "rnnsearch": {"architecture": "rnnsearch", "embedding": 12, "width": 16, "encoder_width": 8},
+}  # fmt: skip
 
 
 def nothing(step: int, values: dict[str, float]) -> None:
@@ -48,12 +56,13 @@ def train(
     config: TrainConfig = CONFIG,
     ranks: Ranks | None = None,
     report: Report = nothing,
+    kind: str = "transformer",
     **changes: Any,
 ) -> Trainer:
     """One start of a small run, with dropout; `changes` replace the trainer's arguments."""
     ranks = ranks or Ranks(0, 1, CPU)
     torch.manual_seed(5)
-    network = Transformer(TransformerConfig("transformer", "t", 16, 2, 16, 1, 1, dropout=0.3), 50, 50)
+    network = build_network(model_config(NETWORKS[kind]), 50, 50)
     loader = LaneLoader(ShardReader(shards, "train"), LOADER, 3, ranks.rank, ranks.world)
     arguments: dict[str, Any] = {
         "network": network,
@@ -96,17 +105,18 @@ def test_two_runs_of_one_seed_are_equal(shards: Path, tmp_path: Path) -> None:
         assert torch.equal(value, weights(tmp_path / "b")[name])
 
 
-def test_a_resumed_run_is_the_undisturbed_run(shards: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_resumed_run_is_the_undisturbed_run(kind: str, shards: Path, tmp_path: Path) -> None:
     """Stopped at step 6, resumed from the checkpoint of step 4: same batches, same losses, same weights."""
 
     def dies(step: int, values: dict[str, float]) -> None:
         raise InterruptedError(f"at step {step}")
 
-    train(shards, tmp_path / "whole")
+    train(shards, tmp_path / "whole", kind=kind)
     with pytest.raises(InterruptedError):
-        train(shards, tmp_path / "cut", replace(CONFIG, evaluate_every=7, log_every=6), report=dies)
+        train(shards, tmp_path / "cut", replace(CONFIG, evaluate_every=7, log_every=6), report=dies, kind=kind)
     assert [line["step"] for line in steps(tmp_path / "cut")] == [1, 2, 3, 4, 5, 6]
-    resumed = train(shards, tmp_path / "cut")
+    resumed = train(shards, tmp_path / "cut", kind=kind)
     assert resumed.progress.step == 12
     keys = ("step", "loss", "batch", "tokens", "norm")
     whole, cut = ([{k: line[k] for k in keys} for line in steps(tmp_path / run)] for run in ("whole", "cut"))
@@ -115,24 +125,25 @@ def test_a_resumed_run_is_the_undisturbed_run(shards: Path, tmp_path: Path) -> N
         assert torch.equal(value, weights(tmp_path / "cut")[name])
 
 
-def rank_process(rank: int, port: int, shards: str, run: str, config: TrainConfig) -> None:
+def rank_process(rank: int, port: int, shards: str, run: str, config: TrainConfig, kind: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    train(Path(shards), Path(run), config, Ranks(rank, 2, CPU))
+    train(Path(shards), Path(run), config, Ranks(rank, 2, CPU), kind=kind)
     dist.destroy_process_group()
 
 
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
-def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(shards: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards: Path, tmp_path: Path) -> None:
     """12 steps alone; and 4 alone, 4 on two ranks, 4 alone again: same batches, losses equal to rounding."""
-    train(shards, tmp_path / "alone")
-    train(shards, tmp_path / "turns", replace(CONFIG, max_steps=4))
+    train(shards, tmp_path / "alone", kind=kind)
+    train(shards, tmp_path / "turns", replace(CONFIG, max_steps=4), kind=kind)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8))
+    arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
     multiprocessing.spawn(rank_process, arguments, nprocs=2)
-    train(shards, tmp_path / "turns")
+    train(shards, tmp_path / "turns", kind=kind)
     alone, turns = steps(tmp_path / "alone"), steps(tmp_path / "turns")
     assert [line["batch"] for line in alone] == [line["batch"] for line in turns]
     assert [line["tokens"] for line in alone] == [line["tokens"] for line in turns]
