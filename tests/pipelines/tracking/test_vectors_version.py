@@ -1,0 +1,159 @@
+"""Word vectors in the registry: loaded by MLflow without a pickle, promoted by their sets, rolled back."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.errors import UserError
+from model.tokenizer import SPECIAL_PIECES, TokenizerPair
+from model.vectors.bundle import load_vectors, save_vectors
+from model.vectors.embeddings import Embeddings
+from model.vectors.word2vec import Word2VecConfig
+from model.words import WordTokenizer
+from pipelines import promote as verb
+from pipelines.promote import PromoteConfig, promote_version
+from pipelines.tracking import history
+from pipelines.tracking.promotion import rollback
+from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig
+from pipelines.vectors.settings import EvaluateVectors
+
+REGISTRY = RegistryConfig(name="demo-en-vectors")
+WORDS = [f"w{i}" for i in range(40)]
+RNG = np.random.default_rng(9)
+TRUTH = RNG.standard_normal((40, 6)).astype(np.float32)
+
+
+def save(directory: Path, noise: float) -> Path:
+    tokens = WordTokenizer([*SPECIAL_PIECES, *WORDS])
+    save_vectors(
+        directory,
+        words=WORDS,
+        counts=np.arange(40, 0, -1),
+        tables={"vectors": TRUTH + noise * np.random.default_rng(1).standard_normal(TRUTH.shape).astype(np.float32)},
+        config=Word2VecConfig(width=6),
+        tokenizer=TokenizerPair(tokens, tokens),
+        facts={
+            "pair": "en",
+            "manifest_hash": "ab" * 32,
+            "run": {"name": directory.parent.name, "id": None},
+            "scores": {"similarity/mean": 31.25, "similarity/truth": 31.25, "analogies/q/steps": 4.0},
+        },
+    )
+    return directory
+
+
+@pytest.fixture
+def sets(tmp_path: Path) -> EvaluateVectors:
+    rows = RNG.integers(0, 40, (200, 2))
+    marks = Embeddings(WORDS, None, TRUTH).similarities(rows)
+    lines = [f"w{i} w{j} {mark}\n" for (i, j), mark in zip(rows, marks, strict=True)]
+    (tmp_path / "truth.txt").write_text("".join(lines), encoding="utf-8")
+    return EvaluateVectors(root=str(tmp_path), similarity=["truth.txt"])
+
+
+def register(tracking: TrackingConfig, folder: Path, noise: float) -> Path:
+    bundle = save(folder / f"run-{noise}" / "bundle", noise)
+    with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
+        assert register_bundle(tracking, REGISTRY, run, bundle) is not None
+    return bundle
+
+
+def test_mlflow_loads_the_champion_without_a_pickle(tracking: TrackingConfig, tmp_path: Path) -> None:
+    bundle = register(tracking, tmp_path, 0.5)
+    registry = Registry(tracking, REGISTRY)
+    registry.set_champion("1")
+    champion = registry.champion()
+    assert champion is not None
+    expected = {"bundle_kind": "vectors", "pair": "en", "architecture": "word2vec", "method": "skipgram", "words": "40"}
+    assert champion.tags.items() >= {**expected, "width": "6", "similarity/truth": "31.2500"}.items()
+    assert "analogies/q/steps" not in champion.tags, "a section is in the run, not among the tags"
+    described = registry.client.get_model_version(REGISTRY.name, "1").description
+    assert "**Word vectors** skipgram: 40 words of 6 numbers, `en`" in described
+    assert "**Scores** similarity 31.25 (Spearman x 100, mean by pairs)" in described
+    assert not [path for path in (tmp_path / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt")]
+
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        "MLFLOW_TRACKING_URI": tracking.uri,
+        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    loading = (
+        "import json, sys, mlflow; model = mlflow.pyfunc.load_model('models:/demo-en-vectors@champion')\n"
+        "print(json.dumps(model.predict(['w3', 'w0'])))\n"
+        "try: model.predict(['W3'])\n"
+        "except Exception as problem: print(json.dumps(str(problem)))"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", loading]
+    loaded = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    vectors, problem = map(json.loads, loaded.stdout.splitlines())
+    embeddings = load_vectors(bundle).embeddings
+    assert np.array_equal(np.array(vectors, np.float32), [embeddings.vector("w3"), embeddings.vector("w0")])
+    assert "'W3' is not among the 40 words" in problem
+
+
+def test_versions_are_promoted_by_their_sets_and_rolled_back(
+    tracking: TrackingConfig, tmp_path: Path, sets: EvaluateVectors
+) -> None:
+    for noise in (2.0, 0.3, 1.0):
+        register(tracking, tmp_path, noise)
+
+    def promote(version: str, **settings: object) -> bool:
+        config = replace(PromoteConfig(version=version, samples=200), **settings)  # type: ignore[arg-type]  # its fields
+        return promote_version(tracking, REGISTRY, config, tmp_path / "none", tmp_path, sets).accepted
+
+    assert promote("1"), "the first champion needs no comparison"
+    assert promote("2", metric="similarity")
+    assert not promote("3")
+    registry = Registry(tracking, REGISTRY)
+    events = history.read(registry.client, REGISTRY.name)
+    assert [event.action for event in events] == ["promoted", "promoted", "refused"]
+    assert "on 200 pairs and questions, p = 0.00" in events[1].reason
+    assert promote("3", force=True, reason="smaller")
+    assert rollback(registry, "complaints", tmp_path / "promote.lock").champion == "2"
+
+    with pytest.raises(UserError, match=r"promote\.metric: 'bleu' is not known\..* Choices: analogies, auto"):
+        promote("3", metric="bleu")
+    with pytest.raises(UserError, match="no pairs and no questions in common for the metric analogies"):
+        promote("3", metric="analogies")
+    sets.root = None
+    with pytest.raises(UserError, match=r"vectors\.evaluate\.root: word vectors are promoted by"):
+        promote("3")
+
+
+def test_translations_and_vectors_are_not_compared(
+    tracking: TrackingConfig, tmp_path: Path, sets: EvaluateVectors
+) -> None:
+    other = tmp_path / "run-t" / "bundle"
+    other.mkdir(parents=True)
+    (other / "config.json").write_text(json.dumps({"pair": "en-de"}))
+    with TrackedRun(tracking, other.parent, "run-t") as run:
+        assert register_bundle(tracking, REGISTRY, run, other) == "1"
+    register(tracking, tmp_path, 0.5)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), tmp_path, tmp_path, sets)
+    with pytest.raises(UserError, match="version 2 is of kind vectors, the champion 1 of kind translation"):
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), tmp_path, tmp_path, sets)
+
+
+def test_the_verb_reads_the_sets_from_the_configuration(
+    tracking: TrackingConfig, tmp_path: Path, sets: EvaluateVectors, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for noise in (1.5, 0.2):
+        register(tracking, tmp_path, noise)
+    common = [
+        *(f"tracking.uri={tracking.uri}", f"registry.name={REGISTRY.name}", f"paths.root={tmp_path}"),
+        *(f"vectors.evaluate.root={sets.root}", "vectors.evaluate.similarity=[truth.txt]"),
+    ]
+    assert verb.main([*common, "promote.version=1"]) == 0
+    assert verb.main([*common, "promote.version=2"]) == 0
+    assert "version 2 is champion (promoted: similarity" in capsys.readouterr().out
+    assert verb.main([*common, "promote.version=1"]) == 1
+    assert "not better" in capsys.readouterr().out
