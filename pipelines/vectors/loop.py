@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -206,24 +205,20 @@ def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
     if found is None:
         return Progress()
     groups, state = checkpoint.read(found)
-    fill(learner, groups[TABLES], str(found))
+    check_tables(learner, groups[TABLES], str(found))
+    for name, table in learner.tables.items():
+        as_tensor(table).copy_(groups[TABLES][name])
     if state.pop("segments") != feed.segments:
         raise UserError(f"{found}: the text had another number of segments then; start a new run (another name=)")
     return Progress(**{**state, "trained": Sums(**state["trained"])})
 
 
-def fill(learner: Learner, stored: dict[str, Any], where: str) -> None:
-    """Copy stored tables into the learner's.
-
-    Raises:
-        UserError: they have other names or shapes.
-    """
+def check_tables(learner: Learner, stored: dict[str, torch.Tensor], where: str) -> None:
+    """Raises UserError when stored tables are not the learner's: they have other names or shapes."""
     wanted = {name: tuple(table.shape) for name, table in learner.tables.items()}
     found = {name: tuple(table.shape) for name, table in stored.items()}
     if wanted != found:
         raise UserError(f"{where}: holds the tables {found}, this model has {wanted}")
-    for name, table in learner.tables.items():
-        as_tensor(table).copy_(stored[name])
 
 
 def overflow(step: int, what: str, rate: float) -> UserError:

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,17 @@ from model.vectors.methods import method, method_config
 from model.vectors.vocabulary import Vocabulary
 from pipelines import checkpoint
 from pipelines.config import Config
+from pipelines.ranks import Ranks
 from pipelines.release import write_note
 from pipelines.shards.manifest import manifest_hash, read_manifest
-from pipelines.tracking.lineage import log_curves
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.vectors.evaluation import evaluate_embeddings, report
+from pipelines.vectors.evaluate import PICTURES, asked_records, keep
+from pipelines.vectors.evaluation import evaluate_embeddings, read_sets, report
 from pipelines.vectors.feed import language, shard_vocabulary
-from pipelines.vectors.loop import TABLES, fill
-from pipelines.vectors.training import identity, make_learner
+from pipelines.vectors.loop import TABLES, check_tables
+from pipelines.vectors.plots import all_pictures
+from pipelines.vectors.training import identity, make_learner, make_text
 
 logger = logging.getLogger(__name__)
 
@@ -65,11 +68,12 @@ def make_bundle(config: Config, bundle: Path, origin: Mapping[str, Any], tracked
         "tokens": vocabulary.tokens,
         "made_from": origin,
     }
+    tables = counted_tables if method(model.architecture).kind == "counted" else trained_tables
     save_vectors(
         bundle,
         words=vocabulary.words,
         counts=vocabulary.counts,
-        tables=trained_tables(config, vocabulary),
+        tables=tables(config, vocabulary),
         config=model,
         tokenizer=TokenizerPair(tokenizer, tokenizer),
         facts=json.loads(json.dumps(facts)),
@@ -79,22 +83,40 @@ def make_bundle(config: Config, bundle: Path, origin: Mapping[str, Any], tracked
 
 
 def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
-    """The vectors of the last checkpoint."""
+    """The vectors of the last checkpoint, whatever backend made it.
+
+    Its tables take the place of fresh ones as they lie in the file, so that memory never holds more than one of both.
+    """
     groups, _ = checkpoint.read(newest(config))
-    learner = make_learner(config, vocabulary, torch.device("cpu"))
-    fill(learner, groups[TABLES], str(newest(config)))
+    on_cpu = replace(config, vectors=replace(config.vectors, backend="numba"))
+    learner = make_learner(on_cpu, vocabulary, Ranks(0, 1, torch.device("cpu")))
+    check_tables(learner, groups[TABLES], str(newest(config)))
+    learner.tables |= {name: table.numpy() for name, table in groups[TABLES].items()}
     return learner.vectors()
 
 
+def counted_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
+    """What one pass over the text gives."""
+    from model.vectors.counting import count_vectors
+
+    text = make_text(config, vocabulary)
+    texts = (text.segment(0, index) for index in range(text.segments))
+    return count_vectors(method_config(config.model), texts, len(vocabulary))
+
+
 def record(config: Config, bundle: VectorsBundle, tracked: TrackedRun) -> dict[str, float]:
-    """Measure, and keep the scores in the bundle and in the run; the scores."""
-    evaluation = evaluate_embeddings(bundle.embeddings, config.vectors.evaluate)
+    """Measure and draw: into the run and its directory, the scores into the bundle too."""
+    settings, embeddings = config.vectors.evaluate, bundle.embeddings
+    sets = read_sets(settings)
+    evaluation = evaluate_embeddings(embeddings, settings, sets, asked_records(config))
     scores = evaluation.scores()
     update_facts(bundle.directory, {"scores": scores})
     tracked.metrics(int(bundle.facts["made_from"].get("step", 0)), scores)
+    pictures = all_pictures(embeddings, evaluation, sets, tracked.history(), settings.words)
+    tracked.artifact(keep(evaluation, pictures, config.run_dir), "evaluation")
+    tracked.artifact(config.run_dir / PICTURES, PICTURES)
     text = report(evaluation)
     tracked.text(f"{text}\n", "evaluation/report.txt")
-    log_curves(tracked)
     print(text)
     return scores
 

@@ -34,7 +34,7 @@ def task(config: Config) -> int:
     values = {key: value for key, value in door.plain(config).items() if key not in OF_NETWORKS}
     # workers may be started in another folder
     config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
-    if method(config.model["architecture"]).kind == "counted":
+    if not learned(config):
         begin(config, values)
     elif remaining(config):
         config = replace(config, cluster=with_device(config))
@@ -70,7 +70,8 @@ def refuse_what_cannot_be(config: Config) -> Vocabulary:
     check_method(config, len(vocabulary))
     logger.info(
         f"{config.name}: {config.model['name']}, {len(vocabulary):,} words of {vocabulary.tokens:,} in the text; "
-        f"{workers(config)} workers; shards {manifest_hash(config.shard_dir)[:12]}"
+        f"{f'{workers(config)} workers' if learned(config) else 'counted here'}; "
+        f"shards {manifest_hash(config.shard_dir)[:12]}"
     )
     return vocabulary
 
@@ -89,6 +90,11 @@ def prepare(config: Config, vocabulary: Vocabulary) -> tuple[int, str]:
             f"fewer workers, or shorter segments than vectors.segment_words={config.vectors.segment_words}"
         )
     return config.vectors.epochs * feed.segments, feed.unit
+
+
+def learned(config: Config) -> bool:
+    """Whether the model has tables that workers train; one that is counted needs none of them."""
+    return method(config.model["architecture"]).kind == "learned"
 
 
 def workers(config: Config) -> int:
