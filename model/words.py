@@ -32,7 +32,8 @@ from model.tokenizer import (
 )
 
 # A word keeps its inner hyphens, apostrophes, full stops and commas: "can't", "well-known", "3.14", "U.S".
-WORD = re.compile(r"\w+(?:[-'’.,]\w+)*|[^\w\s]")
+ONLY_WORD = re.compile(r"\w+(?:[-'’.,]\w+)*")
+WORD = re.compile(ONLY_WORD.pattern + r"|[^\w\s]")
 CLOSING = frozenset(".,;:!?%)]}»…’”")  # no space before
 OPENING = frozenset("([{«¿¡„“‚$€£#@")  # no space after
 BLOCK_TEXTS = 512  # encoded together
@@ -54,11 +55,9 @@ class WordRules:
 
     def split(self, text: str) -> list[str]:
         """The words of folded text, in order."""
-        words: list[str] = WORD.findall(text)
         if self.punctuation:
-            return words
-        stripped = (word.strip("_-'’.,") for word in words)
-        return [word for word in stripped if len(word) > 1 or word.isalnum()]
+            return WORD.findall(text)
+        return [stripped for word in ONLY_WORD.findall(text) if (stripped := word.strip("_-'’.,"))]
 
     def count(self, texts: Iterable[str]) -> Counter[str]:
         """Every word of all texts with its number; the texts are in memory at once."""

@@ -1,0 +1,149 @@
+"""Text of any shape in blocks that are never larger than a bound, and lose nothing."""
+
+import bz2
+import gzip
+import lzma
+import random
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from model.errors import UserError
+from pipelines.corpus import text_staging
+from pipelines.corpus.archive import Part, parts_of
+from pipelines.corpus.records import block_bytes
+from pipelines.corpus.sources import Source
+from pipelines.corpus.staging import Block
+from pipelines.corpus.text_staging import kept_between, place_of, stage_text, text_blocks, text_staging_tasks
+
+MARKS = ("*** START OF", "*** END OF")
+
+
+def _blocks(file: Path, scratch: Path, paragraphs: bool = False, between: tuple[str, ...] = ()) -> list[Block]:
+    scratch.mkdir(exist_ok=True)
+    source = Source("train-0", "train", "text", (file,), ("corpus.train.file",))
+    for task in text_staging_tasks([source], scratch, paragraphs, between):
+        stage_text(task)
+    return text_blocks([source], scratch)
+
+
+def _zip(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+def _bytes(blocks: list[Block]) -> list[bytes]:
+    return [block_bytes(block) for block in blocks]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(text_staging, "BLOCK_LINES", 10)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("paragraphs", [False, True])
+def test_nothing_is_lost_and_no_block_is_larger(
+    tmp_path: Path, small_blocks: None, pack: type[bytes], paragraphs: bool
+) -> None:
+    rng = random.Random(1)
+    for number in range(20):
+        text = "".join(rng.choices(["word ", "é", "猫", "\n", "\r\n", "\n\n", "x" * 90, "a b"], k=rng.randint(1, 80)))
+        file = tmp_path / f"{number}.txt"
+        file.write_bytes(pack(text.encode()))
+        blocks = _blocks(file, tmp_path / f"scratch{number}", paragraphs)
+        found = _bytes(blocks)
+        assert b"".join(found) == text.encode()
+        assert all(0 < len(data) <= 100 and data.count(b"\n") <= 10 for data in found)
+        assert [data.decode() for data in found]  # no character is cut
+        assert sum(block.lines for block in blocks) == text.count("\n") + (not text.endswith("\n"))
+        assert [block.first_line for block in blocks] == [
+            b"".join(found[:index]).count(b"\n") for index in range(len(found))
+        ]
+
+
+def test_where_the_decompressor_stops_makes_no_difference(monkeypatch: pytest.MonkeyPatch, small_blocks: None) -> None:
+    data = b"".join(b"%d words \n" % number for number in range(200)) + b"x y " * 200
+    offsets = []
+    for size in (1, 7, 99, 5000):
+        index = text_staging._Index(False)
+        for start in range(0, len(data), size):
+            index.add(data[start : start + size])
+        index.finish()
+        offsets.append(index.offsets)
+    assert all(other == offsets[0] for other in offsets)
+
+
+def test_an_empty_file_has_no_blocks(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    assert _blocks(tmp_path / "empty", tmp_path / "scratch") == []
+
+
+def test_paragraphs_are_not_cut_where_a_block_can_end_between_them(tmp_path: Path, small_blocks: None) -> None:
+    file = tmp_path / "book"
+    file.write_bytes(b"\n\n".join(b"one line\nand another" for _ in range(50)))
+    for data in _bytes(_blocks(file, tmp_path / "scratch", True))[:-1]:
+        assert data.endswith(b"\n\n")
+
+
+def test_members_of_an_archive_follow_each_other_and_are_named(tmp_path: Path, small_blocks: None) -> None:
+    members = {"docs/a.txt": b"one\ntwo", "README": b"not text", "docs/empty.txt": b"", "docs/b.TXT": b"three\n"}
+    file = _zip(tmp_path / "docs.zip", members)
+    (block,) = _blocks(file, tmp_path / "scratch")
+    assert block_bytes(block) == b"one\ntwo\nthree\n"
+    assert place_of(block, 1, tmp_path / "scratch") == f"{file}: docs/a.txt: line 2"
+    assert place_of(block, 2, tmp_path / "scratch") == f"{file}: docs/b.TXT: line 1"
+    (block,) = _blocks(file, tmp_path / "paragraphs", True)
+    assert block_bytes(block).split() == [b"one", b"two", b"three"]
+    assert block_bytes(block).startswith(b"one\ntwo\n\n")
+
+
+def test_broken_archives_are_named(tmp_path: Path) -> None:
+    file = _zip(tmp_path / "a.zip", {"a.txt": b"text " * 1000})
+    data = file.read_bytes()
+    file.write_bytes(data[:-30])
+    with pytest.raises(UserError, match=r"a\.zip: the zip file is damaged or truncated"):
+        parts_of(file)
+    file.write_bytes(data[:40] + bytes(8) + data[48:])
+    with pytest.raises(UserError, match=r"a\.zip: a\.txt: the zip file is damaged"):
+        list(parts_of(file)[0].blocks())
+    with pytest.raises(UserError, match=r"no members whose name ends in \.txt"):
+        parts_of(_zip(tmp_path / "b.zip", {"README": b""}))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (b"licence\n*** START OF THE BOOK\ntext\nmore\n***END OF IT\nlicence\n", b"text\nmore\n"),
+        (b"\xef\xbb\xbf***START OF X\r\ntext\r\n", b"text\r\n"),
+        (b"no marks\n*** END OF what\n", b"no marks\n*** END OF what\n"),
+        (b"a *** START OF\n", b"a *** START OF\n"),
+        (b"*** START OF", b""),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_only_what_lies_between_the_marks_is_kept(text: bytes, kept: bytes, size: int) -> None:
+    part = Part("", lambda: iter([text[start : start + size] for start in range(0, len(text), size)]))
+    assert b"".join(kept_between(part, MARKS)[1]) == kept
+
+
+def test_line_numbers_count_what_was_left_out(tmp_path: Path) -> None:
+    (tmp_path / "book").write_bytes(b"licence\n\n*** START OF\nfirst\nsecond\n")
+    (block,) = _blocks(tmp_path / "book", tmp_path / "scratch", between=MARKS)
+    assert place_of(block, 1, tmp_path / "scratch").endswith("book: line 5")
+
+
+def test_real_books_lose_their_licence(corpora: Path, tmp_path: Path) -> None:
+    marked = 0
+    for path in sorted((corpora / "gutenberg" / "en").glob("*.txt.gz"))[:20]:
+        (part,) = parts_of(path)
+        skipped, kept = kept_between(part, MARKS)
+        text = b"".join(kept)
+        marked += skipped > 0
+        assert b"START OF TH" not in text
+        assert len(text) > 20_000
+    assert marked >= 18
