@@ -1,6 +1,7 @@
 """The run's progress on the driver's terminal, read from its journal: a live line, or a line now and then in a log."""
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -33,7 +34,9 @@ class _Follower:
         self.path, self.max_steps, self.unit = path, max_steps, unit
         self.over = threading.Event()
         self._terminal = sys.stderr.isatty()
+        self._file = path.stat().st_ino if path.is_file() else 0
         self._offset = path.stat().st_size if path.is_file() else 0
+        self._said = max((line["step"] for line in journal.lines(path)), default=0)  # the last step of an evaluation
         self._recent: list[dict[str, Any]] = []
         self._last_line = 0.0
 
@@ -47,20 +50,19 @@ class _Follower:
     def _read(self) -> None:
         if not self.path.is_file():
             return
-        if self.path.stat().st_size < self._offset:  # a resumed run cut the journal back to its checkpoint
-            self._offset, self._recent = 0, []
         with self.path.open("rb") as file:
+            if os.fstat(file.fileno()).st_ino != self._file:  # a resumed run cut the journal back to its checkpoint
+                self._file, self._offset, self._recent = os.fstat(file.fileno()).st_ino, 0, []
             file.seek(self._offset)
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         for line in journal.parse(whole.decode()):
-            if "valid_loss" in line:
-                self._say(_evaluation(line))
-            elif "epoch_loss" in line:
-                self._say(_epoch(line))
-            else:
+            if "valid_loss" not in line and "epoch_loss" not in line:
                 self._recent = [*self._recent[-49:], line]
+            elif line["step"] > self._said:
+                self._said = line["step"]
+                self._say(_evaluation(line) if "valid_loss" in line else _epoch(line))
         now = time.monotonic()
         if self._recent and (self._terminal or now - self._last_line >= LINE_SECONDS):
             self._last_line = now

@@ -36,7 +36,7 @@ def task(config: "Config", directory: Path, rivals: Sequence[str], locate: Calla
     sets, records = read_sets(settings), asked_records(config)
     evaluation = evaluate_embeddings(bundle.embeddings, settings, sets, records)
     print(report(evaluation))
-    pictures = all_pictures(bundle.embeddings, evaluation, sets, words=settings.words)
+    pictures = all_pictures(bundle.embeddings, evaluation, sets, words=settings.words) if settings.pictures else {}
     every = named([bundle, *others])
     if others:
         compared = method_table(every, settings, sets, records)

@@ -112,9 +112,11 @@ def record(config: Config, bundle: VectorsBundle, tracked: TrackedRun) -> dict[s
     scores = evaluation.scores()
     update_facts(bundle.directory, {"scores": scores})
     tracked.metrics(int(bundle.facts["made_from"].get("step", 0)), scores)
-    pictures = all_pictures(embeddings, evaluation, sets, tracked.history(), settings.words)
+    history = tracked.history()
+    pictures = all_pictures(embeddings, evaluation, sets, history, settings.words) if settings.pictures else {}
     tracked.artifact(keep(evaluation, pictures, config.run_dir), "evaluation")
-    tracked.artifact(config.run_dir / PICTURES, PICTURES)
+    if pictures:
+        tracked.artifact(config.run_dir / PICTURES, PICTURES)
     text = report(evaluation)
     tracked.text(f"{text}\n", "evaluation/report.txt")
     print(text)

@@ -22,6 +22,7 @@ class EvaluateVectors:
     restrict: int = 30_000  # analogies: questions and answers among so many most frequent words; 0: all
     words: list[str] = field(default_factory=list)  # whose neighbours are shown and drawn; empty: some of the sets'
     neighbours: int = 5  # shown of each
+    pictures: bool = True  # projections, similarities, parallelograms, scores and loss
 
 
 @dataclass
