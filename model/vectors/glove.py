@@ -19,7 +19,10 @@ Floats = NDArray[np.float32]
 
 @dataclass
 class GloveConfig:
-    """The defaults are the paper's, but for `window` and `width`, where it tries several."""
+    """The defaults are the paper's, but for `window` and `width`, where it tries several.
+
+    They are for billions of words. Ten million need x_max=10, as in the authors' own demonstration, and 25 epochs.
+    """
 
     architecture: Literal["glove"] = "glove"
     name: str = "glove"
