@@ -29,6 +29,7 @@ class Alternative:
 
     text: str
     score: float  # log probability / length ** length penalty
+    log_probability: float = 0.0  # natural logarithm, as the search counts it
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Translator:
 
     def answer(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
         texts = self.tokenizers.target.decode([list(one.ids) for one in hypotheses])
-        nbest = [Alternative(text, one.score) for text, one in zip(texts, hypotheses, strict=True)]
+        nbest = [Alternative(text, one.score, one.log_probability) for text, one in zip(texts, hypotheses, strict=True)]
         return Translation(nbest[0].text, nbest[0].score, nbest, truncated)
 
 

@@ -15,10 +15,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
-from model.errors import UserError, unknown
+from model.bleu import tokeniser
+from model.errors import UserError
 
-TOKENISERS = ("auto", "13a", "intl", "zh", "char", "none")
-BY_LANGUAGE = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 BOUNDS = (5, 10, 15, 20, 30, 40)  # words of the reference; the last bucket is open
 
 
@@ -236,17 +235,6 @@ def _moses(language: str) -> Any:
     from sacremoses import MosesTokenizer
 
     return MosesTokenizer(lang=language).tokenize
-
-
-def tokeniser(name: str, language: str) -> str:
-    """sacreBLEU's tokeniser of that name; `auto` by the target language.
-
-    Raises:
-        UserError: not one of the choices.
-    """
-    if name not in TOKENISERS:
-        raise unknown("evaluate.tokenise", name, TOKENISERS)
-    return BY_LANGUAGE.get(language, "13a") if name == "auto" else name
 
 
 def check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

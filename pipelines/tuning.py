@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from model.bleu import tokeniser
 from model.bundle import Bundle, load_bundle, update_facts
 from model.decoding import DecodeConfig, decode
 from model.hypothesis import Hypothesis
 from model.network import TranslationNetwork
 from model.tokenizer import TokenizerPair
 from model.translator import EngineName, network_translator, open_translator
-from pipelines.scores import quick_bleu, quick_chrf, tokeniser
+from pipelines.scores import quick_bleu, quick_chrf
 
 logger = logging.getLogger(__name__)
 

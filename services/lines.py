@@ -1,12 +1,16 @@
 """Lines of a file or of standard input, as sharding reads them: ended by LF or CR LF, never cut at U+0085 or U+2028."""
 
+import gzip
+import itertools
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, TypeVar, cast
 
 from model.errors import UserError
 
+T = TypeVar("T")
 BOM = b"\xef\xbb\xbf"
 
 
@@ -18,7 +22,7 @@ def read_lines(
     Raises:
         UserError: names the file and the line (from 1) that is not UTF-8.
     """
-    for number, raw in enumerate(file, 1):
+    for number, raw in enumerate(_raw_lines(file, name), 1):
         line = raw.removeprefix(BOM) if number == 1 else raw
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         try:
@@ -32,15 +36,36 @@ def read_lines(
             yield None
 
 
-def open_input(path: str | None, section: str = "translate") -> tuple[BinaryIO, str]:
-    """The file, or standard input, with its name for messages.
+def _raw_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """The lines as bytes; UserError where the file's compression is broken."""
+    try:
+        yield from file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        raise UserError(f"{name}: not a whole gzip file ({problem})") from None
+
+
+def open_input(path: str | None, section: str = "translate", key: str = "input") -> tuple[BinaryIO, str]:
+    """The file (`.gz`: what it holds, uncompressed) or standard input, with its name for messages.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: it cannot be read; names the setting SECTION.KEY.
     """
     if path is None:
         return sys.stdin.buffer, "standard input"
     try:
+        if path.endswith(".gz"):
+            return cast("BinaryIO", gzip.open(path, "rb")), path
         return Path(path).open("rb"), path
     except OSError as problem:
-        raise UserError(f"{section}.input: {path} cannot be read ({problem.strerror})") from None
+        raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
+
+
+def batches(lines: Iterator[T], size: int) -> Iterator[list[T]]:
+    """`size` at a time; the last may be fewer."""
+    while chunk := list(itertools.islice(lines, size)):
+        yield chunk
+
+
+def flat(text: str) -> str:
+    """One line of it: a translation must not add lines to the output."""
+    return " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text

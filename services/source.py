@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model.bundle_directory import bundle_kind
+from model.bundle import Bundle, bundle_kind, load_bundle
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.translator import EngineName
@@ -17,15 +17,21 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class ModelSource:
-    """Where the model is from and what runs it; part of every section that loads one."""
+class BundleSource:
+    """Where the model is from; part of every section that loads one."""
 
     bundle: str | None = None  # a bundle's directory; null: `model` from the registry
     model: str | None = "models:/phrasebook-en-de@champion"
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"  # downloaded bundles
-    engine: EngineName = "auto"
     device: Literal["cpu", "cuda"] = "cpu"
+
+
+@dataclass
+class ModelSource(BundleSource):
+    """The same with what decodes."""
+
+    engine: EngineName = "auto"
     threads: int | None = None  # batches decoded at a time; null: one a core
 
 
@@ -56,11 +62,7 @@ class Loader:
         return self._load(directory, version.name, version.version, version.run_id)
 
     def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> Served:
-        if bundle_kind(directory) == "vectors":
-            raise UserError(
-                f"{name or directory} holds word vectors, not a translation model: "
-                f"serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)"
-            )
+        check_translation(directory, name)
         served = load_served(
             directory,
             engine=self.source.engine,
@@ -74,3 +76,30 @@ class Loader:
         )
         logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served
+
+
+def open_bundle(source: BundleSource) -> Bundle:
+    """The bundle itself, for what asks the network and does not decode.
+
+    Raises:
+        UserError: no sound translation bundle, or the registry has no such model.
+    """
+    if source.bundle is not None:
+        directory, name = Path(source.bundle), ""
+    elif source.model is None:
+        raise UserError("no translation model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
+    else:
+        registry = Registry(source.tracking_uri, Path(source.cache))
+        version = registry.resolve(source.model)
+        directory, name = registry.fetch(version), version.name
+    check_translation(directory, name)
+    return load_bundle(directory)
+
+
+def check_translation(directory: Path, name: str = "") -> None:
+    """Raises UserError for a bundle of word vectors; `name` is the registered model's."""
+    if bundle_kind(directory) == "vectors":
+        raise UserError(
+            f"{name or directory} holds word vectors, not a translation model: "
+            f"serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)"
+        )

@@ -1,23 +1,20 @@
 """`dragoman translate`: lines in, translations out; files or standard input and output, no server."""
 
 import contextlib
-import io
-import itertools
 import json
 import logging
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TextIO
 
 from conf import door
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.translator import Alternative, Translation
-from services.lines import open_input, read_lines
+from services.lines import batches, flat, open_input, read_lines
+from services.output import opened_output
 from services.sentences import join, split
 from services.served import Served
 from services.source import Loader, ModelSource
@@ -31,8 +28,8 @@ class TranslateConfig(ModelSource):
 
     input: str | None = None  # null: standard input
     output: str | None = None  # null: standard output
-    format: Literal["text", "nbest", "json"] = "text"
-    nbest: int = 1  # translations a line, for nbest and json
+    format: Literal["text", "nbest", "moses", "json"] = "text"
+    nbest: int = 1  # translations a line, for nbest, moses and json
     split: bool = False  # translate a line sentence by sentence
     longest: int = 400  # characters of a sentence before it is cut further
     lines: int = 256  # lines at a time
@@ -69,7 +66,7 @@ def translate(config: TranslateConfig, decode: DecodeConfig, overrides: Sequence
                 f"translate.nbest: {config.nbest} is more than the search finds ({served.decode.candidates}); "
                 f"decode.beam={config.nbest} finds as many"
             )
-        with opened_output(config.output) as out:
+        with opened_output(config.output, "translate") as out:
             # A person at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
             failed = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time)
@@ -100,14 +97,11 @@ def copy(served: Served, lines: Iterator[str | None], out: TextIO, config: Trans
     return failed
 
 
-def batches(lines: Iterator[str | None], size: int) -> Iterator[list[str | None]]:
-    """`size` lines at a time; the last may be fewer."""
-    while chunk := list(itertools.islice(lines, size)):
-        yield chunk
-
-
 def translated(served: Served, lines: list[str], config: TranslateConfig) -> list[Translation]:
-    """A translation a line, whole or put together from its sentences (then the k-th best of each, scores averaged)."""
+    """A translation a line, whole or put together from its sentences: then the k-th best of each together.
+
+    Such a one's score is the mean of its sentences', its log-probability the sum of theirs.
+    """
     if not config.split:
         return served.translate(lines, config.nbest)
     pieces = [split(line, config.longest) for line in lines]
@@ -121,6 +115,7 @@ def translated(served: Served, lines: list[str], config: TranslateConfig) -> lis
             Alternative(
                 join(line, ["" if part is None else _ranked(part, rank).text for part in parts]),
                 sum(_ranked(part, rank).score for part in real) / len(real),
+                sum(_ranked(part, rank).log_probability for part in real),
             )
             for rank in range(ranks)
         ]
@@ -133,10 +128,13 @@ def translated(served: Served, lines: list[str], config: TranslateConfig) -> lis
 def written(number: int, line: str | None, answer: Translation, form: str) -> str:
     """An answer as it stands in the output, line ends included. `number` counts from 0, as Moses' n-best lists do."""
     if form == "text":
-        return _flat(answer.text) + "\n"
+        return flat(answer.text) + "\n"
+    found = answer.nbest or [Alternative("", 0.0)]
     if form == "nbest":
-        found = answer.nbest or [Alternative("", 0.0)]
-        return "".join(f"{number} ||| {_flat(one.text)} ||| {one.score:.4f}\n" for one in found)
+        return "".join(f"{number} ||| {flat(one.text)} ||| {one.score:.4f}\n" for one in found)
+    if form == "moses":
+        rows = ((flat(one.text), f"LogP= {one.log_probability:.6f}", f"{one.score:.6f}") for one in found)
+        return "".join(f"{number} ||| {' ||| '.join(row)}\n" for row in rows)
     record = {
         "line": number,
         "source": line,
@@ -149,44 +147,11 @@ def written(number: int, line: str | None, answer: Translation, form: str) -> st
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-@contextlib.contextmanager
-def opened_output(path: str | None) -> Iterator[TextIO]:
-    """Standard output, or a file that gets its name only once it is whole.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    if path is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-        yield sys.stdout
-        return
-    final = Path(path)
-    part = final.with_name(f".{final.name}.{os.getpid()}.part")
-    try:
-        file = part.open("w", encoding="utf-8", newline="\n")
-    except OSError as problem:
-        raise UserError(f"translate.output: {path} cannot be written ({problem.strerror})") from None
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(final)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def _ranked(translation: Translation, rank: int) -> Alternative:
     """Its rank-th best, or the last that it has."""
     if not translation.nbest:
         return Alternative(translation.text, translation.score)
     return translation.nbest[min(rank, len(translation.nbest) - 1)]
-
-
-def _flat(text: str) -> str:
-    """One line of it: a translation must not add lines to the output."""
-    return " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text
 
 
 if __name__ == "__main__":

@@ -1,0 +1,90 @@
+"""BLEU from sufficient statistics: a corpus's score is a function of sums over its sentences, so choosing other
+hypotheses means adding other rows. sacreBLEU's tokenisers, brevity penalty and smoothing (exponential).
+
+K = 10 columns: matches of 1- to 4-grams, 1- to 4-grams of the hypothesis, words of the hypothesis and of the reference.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError, unknown
+
+TOKENISERS = ("auto", "13a", "intl", "zh", "char", "none")
+BY_LANGUAGE = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
+ORDER = 4
+WIDTH = 2 * ORDER + 2  # K
+
+
+def tokeniser(name: str, language: str, key: str = "evaluate.tokenise") -> str:
+    """sacreBLEU's tokeniser of that name; `auto` by the target language.
+
+    Raises:
+        UserError: not one of the choices; `key` is the setting that asks.
+    """
+    if name not in TOKENISERS:
+        raise unknown(key, name, TOKENISERS)
+    return BY_LANGUAGE.get(language, "13a") if name == "auto" else name
+
+
+class SentenceBleu:
+    """Counts hypotheses against references under one tokeniser."""
+
+    def __init__(self, tokenise: str = "13a") -> None:
+        self.tokenise = tokenise
+
+    @cached_property
+    def _metric(self) -> Any:
+        from sacrebleu.metrics.bleu import BLEU
+
+        return BLEU(tokenize=self.tokenise, force=True)
+
+    @property
+    def signature(self) -> str:
+        """sacreBLEU's, for one reference."""
+        self._metric.num_refs = 1
+        return str(self._metric.get_signature())
+
+    def statistics(self, hypotheses: Sequence[str], reference: str) -> NDArray[np.int64]:
+        """(n, K): a row for each of a sentence's hypotheses, the n-grams of its reference counted once."""
+        expected, words = self._grams(reference)
+        rows = np.zeros((len(hypotheses), WIDTH), np.int64)
+        for row, text in zip(rows, hypotheses, strict=True):
+            found, length = self._grams(text)
+            for gram, count in found.items():
+                if gram in expected:
+                    row[len(gram) - 1] += min(count, expected[gram])
+            row[ORDER : 2 * ORDER] = [max(0, length - n) for n in range(ORDER)]
+            row[-2:] = length, words
+        return rows
+
+    def _grams(self, text: str) -> tuple[Counter[tuple[str, ...]], int]:
+        """The 1- to 4-grams of a text, and its words."""
+        words = self._metric.tokenizer(text.rstrip()).split()
+        grams = (tuple(words[i : i + n]) for n in range(1, ORDER + 1) for i in range(len(words) - n + 1))
+        return Counter(grams), len(words)
+
+
+def bleu(statistics: NDArray[Any]) -> NDArray[np.float64]:
+    """Corpus BLEU, 0 to 100, of summed statistics (..., K) -> (...).
+
+    As sacreBLEU's default: an order without a match counts as 1/2, 1/4, 1/8 ... of a match; no match at all is 0, and
+    so is a corpus without a 4-gram.
+
+    Raises:
+        UserError: not ten columns.
+    """
+    if statistics.shape[-1] != WIDTH:
+        raise UserError(f"BLEU: {statistics.shape[-1]} columns of statistics, not {WIDTH}")
+    sums = np.asarray(statistics, np.float64)
+    matches, totals, length, reference = sums[..., :ORDER], sums[..., ORDER:-2], sums[..., -2], sums[..., -1]
+    missed = matches == 0
+    smoothed = np.where(missed, 0.5 ** np.cumsum(missed, -1), matches)  # (..., 4)
+    some = (matches.sum(-1) > 0) & (totals > 0).all(-1)
+    precision = np.log(smoothed / np.maximum(totals, 1)).mean(-1)
+    short = np.minimum(0.0, 1.0 - reference / np.maximum(length, 1))  # log of the brevity penalty
+    return np.where(some, 100.0 * np.exp(precision + short), 0.0)
