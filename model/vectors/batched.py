@@ -86,7 +86,10 @@ def checked(path: Path | None, device: torch.device, config: Word2VecConfig) -> 
     if path is None:
         return "graph" if device.type == "cuda" else "steps"
     if path != "steps" and device.type != "cuda":
-        raise UserError(f"word2vec: the torch path {path!r} needs a GPU. Choices on a CPU: steps")
+        raise UserError(
+            f"word2vec's torch path {path!r} needs a GPU (vectors.backend=triton with cluster.device=cuda). "
+            f"Choices on a CPU: vectors.backend=torch"
+        )
     if path == "triton" and config.output == "softmax":
         raise UserError("word2vec: model.output='softmax' has no Triton kernel. Choices: steps, graph")
     if path == "triton" and importlib.util.find_spec("triton") is None:

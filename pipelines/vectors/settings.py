@@ -5,7 +5,7 @@ from typing import Literal
 
 from model.errors import UserError
 
-Backend = Literal["numba", "torch", "ddp"]
+Backend = Literal["numba", "torch", "triton", "ddp"]
 ExportFormat = Literal["text", "binary", "numpy", "projector"]
 
 

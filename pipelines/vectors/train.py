@@ -104,7 +104,7 @@ def workers(config: Config) -> int:
 
 def with_device(config: Config) -> ClusterConfig:
     """The cluster's section; methods that run on a CPU alone ask for no GPU and talk to each other over gloo."""
-    return config.cluster if config.vectors.backend == "torch" else replace(config.cluster, device="cpu")
+    return config.cluster if config.vectors.backend in ("torch", "triton") else replace(config.cluster, device="cpu")
 
 
 def remaining(config: Config) -> bool:

@@ -99,10 +99,12 @@ def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learne
         from model.vectors.glove import Glove
 
         return Glove(model, vocabulary.counts, config.seed)
-    if backend == "torch":
+    if backend in ("torch", "triton"):
         from model.vectors.batched import BatchedWord2Vec
 
-        return BatchedWord2Vec(model, vocabulary.counts, config.seed, ranks.device)
+        return BatchedWord2Vec(
+            model, vocabulary.counts, config.seed, ranks.device, "triton" if backend == "triton" else None
+        )
     if backend == "ddp":
         from pipelines.vectors.synchronous import SynchronousWord2Vec
 
