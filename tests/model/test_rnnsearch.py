@@ -1,13 +1,18 @@
 """RNNsearch against its equations written step by step for one sentence, in each of its forms."""
 
+from collections.abc import Iterator
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from model.architectures import translation_loss
 from model.batch import TranslationBatch, collate
 from model.errors import UserError
+from model.losses import LossConfig
 from model.rnnsearch import RNNSearch, RNNSearchConfig
-from model.tokenizer import EOS
+from model.tokenizer import EOS, PAD
 
 SIZES = {"embedding": 6, "width": 8, "encoder_width": 4, "attention_width": 5, "dropout": 0.0}
 CONTEXTS = ["output", "state", "feeding"]
@@ -121,6 +126,42 @@ def test_every_parameter_learns(context: str) -> None:
         ours(batch([11, EOS], [12, 13, 14, EOS])).sum().backward()
         idle = [name for name, p in ours.named_parameters() if p.grad is None and not name.startswith("output")]
         assert idle == []
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Products this small are slower on two."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_attention_learns_where_to_look() -> None:
+    """The target is the source reversed: trained, the decoder looks at the token that it writes."""
+    torch.manual_seed(0)
+    sizes = {"embedding": 32, "width": 48, "encoder_width": 24, "attention_width": 24, "dropout": 0.0}
+    ours = RNNSearch(RNNSearchConfig(**sizes), 16, 16)  # type: ignore[arg-type]  # sizes are numbers
+    optimizer = torch.optim.Adam(ours.parameters(), lr=5e-3)
+    rng = np.random.default_rng(0)
+
+    def reversals(count: int) -> TranslationBatch:
+        rows = [rng.integers(6, 16, rng.integers(2, 7)) for _ in range(count)]
+        return collate([np.append(r, EOS) for r in rows], [np.append(r[::-1], EOS) for r in rows], range(count))
+
+    for _ in range(120):
+        b = reversals(64)
+        loss, _ = translation_loss(ours, b, LossConfig(0.0))
+        (loss / b.items).backward()
+        nn.utils.clip_grad_norm_(ours.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    b = reversals(50)
+    best = ours.eval().attention_maps(b)["decoder.0.cross"][:, 0].argmax(-1)  # (B, T)
+    words = (b.target_out != PAD) & (b.target_out != EOS)
+    wanted = words.sum(1, keepdim=True) - 1 - torch.arange(words.shape[1])
+    assert (best == wanted)[words].float().mean() > 0.8
 
 
 def test_a_dot_product_needs_one_width() -> None:
