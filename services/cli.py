@@ -50,6 +50,10 @@ VERBS: dict[str, Verb] = {
     "translate": Verb(
         "services.translate", "translate files or standard input, no server", sections=("translate", "decode")
     ),
+    "score": Verb("services.score", "log-probabilities of given pairs, no server", sections=("score",)),
+    "rerank": Verb(
+        "services.rerank", "reorder another system's n-best lists with our model's score", sections=("rerank",)
+    ),
     "serve": Verb(
         "services.serve", "answer over HTTP: translations, word vectors or both", sections=("serve", "decode")
     ),

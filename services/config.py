@@ -8,13 +8,16 @@ from services.export import ExportConfig
 from services.inspect import InspectConfig
 from services.jobs import JobsConfig
 from services.query import QueryConfig
+from services.rerank import RerankConfig
+from services.score import ScoreConfig
 from services.serve import ServeConfig
 from services.translate import TranslateConfig
 
 
 @dataclass
 class Config:
-    """What `dragoman serve`, `translate`, `neighbours`, `analogy`, `export`, `inspect` and the verbs of jobs read."""
+    """What `dragoman serve`, `translate`, `score`, `rerank`, `neighbours`, `analogy`, `export`, `inspect` and the verbs
+    of jobs read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -22,6 +25,8 @@ class Config:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     serve: ServeConfig = field(default_factory=ServeConfig)
     translate: TranslateConfig = field(default_factory=TranslateConfig)
+    score: ScoreConfig = field(default_factory=ScoreConfig)
+    rerank: RerankConfig = field(default_factory=RerankConfig)
     query: QueryConfig = field(default_factory=QueryConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)

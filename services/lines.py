@@ -15,12 +15,12 @@ BOM = b"\xef\xbb\xbf"
 
 
 def read_lines(
-    file: BinaryIO, name: str, on_error: Literal["raise", "skip"], section: str = "translate"
+    file: BinaryIO, name: str, on_error: Literal["raise", "skip"], section: str | None = "translate"
 ) -> Iterator[str | None]:
     """The lines without their ends; None for one that is not UTF-8, where such are skipped.
 
     Raises:
-        UserError: names the file and the line (from 1) that is not UTF-8.
+        UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error where there is one.
     """
     for number, raw in enumerate(_raw_lines(file, name), 1):
         line = raw.removeprefix(BOM) if number == 1 else raw
@@ -29,9 +29,9 @@ def read_lines(
             yield line.decode("utf-8")
         except UnicodeDecodeError as problem:
             if on_error == "raise":
+                advice = f". {section}.on_error=skip leaves such lines empty" if section else ""
                 raise UserError(
-                    f"{name}, line {number}: not UTF-8 (byte 0x{line[problem.start]:02x} at {problem.start}). "
-                    f"{section}.on_error=skip leaves such lines empty"
+                    f"{name}, line {number}: not UTF-8 (byte 0x{line[problem.start]:02x} at {problem.start}){advice}"
                 ) from None
             yield None
 

@@ -48,6 +48,8 @@ def test_all_verbs_are_offered_at_first(monkeypatch: pytest.MonkeyPatch, capsys:
         ("dragoman submit train model=transformer_bi", "model=transformer_big"),
         ("dragoman train model=transformer_big train.max_s", "train.max_steps="),
         ("dragoman neighbours dog cat query.on", "query.on_error="),
+        ("dragoman score score.to", "score.tokens="),
+        ("dragoman rerank rerank.nbest=x rerank.tu", "rerank.tune="),
         ("dragoman export text export.out", "export.output="),
     ],
 )

@@ -1,0 +1,66 @@
+"""The file of a reranker's weights: JSON, readable, with what they were tuned on."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+
+KIND, FORMAT_VERSION = "rerank-weights", 1
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Feature name -> weight; the facts say where they come from."""
+
+    weights: dict[str, float]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def score(self, features: Mapping[str, float]) -> float:
+        """The weighted sum; a feature that a hypothesis has not got counts as 0, as Moses' sparse ones do."""
+        return sum(weight * features.get(name, 0.0) for name, weight in self.weights.items())
+
+    def save(self, path: Path) -> None:
+        """Write the file whole.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        record = {"kind": KIND, "format_version": FORMAT_VERSION, "weights": self.weights, **self.facts}
+        part = path.with_name(f".{path.name}.part")
+        try:
+            part.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            part.replace(path)
+        except OSError as problem:
+            raise UserError(f"rerank.tune: {path} cannot be written ({problem.strerror})") from None
+
+
+def load_weights(path: str) -> Weights:
+    """The weights in a file.
+
+    Raises:
+        UserError: it cannot be read, is none of ours, or holds a weight that is no finite number.
+    """
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UserError(f"rerank.weights: {path} cannot be read ({problem.strerror})") from None
+    except ValueError as problem:
+        raise UserError(f"rerank.weights: {path} is not JSON ({problem})") from None
+    if not isinstance(record, dict) or record.get("kind") != KIND:
+        raise UserError(f"rerank.weights: {path} is no file of weights (dragoman rerank rerank.tune={path} writes one)")
+    if record.get("format_version") != FORMAT_VERSION:
+        raise UserError(
+            f"rerank.weights: {path} has the format version {record.get('format_version')!r}; known: {FORMAT_VERSION}"
+        )
+    weights = record.get("weights")
+    if not isinstance(weights, dict) or not weights:
+        raise UserError(f"rerank.weights: {path} holds no weights")
+    for name, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
+            raise UserError(f"rerank.weights: {path}: the weight of {name!r} is {weight!r}, not a finite number")
+    facts = {key: value for key, value in record.items() if key not in ("kind", "format_version", "weights")}
+    return Weights({name: float(weight) for name, weight in weights.items()}, facts)
