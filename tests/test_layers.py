@@ -70,6 +70,7 @@ def test_the_loop_runs_without_the_heavy_libraries() -> None:
         "    sys.modules[name] = None\n"
         "import model.architectures, model.decoding, pipelines.loop, pipelines.loader, pipelines.shards.reader\n"
         "import pipelines.ranks, pipelines.checkpoint\n"
+        "import model.vectors.batched, pipelines.vectors.loop\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
 

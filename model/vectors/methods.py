@@ -2,35 +2,31 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Literal
 
 from model.errors import UserError, unknown
 from model.schema import build
+from model.vectors.counting import BagOfWordsConfig, OneHotConfig, TfidfConfig
+from model.vectors.glove import GloveConfig
+from model.vectors.word2vec import Word2VecConfig
 
 Kind = Literal["learned", "counted"]
 
 
 @dataclass(frozen=True)
 class Method:
-    """One row; the configuration's class is imported when it is asked for, for some of them load SciPy."""
+    """One row."""
 
-    module: str
-    config_name: str
-    kind: Kind  # learned: in rounds over segments; counted: in one pass, no tables to train
-
-    @property
-    def config(self) -> type[Any]:
-        found: type[Any] = getattr(import_module(f"model.vectors.{self.module}"), self.config_name)
-        return found
+    config: type[Any]
+    kind: Kind  # learned: in rounds over segments; counted: in one pass, with no tables to train
 
 
 METHODS: dict[str, Method] = {
-    "word2vec": Method("word2vec", "Word2VecConfig", "learned"),
-    "glove": Method("glove", "GloveConfig", "learned"),
-    "one_hot": Method("counting", "OneHotConfig", "counted"),
-    "bag_of_words": Method("counting", "BagOfWordsConfig", "counted"),
-    "tfidf": Method("counting", "TfidfConfig", "counted"),
+    "word2vec": Method(Word2VecConfig, "learned"),
+    "glove": Method(GloveConfig, "learned"),
+    "one_hot": Method(OneHotConfig, "counted"),
+    "bag_of_words": Method(BagOfWordsConfig, "counted"),
+    "tfidf": Method(TfidfConfig, "counted"),
 }
 
 

@@ -114,6 +114,12 @@ def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(home: Pa
     assert epoch_losses(run)[-1] == pytest.approx(epoch_losses(undisturbed)[-1], rel=0.05)
 
 
+def test_the_torch_path_runs_in_the_same_loop(home: Path, undisturbed: Path) -> None:
+    here(pipelines.train.main, *SETTINGS, "name=torch", "vectors.backend=torch", "vectors.epochs=2")
+    assert epoch_losses(home / "runs" / "torch")[0] == pytest.approx(epoch_losses(undisturbed)[0], rel=0.1)
+    assert (home / "runs" / "torch" / "bundle" / "config.json").is_file()
+
+
 def test_a_finished_run_is_released_once(undisturbed: Path, caplog: pytest.LogCaptureFixture) -> None:
     bundle = load_vectors(undisturbed / "bundle")
     assert bundle.pair == "en" and bundle.facts["run"]["name"] == "undisturbed"
