@@ -2,7 +2,7 @@
 
 The C words around a centre are one side, T targets that the whole window shares the other: the centre and its
 negatives, or the inner nodes of its Huffman path, or every word. Their C x T scores, errors and both updates are small
-dense products (lanes.py), so each row is read and written once a window. CBOW is the same with the one mean of the
+dense products (products.py), so each row is read and written once a window. CBOW is the same with the one mean of the
 window's rows as its only row. Letters: C rows of the window, T targets, W padded width, V words.
 """
 
@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.vectors.compiled import compiled, inlined
-from model.vectors.lanes import dots_of_one, dots_of_two, errors_of_one, errors_of_two, prefetch, update
+from model.vectors.products import learn, likelihoods, prefetch, scores
 from model.vectors.workspace import HIERARCHICAL, SOFTMAX, TILE, Chances, Rules, Scratch
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]
 STEP, FIRST, SECOND = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 ONLY = np.zeros(1, dtype=np.int32)  # the row numbers of a table of one row
+LOW = np.uint64(0xFFFFFFFF)
 FOLD = 4096  # windows after which the loss is summed up
 LEAST = np.float32(-3e38)
 
@@ -39,7 +40,7 @@ def train_records(
 
     inputs (V, W), outputs (V or V - 1, W). A prediction is one context word (skip-gram) or one window (CBOW).
     """
-    keep, thresholds, aliases, paths, nodes, branches = chances  # unpacked: what stays packed is counted at each use
+    keep, noise, paths, nodes, branches = chances  # unpacked: what stays packed is counted at each use
     state, kept, around, old, moved, targets, signs, errors, product, powers = scratch
     cbow, half = rules.cbow, len(targets) // 2
     loss, predictions, windows = 0.0, 0, 0
@@ -56,7 +57,7 @@ def train_records(
                 elif rules.output == HIERARCHICAL:
                     count_ahead = follow(centre, first, paths, nodes, branches, targets, signs)
                 else:
-                    count_ahead = sample(centre, first, rules.negatives, thresholds, aliases, state, targets, signs)
+                    count_ahead = sample(centre, first, rules.negatives, noise, state, targets, signs)
                 if rules.output != SOFTMAX:
                     for t in range(first, first + count_ahead):
                         prefetch(outputs, targets[t])
@@ -72,27 +73,20 @@ def train_records(
                 combine(inputs, around, size, rules.mean, old, moved)
             else:
                 copy(inputs, around, size, old)
-            for tile in range(0, count, TILE):
-                at, inside = tile // TILE * lines, min(TILE, count - tile)
-                for c in range(0, lines - 1, 2):
-                    dots_of_two(old, c, outputs, targets, start + tile, inside, errors, at + c)
-                if lines % 2:
-                    dots_of_one(old, lines - 1, outputs, targets, start + tile, inside, errors, at + lines - 1)
+            tiles = -(-count // TILE)
+            for tile in range(tiles):
+                first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
+                scores(old, lines, outputs, targets, first, inside, errors, tile)
+                if rules.output != SOFTMAX:
+                    likelihoods(errors, lines, tile, signs, first, lr, product, powers)
             if rules.output == SOFTMAX:
                 loss += softmax(lines, count, kept[place], lr, errors)
-            else:
-                for tile in range(0, count, TILE):
-                    at = tile // TILE * lines
-                    for c in range(at, at + lines - 1, 2):
-                        errors_of_two(errors, c, signs, start + tile, lr, product, powers)
-                    if lines % 2:
-                        errors_of_one(errors, at + lines - 1, signs, start + tile, lr, product, powers)
-            for tile in range(0, count, TILE):
-                at, inside = tile // TILE * lines, min(TILE, count - tile)
+            for tile in range(tiles):
+                first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
                 if cbow:
-                    update(old, 1, moved, ONLY, outputs, targets, start + tile, inside, errors, at)
+                    learn(old, 1, moved, ONLY, outputs, targets, first, inside, errors, tile)
                 else:
-                    update(old, size, inputs, around, outputs, targets, start + tile, inside, errors, at)
+                    learn(old, size, inputs, around, outputs, targets, first, inside, errors, tile)
             if cbow:
                 spread(moved, around, size, inputs)
             predictions += lines
@@ -115,20 +109,19 @@ def draw(state: NDArray[np.uint64]) -> np.uint64:
 @inlined
 def below(state: NDArray[np.uint64], limit: int) -> int:
     """A whole number from 0 to limit - 1, limit below 2^32."""
-    return int(((draw(state) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32))
+    return int(np.int64(((draw(state) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)))
 
 
 @inlined
 def subsample(
-    rows: Rows, first: int, last: int, keep: NDArray[np.uint64], state: NDArray[np.uint64], kept: Rows
+    rows: Rows, first: int, last: int, keep: NDArray[np.uint32], state: NDArray[np.uint64], kept: Rows
 ) -> int:
     """Copy to `kept` the rows that chance leaves; how many."""
     words = 0
     for i in range(first, last):
         row = rows[i]
-        if row >= 0 and draw(state) >> np.uint64(32) < keep[row]:
-            kept[words] = row
-            words += 1
+        kept[words] = row  # written over where it does not stay: a branch would be guessed wrong too often
+        words += (row >= 0) & (np.uint32(draw(state) >> np.uint64(32)) <= keep[row])
     return words
 
 
@@ -147,8 +140,7 @@ def sample(
     centre: int,
     first: int,
     negatives: int,
-    thresholds: NDArray[np.uint64],
-    aliases: Rows,
+    noise: NDArray[np.uint32],
     state: NDArray[np.uint64],
     targets: Rows,
     signs: Floats,
@@ -157,9 +149,9 @@ def sample(
     targets[first], signs[first], count = centre, np.float32(1), 1
     for _ in range(negatives):
         chance = draw(state)
-        row = int(((chance >> np.uint64(32)) * np.uint64(len(aliases))) >> np.uint64(32))
-        if (chance & np.uint64(0xFFFFFFFF)) >= thresholds[row]:
-            row = int(aliases[row])
+        row = np.int64(((chance >> np.uint64(32)) * np.uint64(len(noise))) >> np.uint64(32))
+        other, stays = np.int64(noise[row, 1]), np.uint32(chance & LOW) <= noise[row, 0]
+        row = other + (row - other) * stays  # no branch: it would be guessed wrong every other time
         targets[first + count], signs[first + count] = row, np.float32(-1)
         count += row != centre
     for t in range(first + count, first + -(-count // TILE) * TILE):

@@ -76,8 +76,8 @@ class Reference:
     def windows(self, text: Text, chance: Chance) -> Iterator[Window]:
         """Subsampling, window sizes and negatives, in this order of drawing."""
         for first, last in zip(text.offsets[:-1], text.offsets[1:], strict=True):
-            seen = [int(row) for row in text.rows[first:last] if row >= 0]
-            kept = [row for row in seen if chance.draw() >> 32 < self.keep[row]]
+            drawn = [(int(row), chance.draw() >> 32) for row in text.rows[first:last]]
+            kept = [row for row, bits in drawn if row >= 0 and bits <= self.keep[row]]
             for place, centre in enumerate(kept):
                 radius = self.config.window
                 if self.config.dynamic_window:
@@ -96,7 +96,7 @@ class Reference:
         for _ in range(self.config.negatives):
             drawn = chance.draw()
             row = ((drawn >> 32) * len(self.thresholds)) >> 32
-            if drawn & 0xFFFFFFFF >= self.thresholds[row]:
+            if drawn & 0xFFFFFFFF > self.thresholds[row]:
                 row = int(self.noise.aliases[row])
             if row != centre:
                 rows.append(row)
@@ -106,7 +106,7 @@ class Reference:
         """One window as one minibatch: scores first, then both sides move by the gradients; its loss before that.
 
         Every input row moves by the outputs as they were and the reverse; a row that stands twice moves twice. Targets
-        come in tiles, so a negative that is drawn again in a later tile has already moved by the earlier one.
+        come in tiles: a negative that is drawn again in a later tile has already moved by the earlier one.
         """
         cbow = self.config.form == "cbow"
         old = self.inputs[window.around]  # (C, d)

@@ -55,6 +55,6 @@ class AliasTable:
         return found / len(found)
 
 
-def as_bits(probability: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Probabilities as thresholds for 32 random bits: `bits < threshold`; 1 is always true, 0 never."""
-    return np.round(np.clip(probability, 0, 1) * 2.0**32).astype(np.uint64)
+def as_bits(probability: NDArray[np.float64]) -> NDArray[np.uint32]:
+    """Probabilities as thresholds for 32 random bits: `bits <= threshold`; 1 is always true, 0 once in 2^32."""
+    return np.clip(np.round(probability * 2.0**32) - 1, 0, 2**32 - 1).astype(np.uint32)

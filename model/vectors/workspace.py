@@ -15,6 +15,7 @@ from model.vectors.sampling import AliasTable, as_bits
 if TYPE_CHECKING:
     from model.vectors.word2vec import Word2VecConfig
 
+NO_NOISE = np.empty((0, 2), dtype=np.uint32)
 Floats: TypeAlias = NDArray[np.float32]
 TILE = 8  # target rows that stand in registers at a time
 NEGATIVE, HIERARCHICAL, SOFTMAX = range(3)
@@ -46,9 +47,8 @@ class Rules(NamedTuple):
 class Chances(NamedTuple):
     """What words are kept and drawn by, and how they are reached."""
 
-    keep: NDArray[np.uint64]  # (V,) thresholds for 32 random bits
-    thresholds: NDArray[np.uint64]  # (V,) of the alias table; empty without negatives
-    aliases: NDArray[np.int32]  # (V,)
+    keep: NDArray[np.uint32]  # (V,) thresholds for 32 random bits
+    noise: NDArray[np.uint32]  # (V, 2) the alias table: threshold, alias; empty without negatives
     offsets: NDArray[np.int64]  # (V + 1,) of the Huffman paths; empty without a tree
     nodes: NDArray[np.int32]  # (total length,)
     signs: Floats  # (total length,) +1 for code 0, -1 for code 1
@@ -58,8 +58,7 @@ class Chances(NamedTuple):
         """`keep` (V,) probabilities; of `noise` and `tree` what the output layer needs."""
         return cls(
             as_bits(keep),
-            as_bits(noise.thresholds) if noise else np.empty(0, np.uint64),
-            noise.aliases if noise else np.empty(0, np.int32),
+            np.stack([as_bits(noise.thresholds), noise.aliases.astype(np.uint32)], axis=1) if noise else NO_NOISE,
             tree.offsets if tree else np.empty(0, np.int64),
             tree.nodes if tree else np.empty(0, np.int32),
             1 - 2 * tree.codes.astype(np.float32) if tree else np.empty(0, np.float32),

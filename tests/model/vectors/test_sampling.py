@@ -41,4 +41,4 @@ def test_keep_probability_is_the_original_tools() -> None:
 
 
 def test_bits_keep_certainty() -> None:
-    assert as_bits(np.array([0.0, 0.5, 1.0])).tolist() == [0, 2**31, 2**32]
+    assert as_bits(np.array([0.0, 0.5, 1.0])).tolist() == [0, 2**31 - 1, 2**32 - 1]

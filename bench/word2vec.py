@@ -1,0 +1,207 @@
+"""word2vec on ten million words, raw words/s a core: ours against gensim, in turns; in full also the quality.
+
+    python -m bench word2vec [--quick] [--words N] [--no-quality]
+    python -m bench word2vec --device cuda     the torch paths on a GPU instead (no peer needed)
+
+Skip-gram and CBOW, each with 5 negatives and with hierarchical softmax; d = 100, window 5 dynamic, sample 1e-3, rate
+0.025 falling to 1e-4, on one and on two threads. Ours is given encoded text, as the shards hold it; gensim reads its
+file. Quality: 5 epochs on 2 threads, mean over 3 seeds.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.english_text import CORPORA, RECORD, EnglishText, english_text
+from bench.peers import ROOT, peer_python
+from bench.result import Result, in_turns, rate
+from model.vectors.embeddings import Embeddings
+from model.vectors.learner import Text
+from model.vectors.word2vec import Word2Vec, Word2VecConfig
+
+SEGMENT = 50 * RECORD  # words between two settings of the rate, as in a training
+VARIANTS = {
+    "skip-gram, 5 negatives": Word2VecConfig(),
+    "skip-gram, hierarchical": Word2VecConfig(output="hierarchical"),
+    "CBOW, 5 negatives": Word2VecConfig(form="cbow"),
+    "CBOW, hierarchical": Word2VecConfig(form="cbow", output="hierarchical"),
+}
+SETS = {"WordSim-353": "EN-WS-353-ALL.txt", "SimLex-999": "EN-SIMLEX-999.txt", "MEN": "EN-MEN-TR-3k.txt"}
+ANALOGIES, RESTRICT = "questions-words.txt", 30_000
+EPOCHS, SEEDS = 5, 3
+NAMES = ("ours", "gensim")
+
+
+def run(quick: bool, args: list[str]) -> Result:
+    """Words are those of the text, frequent and rare ones included."""
+    parser = argparse.ArgumentParser(prog="python -m bench word2vec")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--words", type=int, default=1_500_000 if quick else 10_000_000)
+    parser.add_argument("--no-quality", action="store_true")
+    options = parser.parse_args(args)
+    if options.device == "cuda":
+        return gpu(quick)
+    with tempfile.TemporaryDirectory() as folder:
+        english = english_text(Path(folder) / "text.txt", options.words)
+        with Gensim(english.path) as gensim:
+            found = speeds(english, gensim, rounds=1 if quick else 3)
+            if english.real and not quick and not options.no_quality:
+                qualities(english, gensim, Path(folder) / "gensim.npz")
+    ours, peer = (found[side, next(iter(VARIANTS)), 1] for side in ("ours", "gensim"))
+    return Result(
+        "word2vec", ours / 1e6, peer / 1e6, "M raw words/s on one core, skip-gram with 5 negatives, and gensim"
+    )
+
+
+def gpu(quick: bool) -> Result:
+    """The fastest torch path of skip-gram with 5 negatives against the plain one, a step at a time."""
+    from bench.gpu_word2vec import measure
+
+    found = measure("cuda", quick)
+    for path, value in found.items():
+        print(f"{path:<26}{value / 1e6:8.2f} M raw words/s")
+    fastest = max(value for path, value in found.items() if " " not in path)
+    return Result("word2vec", fastest / 1e6, found["bmm"] / 1e6, "M raw words/s on one GPU, and by plain torch")
+
+
+def speeds(english: EnglishText, gensim: "Gensim", rounds: int) -> dict[tuple[str, str, int], float]:
+    """(side, variant, threads) -> raw words/s of one epoch, the median of the turns; printed as a table."""
+    for config in VARIANTS.values():  # compiled, or read from where compiled code is kept, before the clock starts
+        train(Word2Vec(config, english.vocabulary.counts, 1), english, 1, 1, 2, words=2 * RECORD)
+    measures: dict[str, Callable[[], float]] = {}
+    places = [(variant, threads) for variant in VARIANTS for threads in (1, 2)]
+    for number, (variant, threads) in enumerate(places):
+        measures[f"ours{number}"] = partial(our_rate, VARIANTS[variant], english, threads)
+        measures[f"gensim{number}"] = partial(gensim.rate, VARIANTS[variant], len(english.text), threads)
+    medians = in_turns(rounds, **measures)
+    found = {}
+    print(f"{'M raw words/s':<26}{'threads':>8}{'ours':>8}{'gensim':>8}{'ratio':>8}{'2 threads / 1':>20}")
+    for number, (variant, threads) in enumerate(places):
+        ours, peer = medians[f"ours{number}"], medians[f"gensim{number}"]
+        found["ours", variant, threads], found["gensim", variant, threads] = ours, peer
+        line = f"{variant:<26}{threads:>8}{ours / 1e6:>8.2f}{peer / 1e6:>8.2f}{ours / peer:>8.1f}"
+        if threads == 2:
+            line += "".join(
+                f"{name} {found[name, variant, 2] / found[name, variant, 1]:.2f}".rjust(13) for name in NAMES
+            )
+        print(line, flush=True)
+    return found
+
+
+def train(ours: Word2Vec, english: EnglishText, seed: int, epochs: int, threads: int, words: int = 0) -> None:
+    """A training as the loop does it: a segment at a time, the rate falling with the words seen."""
+    segments = list(cut(english.text, words or len(english.text)))
+    steps = epochs * len(segments)
+    for step in range(steps):
+        lr = max(ours.config.min_lr, ours.config.lr * (1 - step / steps))
+        ours.train(segments[step % len(segments)], lr, seed * steps + step, threads)
+
+
+def cut(text: Text, words: int) -> Iterator[Text]:
+    """Segments of whole records, of the first `words` words."""
+    for first in range(0, words, SEGMENT):
+        offsets = text.offsets[first // RECORD : min(first + SEGMENT, words) // RECORD + 1]
+        yield Text(text.rows[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+
+def our_rate(config: Word2VecConfig, english: EnglishText, threads: int) -> float:
+    """Raw words/s of one epoch."""
+    ours = Word2Vec(config, english.vocabulary.counts, 1)
+
+    def work() -> int:
+        train(ours, english, 1, 1, threads)
+        return len(english.text)
+
+    return rate(work)
+
+
+class Gensim:
+    """The peer, in a process of its own environment that stays for all turns."""
+
+    def __init__(self, text: Path) -> None:
+        self._words = [str(peer_python()), "-m", "bench.gensim_word2vec", str(text)]
+
+    def __enter__(self) -> "Gensim":
+        self._process = subprocess.Popen(
+            self._words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        self._answer()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("gensim's process ended without an answer; its message stands above")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def train(
+        self, config: Word2VecConfig, threads: int, seed: int = 1, epochs: int = 1, save: Path | None = None
+    ) -> float:
+        """Seconds of the training with the settings of `config`."""
+        negative = config.output == "negative"
+        settings = {
+            "vector_size": config.width,
+            "window": config.window,
+            "min_count": config.min_count,
+            "sample": config.sample,
+            "sg": int(config.form == "skipgram"),
+            "hs": int(not negative),
+            "negative": config.negatives if negative else 0,
+            "ns_exponent": config.exponent,
+            "cbow_mean": int(config.mean),
+            "alpha": config.lr,
+            "min_alpha": config.min_lr,
+            "workers": threads,
+            "seed": seed,
+            "epochs": epochs,
+        }
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"settings": settings, "save": str(save) if save else None}) + "\n")
+        return float(self._answer()["seconds"])
+
+    def rate(self, config: Word2VecConfig, words: int, threads: int) -> float:
+        """Raw words/s of one epoch."""
+        return words / self.train(config, threads)
+
+
+def qualities(english: EnglishText, gensim: Gensim, saved: Path) -> None:
+    """Print the scores of both sides, the mean of the seeds and their range."""
+    print(f"\nafter {EPOCHS} epochs on 2 threads, mean of {SEEDS} seeds (range); analogies: 3CosAdd, top {RESTRICT:,}")
+    print(f"{'':<33}" + "".join(f"{name:>20}" for name in (*SETS, "Google analogies")))
+    for variant, config in VARIANTS.items():
+        rows: dict[str, list[list[float]]] = {name: [] for name in NAMES}
+        for seed in range(1, SEEDS + 1):
+            ours = Word2Vec(config, english.vocabulary.counts, seed)
+            train(ours, english, seed, EPOCHS, 2)
+            rows["ours"].append(scores(english.vocabulary.words, ours.vectors()["vectors"]))
+            gensim.train(config, 2, seed, EPOCHS, saved)
+            with np.load(saved) as peer:
+                rows["gensim"].append(scores(peer["words"].tolist(), peer["vectors"]))
+        for name in NAMES:
+            columns = np.array(rows[name])
+            cells = [f"{c.mean():.1f} ({c.min():.1f}-{c.max():.1f})" for c in columns.T]
+            print(f"{variant:<26}{name:<7}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
+
+
+def scores(words: list[str], vectors: np.ndarray) -> list[float]:
+    """Spearman x 100 on each of SETS and the percentage of Google's analogies."""
+    from pipelines.vectors.evaluation import evaluate_embeddings
+    from pipelines.vectors.settings import EvaluateVectors
+
+    root = str(CORPORA / "wordvec-eval")
+    settings = EvaluateVectors(root=root, similarity=list(SETS.values()), analogies=[ANALOGIES], restrict=RESTRICT)
+    found = evaluate_embeddings(Embeddings(words, None, vectors), settings).scores()
+    names = [f"similarity/{Path(file).stem}" for file in SETS.values()]
+    return [found[name] for name in (*names, f"analogies/{Path(ANALOGIES).stem}/total")]
