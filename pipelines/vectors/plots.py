@@ -132,7 +132,7 @@ def scores(evaluation: VectorsEvaluation) -> "Figure":
     if evaluation.similarity:
         values = {name: {"": one.spearman} for name, one in evaluation.similarity.items()}
         notes = [f"{one.found:,} of {one.pairs:,}" for one in evaluation.similarity.values()]
-        bars(next(left), values, notes, "Similarity: Spearman x 100", "pairs found")
+        bars(next(left), values, notes, "Similarity: Spearman x 100; pairs found")
     if evaluation.analogies:
         every = [(file, name, one) for file, sections in evaluation.analogies.items() for name, one in sections.items()]
         values = {
@@ -143,16 +143,35 @@ def scores(evaluation: VectorsEvaluation) -> "Figure":
             for file, name, one in every
         }
         notes = [f"{one.found:,} of {one.asked:,}" for _, _, one in every]
-        bars(next(left), values, notes, f"Analogies among {evaluation.restrict:,} words: % right", "questions found")
+        bars(next(left), values, notes, f"Analogies among {evaluation.restrict:,} words: % right; questions found")
     return figure
 
 
 def methods(table: Mapping[str, Mapping[str, float | None]]) -> "Figure":
-    """Task -> method -> score, a bar each: what a person sees of all methods on the same tasks."""
+    """Task -> method -> score, a bar each: what a person sees of all methods on the same tasks.
+
+    Of the table what all have and what says something new: no 3CosMul, and of retrieval the share among the first ten.
+    """
+    kept = {
+        key: row
+        for key, row in table.items()
+        if None not in row.values() and not key.startswith("analogies_") and not key.endswith(("_at_1", "_rank"))
+    }
+    parts = [
+        {key.partition("/")[2]: row for key, row in kept.items() if key.startswith("similarity/")},
+        {key: row for key, row in kept.items() if not key.startswith("similarity/")},
+    ]
     names = {method for row in table.values() for method in row}
-    height = 1.8 + (0.16 * len(names) + 0.14) * len(table)
-    figure, (axis,) = panels(1, 1, (9.0, height), "Methods on the same tasks")
-    bars(axis, table, [""] * len(table), "in percent; Spearman x 100", "")
+    shown = [part for part in parts if part]
+    rows = max(map(len, shown), default=1)
+    height = 1.8 + (0.12 * len(names) + 0.12) * rows
+    title = "Methods on the same tasks and words"
+    figure, axes = panels(1, max(1, len(shown)), (5.6 * max(1, len(shown)), height), title)
+    for axis, part in zip(axes, shown, strict=False):
+        unit = "Spearman x 100" if part is parts[0] else "percent"
+        bars(axis, part, [""] * len(part), unit)
+    if not shown:
+        empty(axes[0], "no task in common")
     return figure
 
 
@@ -181,10 +200,8 @@ def losses(history: Mapping[str, Points]) -> "Figure":
     return figure
 
 
-def bars(
-    axis: "Axes", table: Mapping[str, Mapping[str, float | None]], notes: Sequence[str], unit: str, note: str
-) -> None:
-    """Horizontal bars, a group a row of the table; what is not defined is a dash."""
+def bars(axis: "Axes", table: Mapping[str, Mapping[str, float | None]], notes: Sequence[str], unit: str) -> None:
+    """Horizontal bars, a group a row of the table, its note below its name; what is not defined is a dash."""
     labels = list(dict.fromkeys(label for row in table.values() for label in row))
     width = 0.8 / max(1, len(labels))
     for number, label in enumerate(labels):

@@ -28,7 +28,7 @@ class SimilaritySet:
 class SimilarityScore:
     """What came out on one set."""
 
-    spearman: float | None  # 100 x Spearman's rho, over the pairs that were found; None for fewer than two, or no ranks
+    spearman: float | None  # 100 x Spearman's rho over the pairs found; None for fewer than two, or marks all alike
     found: int  # pairs of which both words are known
     pairs: int
 
@@ -85,10 +85,16 @@ def pair_rows(embeddings: Embeddings, pairs: Sequence[tuple[str, str]]) -> NDArr
 
 
 def score_similarity(embeddings: Embeddings, one: SimilaritySet) -> SimilarityScore:
-    """Spearman's correlation of the cosines with the marks, over the pairs that are known."""
+    """Spearman's correlation of the cosines with the marks, over the pairs that are known.
+
+    Vectors that find all pairs equally alike, as one-hot does, say nothing about them: 0.
+    """
     rows = pair_rows(embeddings, one.pairs)
     known = (rows >= 0).all(axis=1)
-    rho = spearman(embeddings.similarities(rows[known]), one.marks[known])
+    marks = one.marks[known]
+    rho = spearman(embeddings.similarities(rows[known]), marks)
+    if rho is None and len(np.unique(marks)) > 1:
+        rho = 0.0
     return SimilarityScore(None if rho is None else 100 * rho, int(known.sum()), len(rows))
 
 

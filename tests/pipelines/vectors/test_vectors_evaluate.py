@@ -69,7 +69,7 @@ def test_methods_are_compared_in_one_table(
     assert titles.split()[-3:] == ["plane", "mirror", "one_hot"], "two of one method are named after their runs"
     (five,) = (line for line in lines if line.startswith("similarity/five"))
     assert five.split()[1] == "100.0"
-    assert five.split()[3] == "-"
+    assert five.split()[3] == "0.0"
     assert any(line.startswith("similarity plane 100.00 against mirror") and "p = " in line for line in lines)
     assert (tmp_path / "runs/plane/pictures/methods.png").stat().st_size > 1000
 

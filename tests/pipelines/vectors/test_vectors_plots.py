@@ -150,7 +150,15 @@ def test_scores_show_what_is_not_defined_as_a_dash() -> None:
 
 
 def test_methods_stand_side_by_side() -> None:
-    figure = methods({"simlex": {"skipgram": 30.0, "one_hot": None}, "retrieval": {"skipgram": 50.0, "one_hot": 40.0}})
-    _, names = figure.axes[0].get_legend_handles_labels()
-    assert names == ["skipgram", "one_hot"]
+    table: dict[str, dict[str, float | None]] = {
+        "similarity/simlex": {"skipgram": 30.0, "one_hot": 0.0},
+        "analogies/q/total": {"skipgram": 50.0, "one_hot": 40.0},
+        "analogies_3cosmul/q/total": {"skipgram": 51.0, "one_hot": 41.0},
+        "retrieval/own/recall_at_10": {"skipgram": None, "one_hot": 9.0},
+    }
+    figure = methods(table)
+    ticks = [[tick.get_text() for tick in axis.get_yticklabels()] for axis in figure.axes]
+    assert ticks == [["simlex"], ["analogies/q/total"]]
+    assert figure.axes[0].get_legend_handles_labels()[1] == ["skipgram", "one_hot"]
     assert png(figure)
+    assert png(methods({}))
