@@ -87,14 +87,14 @@ def rows_due(rounds: int) -> int:
     return TOP_ROWS * (rounds & -rounds)
 
 
-def scaled_lr(lr: float, world: int, config: VectorsConfig) -> float:
-    """The learning rate of `world` ranks: an average divides what each has learned alone by their number.
+def rate_factor(lr: float, world: int, config: VectorsConfig) -> float:
+    """What `world` ranks multiply the learning rate by: an average divides what each has learned alone by their number.
 
-    At most vectors.max_lr, or `lr` itself where that is higher.
+    At most as much as brings `lr` to vectors.max_lr; 1 where it is higher already.
     """
     if not config.scale_lr or config.backend == "ddp":
-        return lr
-    return min(lr * world, max(lr, config.max_lr))
+        return 1.0
+    return min(float(world), max(1.0, config.max_lr / lr)) if lr > 0 else 1.0
 
 
 def finite(tables: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from model.vectors.learner import Learner
 from pipelines import checkpoint
 from pipelines.journal import Journal
 from pipelines.ranks import Ranks
-from pipelines.vectors.averaging import as_tensor, finite, meeting, scaled_lr
+from pipelines.vectors.averaging import as_tensor, finite, meeting, rate_factor
 from pipelines.vectors.feed import NOTHING, Feed
 from pipelines.vectors.settings import VectorsConfig
 
@@ -69,6 +69,9 @@ class Decay:
         """`part`: of the run that lies behind, 0 to 1."""
         return self.first + (self.last - self.first) * part
 
+    def times(self, factor: float) -> "Decay":
+        return Decay(self.first * factor, self.last * factor)
+
 
 def train_tables(
     learner: Learner,
@@ -90,7 +93,7 @@ def train_tables(
     """
     attempt = ranks.from_first(checkpoint.next_attempt(run) if ranks.first else None)
     progress = resume(learner, feed, run, ranks)
-    decay = Decay(scaled_lr(decay.first, ranks.world, config), decay.last)
+    decay = decay.times(rate_factor(decay.first, ranks.world, config))
     averaging = meeting(learner, ranks, config)
     steps = config.epochs * feed.segments
     recent, clock, rounds = Sums(), Clock(ranks), 0

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pipelines.ranks import Ranks
-from pipelines.vectors.averaging import Averaging, finite, rows_due, scaled_lr
+from pipelines.vectors.averaging import Averaging, finite, rate_factor, rows_due
 from pipelines.vectors.settings import VectorsConfig
 
 
@@ -15,16 +15,16 @@ def test_frequent_rows_are_averaged_more_often() -> None:
 
 @pytest.mark.parametrize(("lr", "world", "expected"), [(0.025, 1, 0.025), (0.025, 2, 0.05), (0.025, 8, 0.1)])
 def test_the_rate_grows_with_the_ranks_up_to_a_limit(lr: float, world: int, expected: float) -> None:
-    assert scaled_lr(lr, world, VectorsConfig()) == expected
+    assert lr * rate_factor(lr, world, VectorsConfig()) == pytest.approx(expected)
 
 
 def test_a_rate_above_the_limit_stays() -> None:
-    assert scaled_lr(0.3, 4, VectorsConfig()) == 0.3
+    assert rate_factor(0.3, 4, VectorsConfig()) == 1
 
 
 @pytest.mark.parametrize("config", [VectorsConfig(scale_lr=False), VectorsConfig(backend="ddp")])
 def test_the_rate_is_not_scaled_where_nothing_is_divided(config: VectorsConfig) -> None:
-    assert scaled_lr(0.025, 4, config) == 0.025
+    assert rate_factor(0.025, 4, config) == 1
 
 
 def test_one_rank_has_nothing_to_average() -> None:
