@@ -226,7 +226,12 @@ def bars(axis: "Axes", table: Mapping[str, Mapping[str, float | None]], notes: S
     axis.tick_params(axis="y", labelsize=6.5)
     axis.grid(axis="y", visible=False)
     if len(labels) > 1:
-        axis.legend(frameon=False, fontsize=8, loc="lower right")
+        beyond: Any = {
+            "loc": "lower left",
+            "bbox_to_anchor": (0.0, 1.0),
+            "ncols": 5,
+        }  # above the bars, over none of them
+        axis.legend(frameon=False, fontsize=7, borderaxespad=0.2, columnspacing=1.0, handlelength=1.2, **beyond)
 
 
 def bare(axis: "Axes") -> None:
