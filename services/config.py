@@ -8,7 +8,7 @@ from services.export import ExportConfig
 from services.inspect import InspectConfig
 from services.jobs import JobsConfig
 from services.query import QueryConfig
-from services.rerank import RerankConfig
+from services.reranker import RerankConfig
 from services.score import ScoreConfig
 from services.serve import ServeConfig
 from services.translate import TranslateConfig

@@ -17,7 +17,8 @@ from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.scoring import open_scorer
 from services.nbest import read_nbest
-from services.rerank import RerankConfig, rerank
+from services.rerank import rerank
+from services.reranker import RerankConfig
 from services.translate import TranslateConfig, translate
 from services.weights import Weights, load_weights
 
