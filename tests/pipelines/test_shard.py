@@ -15,7 +15,6 @@ import pytest
 from model.errors import UserError
 from model.text import normalise
 from model.tokenizer import EOS, TokenizerConfig, load_pair
-from pipelines import shard as verb
 from pipelines.cluster import ClusterConfig
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import staging
@@ -197,7 +196,6 @@ def test_where_the_files_lie_does_not_matter(make: Make, tmp_path: Path) -> None
 KILLER = """
 import os, signal, sys
 import pipelines.corpus.guarding
-from pipelines import shard as verb
 from pipelines.config import Config
 from pipelines.corpus import packing, staging
 from pipelines.shards import writer
