@@ -21,7 +21,7 @@ Floats = NDArray[np.float32]
 class GloveConfig:
     """The defaults are the paper's, but for `window` and `width`, where it tries several.
 
-    They are for billions of words. Ten million need x_max=10 and 15 epochs, as in the authors' own demonstration.
+    They are for billions of words. Ten million need x_max=10 and 15 epochs.
     """
 
     architecture: Literal["glove"] = "glove"
