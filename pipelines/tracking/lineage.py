@@ -23,7 +23,7 @@ from pipelines.tracking.server import TrackingConfig
 from pipelines.tracking.spool import Spool
 from pipelines.tracking.version import bundle_hash
 
-PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu")
+PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu", "numba")
 SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)
 CREDENTIALS = re.compile(r"//[^/@\s]*@")
 NOT_PARAMETERS = ("paths", "tracking", "serve", "inspect", "translate", "jobs", "registry", "promote")

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.errors import UserError
+from model.vectors.formats import Format
 
 Backend = Literal["numba", "torch", "triton", "ddp"]
-ExportFormat = Literal["text", "binary", "numpy", "projector"]
 
 
 @dataclass
@@ -43,7 +43,7 @@ class VectorsConfig:
     checkpoint_minutes: float = 2.0  # 0: by rounds alone
     keep_checkpoints: int = 2
     evaluate: EvaluateVectors = field(default_factory=EvaluateVectors)
-    export: list[ExportFormat] = field(default_factory=list)  # formats written into the bundle's exports/
+    export: list[Format] = field(default_factory=list)  # formats written into the bundle's exports/
 
     def check(self) -> None:
         """Refuse values that no run can have.
