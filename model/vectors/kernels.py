@@ -13,13 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.vectors.compiled import compiled, inlined
-from model.vectors.products import learn, likelihoods, prefetch, scores
-from model.vectors.workspace import HIERARCHICAL, SOFTMAX, TILE, Chances, Rules, Scratch
+from model.vectors.products import (
+    combine,
+    learn_apart,
+    learn_in_place,
+    likelihoods,
+    prefetch,
+    prefetch_row,
+    scores,
+    spread,
+)
+from model.vectors.workspace import HIERARCHICAL, NEGATIVE, TILE, Chances, Rules, Scratch
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]
 STEP, FIRST, SECOND = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-ONLY = np.zeros(1, dtype=np.int32)  # the row numbers of a table of one row
 LOW = np.uint64(0xFFFFFFFF)
 FOLD = 4096  # windows after which the loss is summed up
 LEAST = np.float32(-3e38)
@@ -41,52 +49,61 @@ def train_records(
     inputs (V, W), outputs (V or V - 1, W). A prediction is one context word (skip-gram) or one window (CBOW).
     """
     keep, noise, paths, nodes, branches = chances  # unpacked: what stays packed is counted at each use
-    state, kept, around, old, moved, targets, signs, errors, product, powers = scratch
+    state, drawn, kept, around, order, old, moved, targets, signs, errors, product, powers = scratch
     cbow, half = rules.cbow, len(targets) // 2
+    apart = cbow or half > TILE  # one tile reads each row once before it moves; several need the rows as they were
+    before, places = (old, order) if apart else (inputs, around)
     loss, predictions, windows = 0.0, 0, 0
-    radius, radius_ahead, count, count_ahead = 0, 0, 0, 0
+    radius, radius_ahead, radius_drawn, count, count_ahead = 0, 0, 0, 0, 0
+    by_noise, by_path = rules.output == NEGATIVE, rules.output == HIERARCHICAL
     for record in range(len(offsets) - 1):
         words = subsample(rows, offsets[record], offsets[record + 1], keep, state, kept)
-        for ahead in range(words + 1):  # the targets of the word ahead are chosen, then the word before it is trained
-            radius, count, start = radius_ahead, count_ahead, (ahead + 1) % 2 * half
-            if ahead < words:
-                radius_ahead = 1 + below(state, rules.window) if rules.dynamic else rules.window
-                first, centre = ahead % 2 * half, kept[ahead]
-                if rules.output == SOFTMAX:
-                    count_ahead = len(keep)  # all words, written once into the scratch
-                elif rules.output == HIERARCHICAL:
-                    count_ahead = follow(centre, first, paths, nodes, branches, targets, signs)
+        for ahead in range(-1, words + 1):  # chance is drawn for ahead + 1, targets are chosen for ahead, then
+            place = ahead - 1  # is trained: what a step needs from memory is asked for a step before
+            begin, start = ahead % 2 * half, place % 2 * half
+            radius, radius_ahead, count = radius_ahead, radius_drawn, count_ahead
+            if 0 <= ahead < words:
+                if by_noise:
+                    count_ahead = choose(kept[ahead], begin, drawn, noise, targets, signs)
+                elif by_path:
+                    count_ahead = follow(kept[ahead], begin, paths, nodes, branches, targets, signs)
                 else:
-                    count_ahead = sample(centre, first, rules.negatives, noise, state, targets, signs)
-                if rules.output != SOFTMAX:
-                    for t in range(first, first + count_ahead):
-                        prefetch(outputs, targets[t])
-                if ahead + rules.window < words:
-                    prefetch(inputs, kept[ahead + rules.window])
-            place = ahead - 1
-            size = surround(place, radius, words, kept, around) if ahead else 0
+                    count_ahead = len(keep)  # all words, written once into the scratch
+            if ahead + 1 < words:
+                radius_drawn = 1 + below(state, rules.window) if rules.dynamic else rules.window
+                if by_noise:
+                    draw_noise(state, noise, drawn)
+            if 0 <= ahead < words - rules.window:
+                prefetch(inputs, kept, ahead + rules.window, ahead + rules.window + 1)
+            size = surround(place, radius, words, kept, around) if place >= 0 else 0
             if size == 0:
                 continue
+            soon = begin + count_ahead // 2 if by_noise or by_path else begin
+            prefetch(outputs, targets, begin, soon)  # half of the rows now: too many at once would be waited for
             lines = size
             if cbow:
                 lines = 1
-                combine(inputs, around, size, rules.mean, old, moved)
-            else:
+                combine(inputs, around, size, np.float32(1) / np.float32(size if rules.mean else 1), old, moved)
+            elif apart:
                 copy(inputs, around, size, old)
             tiles = -(-count // TILE)
             for tile in range(tiles):
                 first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
-                scores(old, lines, outputs, targets, first, inside, errors, tile)
-                if rules.output != SOFTMAX:
+                scores(before, places, lines, outputs, targets, first, inside, errors, tile)
+                if by_noise or by_path:
                     likelihoods(errors, lines, tile, signs, first, lr, product, powers)
-            if rules.output == SOFTMAX:
+            if by_noise or by_path:
+                prefetch(outputs, targets, soon, begin + count_ahead)
+            else:
                 loss += softmax(lines, count, kept[place], lr, errors)
             for tile in range(tiles):
                 first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
-                if cbow:
-                    learn(old, 1, moved, ONLY, outputs, targets, first, inside, errors, tile)
+                if cbow:  # with a number that the compiler sees the loop over it goes away
+                    learn_apart(old, 1, moved, order, outputs, targets, first, inside, errors, tile)
+                elif apart:
+                    learn_apart(old, size, inputs, around, outputs, targets, first, inside, errors, tile)
                 else:
-                    learn(old, size, inputs, around, outputs, targets, first, inside, errors, tile)
+                    learn_in_place(old, size, inputs, around, outputs, targets, first, inside, errors, tile)
             if cbow:
                 spread(moved, around, size, inputs)
             predictions += lines
@@ -120,8 +137,9 @@ def subsample(
     words = 0
     for i in range(first, last):
         row = rows[i]
-        kept[words] = row  # written over where it does not stay: a branch would be guessed wrong too often
-        words += (row >= 0) & (np.uint32(draw(state) >> np.uint64(32)) <= keep[row])
+        if row >= 0 and np.uint32(draw(state) >> np.uint64(32)) <= keep[row]:
+            kept[words] = row
+            words += 1
     return words
 
 
@@ -136,24 +154,26 @@ def surround(place: int, radius: int, words: int, kept: Rows, around: Rows) -> i
 
 
 @inlined
-def sample(
-    centre: int,
-    first: int,
-    negatives: int,
-    noise: NDArray[np.uint32],
-    state: NDArray[np.uint64],
-    targets: Rows,
-    signs: Floats,
+def draw_noise(state: NDArray[np.uint64], noise: NDArray[np.uint32], drawn: NDArray[np.uint64]) -> None:
+    """Draw a word's negatives, K numbers each for a row and for its threshold, and ask for those rows of `noise`."""
+    for i in range(len(drawn)):
+        drawn[i] = draw(state)
+        prefetch_row(noise, np.int64(((drawn[i] >> np.uint64(32)) * np.uint64(len(noise))) >> np.uint64(32)))
+
+
+@inlined
+def choose(
+    centre: int, first: int, drawn: NDArray[np.uint64], noise: NDArray[np.uint32], targets: Rows, signs: Floats
 ) -> int:
     """Write the centre and its negatives from `first` on; T. A negative that is the centre itself is left out."""
     targets[first], signs[first], count = centre, np.float32(1), 1
-    for _ in range(negatives):
-        chance = draw(state)
-        row = np.int64(((chance >> np.uint64(32)) * np.uint64(len(noise))) >> np.uint64(32))
-        other, stays = np.int64(noise[row, 1]), np.uint32(chance & LOW) <= noise[row, 0]
+    for i in range(len(drawn)):
+        row = np.int64(((drawn[i] >> np.uint64(32)) * np.uint64(len(noise))) >> np.uint64(32))
+        other, stays = np.int64(noise[row, 1]), np.uint32(drawn[i] & LOW) <= noise[row, 0]
         row = other + (row - other) * stays  # no branch: it would be guessed wrong every other time
-        targets[first + count], signs[first + count] = row, np.float32(-1)
-        count += row != centre
+        if row != centre:
+            targets[first + count], signs[first + count] = row, np.float32(-1)
+            count += 1
     for t in range(first + count, first + -(-count // TILE) * TILE):
         signs[t] = np.float32(0)
     return count
@@ -180,27 +200,6 @@ def copy(inputs: Floats, around: Rows, size: int, old: Floats) -> None:
         row = around[c]
         for k in range(old.shape[1]):
             old[c, k] = inputs[row, k]
-
-
-@inlined
-def combine(inputs: Floats, around: Rows, size: int, mean: bool, old: Floats, moved: Floats) -> None:
-    """old[0] = the mean or sum of inputs[around]; moved[0] = 0."""
-    share = np.float32(1) / np.float32(size) if mean else np.float32(1)
-    old[0] = 0
-    moved[0] = 0
-    for c in range(size):
-        row = around[c]
-        for k in range(old.shape[1]):
-            old[0, k] += inputs[row, k] * share
-
-
-@inlined
-def spread(moved: Floats, around: Rows, size: int, inputs: Floats) -> None:
-    """inputs[around] += moved[0]: the whole error to every word of the window."""
-    for c in range(size):
-        row = around[c]
-        for k in range(moved.shape[1]):
-            inputs[row, k] += moved[0, k]
 
 
 @inlined

@@ -7,13 +7,14 @@ them like any function. Letters: C rows of the window, T targets, W padded width
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
 from model.vectors.compiled import Emit, emitted
-from model.vectors.lanes import FLOAT, INT, WORD, ZEROS, Code, Value
+from model.vectors.lanes import FLOAT, INT, WORD, ZEROS, Array, Code, Value
 from model.vectors.workspace import TILE
 
 LIMIT = 80.0
@@ -22,23 +23,23 @@ LN2_HIGH = 0.693359375  # ln 2 in 10 bits: its product with a whole number below
 
 @emitted
 def scores(
-    typing: Any, rows: Any, lines: Any, table: Any, targets: Any, start: Any, count: Any, out: Any, at: Any
+    typing: Any, rows: Any, own: Any, lines: Any, table: Any, targets: Any, start: Any, count: Any, out: Any, at: Any
 ) -> tuple[Any, Emit]:
-    """Dot products of rows[:lines] (.., W) with a tile: the `count` <= TILE rows table[targets[start:]] (V, W).
+    """Dot products of the `lines` rows rows[own] with a tile: the `count` <= TILE rows table[targets[start:]].
 
-    They go to out[lines at + c, t] (.., TILE), 0 from t = count on.
+    rows (.., W), own (C,), table (V, W); they go to out[lines at + c, t] (.., TILE), 0 from t = count on.
     """
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
         code = Code(context, builder, sig, args)
-        ours, theirs, numbers, result = code.array(0), code.array(2), code.array(3), code.array(6)
-        above = builder.mul(args[1], args[7])
+        ours, own_numbers, theirs, numbers, result = (code.array(i) for i in (0, 1, 3, 4, 7))
+        above = builder.mul(args[2], args[8])
 
         def tile(n: int) -> None:
-            chosen = [theirs.row(numbers.number(code.plus(args[4], t))) for t in range(n)]
+            chosen = [theirs.row(numbers.number(code.plus(args[5], t))) for t in range(n)]
 
             def some(first: Value, together: int) -> None:
-                mine = [ours.row(code.plus(first, c)) for c in range(together)]
+                mine = [ours.row(own_numbers.number(code.plus(first, c))) for c in range(together)]
                 sums = [[code.variable() for _ in range(n)] for _ in mine]
                 with code.loop(code.vectors(ours)) as k:
                     left = [code.load(row, k) for row in mine]
@@ -49,65 +50,105 @@ def scores(
                 totals = [[*map(builder.load, row), *[ZEROS] * (TILE - n)] for row in sums]
                 code.store_totals([total for row in totals for total in row], result.row(builder.add(above, first)))
 
-            code.pairs(args[1], some)
+            code.pairs(args[2], some)
 
-        code.choice(args[5], TILE, tile)
+        code.choice(args[6], TILE, tile)
         return context.get_dummy_value()
 
-    return types.void(rows, types.intp, table, targets, types.intp, types.intp, out, types.intp), emit
+    return types.void(rows, own, types.intp, table, targets, types.intp, types.intp, out, types.intp), emit
+
+
+def _learn(apart: bool) -> Callable[..., None]:
+    @emitted
+    def learn(
+        typing: Any,
+        old: Any,
+        lines: Any,
+        inputs: Any,
+        around: Any,
+        table: Any,
+        targets: Any,
+        start: Any,
+        count: Any,
+        errors: Any,
+        at: Any,
+    ) -> tuple[Any, Emit]:
+        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
+            code = Code(context, builder, sig, args)
+            before, left, left_numbers = code.array(0), code.array(2), code.array(3)
+            right, right_numbers, gains = code.array(4), code.array(5), code.array(8)
+            above = builder.mul(args[1], args[9])
+
+            def tile(n: int) -> None:
+                chosen = [right.row(right_numbers.number(code.plus(args[6], t))) for t in range(n)]
+                sums = [code.variable() for _ in range(n)]
+                with code.loop(code.vectors(left)) as k:
+                    theirs = [code.load(row, k) for row in chosen]
+                    for total in sums:
+                        builder.store(ZEROS, total)
+                    with code.loop(args[1]) as c:
+                        row, gain = left.row(left_numbers.number(c)), gains.row(builder.add(above, c))
+                        moved = code.load(row, k)
+                        mine = code.load(before.row(c), k) if apart else moved
+                        for t, total in enumerate(sums):
+                            error = code.spread(builder.load(builder.gep(gain, [WORD(t)])))
+                            moved = code.fma(error, theirs[t], moved)
+                            builder.store(code.fma(error, mine, builder.load(total)), total)
+                        code.store(moved, row, k)
+                    for row, total in zip(chosen, sums, strict=True):
+                        code.store(builder.fadd(code.load(row, k), builder.load(total)), row, k)
+
+            code.choice(args[7], TILE, tile)
+            return context.get_dummy_value()
+
+        arguments = (old, types.intp, inputs, around, table, targets, types.intp, types.intp, errors, types.intp)
+        return types.void(*arguments), emit
+
+    return learn
+
+
+# learn_apart(old, lines, inputs, around, table, targets, start, count, errors, at): both sides move by the errors e of
+# a tile, errors[lines at + c, t]. inputs[around[c]] += sum over t of e * table[targets[start + t]]; then the other way
+# around, table[targets[start + t]] += sum over c of e * old[c]. A row that stands twice moves twice.
+# learn_in_place: the same with inputs[around] for `old`, each row read before it moves, but for one that stands twice.
+learn_apart, learn_in_place = _learn(apart=True), _learn(apart=False)
 
 
 @emitted
-def learn(
-    typing: Any,
-    old: Any,
-    lines: Any,
-    inputs: Any,
-    around: Any,
-    table: Any,
-    targets: Any,
-    start: Any,
-    count: Any,
-    errors: Any,
-    at: Any,
-) -> tuple[Any, Emit]:
-    """Both sides move by the errors of a tile, each by what the other was.
-
-    inputs[around[c]] += sum over t of errors[lines at + c, t] * table[targets[start + t]]; then
-    table[targets[start + t]] += sum over c of errors[lines at + c, t] * old[c]. A row that stands twice moves twice.
-    """
+def combine(typing: Any, inputs: Any, around: Any, size: Any, share: Any, old: Any, moved: Any) -> tuple[Any, Emit]:
+    """old[0] = share * the sum of inputs[around[:size]]; moved[0] = 0."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
         code = Code(context, builder, sig, args)
-        before, left, left_numbers = code.array(0), code.array(2), code.array(3)
-        right, right_numbers, gains = code.array(4), code.array(5), code.array(8)
-        above = builder.mul(args[1], args[9])
-
-        def tile(n: int) -> None:
-            chosen = [right.row(right_numbers.number(code.plus(args[6], t))) for t in range(n)]
-            sums = [code.variable() for _ in range(n)]
-            with code.loop(code.vectors(left)) as k:
-                theirs = [code.load(row, k) for row in chosen]
-                for total in sums:
-                    builder.store(ZEROS, total)
-                with code.loop(args[1]) as c:
-                    row, gain = left.row(left_numbers.number(c)), gains.row(builder.add(above, c))
-                    mine, moved = code.load(before.row(c), k), code.load(row, k)
-                    for t, total in enumerate(sums):
-                        error = code.spread(builder.load(builder.gep(gain, [WORD(t)])))
-                        moved = code.fma(error, theirs[t], moved)
-                        builder.store(code.fma(error, mine, builder.load(total)), total)
-                    code.store(moved, row, k)
-                for row, total in zip(chosen, sums, strict=True):
-                    code.store(builder.fadd(code.load(row, k), builder.load(total)), row, k)
-
-        code.choice(args[7], TILE, tile)
+        table, numbers, result, zeros = code.array(0), code.array(1), code.array(4), code.array(5)
+        total, factor = code.variable(), code.spread(args[3])
+        with code.loop(code.vectors(table)) as k:
+            builder.store(ZEROS, total)
+            with code.loop(args[2]) as c:
+                row = code.load(table.row(numbers.number(c)), k)
+                builder.store(builder.fadd(builder.load(total), row), total)
+            code.store(builder.fmul(builder.load(total), factor), result.start, k)
+            code.store(ZEROS, zeros.start, k)
         return context.get_dummy_value()
 
-    return (
-        types.void(old, types.intp, inputs, around, table, targets, types.intp, types.intp, errors, types.intp),
-        emit,
-    )
+    return types.void(inputs, around, types.intp, types.float32, old, moved), emit
+
+
+@emitted
+def spread(typing: Any, moved: Any, around: Any, size: Any, inputs: Any) -> tuple[Any, Emit]:
+    """inputs[around[:size]] += moved[0], for a row that stands twice two times."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
+        code = Code(context, builder, sig, args)
+        source, numbers, table = code.array(0), code.array(1), code.array(3)
+        with code.loop(code.vectors(table)) as k:
+            move = code.load(source.start, k)
+            with code.loop(args[2]) as c:
+                row = table.row(numbers.number(c))
+                code.store(builder.fadd(code.load(row, k), move), row, k)
+        return context.get_dummy_value()
+
+    return types.void(moved, around, types.intp, inputs), emit
 
 
 @emitted
@@ -167,9 +208,11 @@ def exponential(code: Code, x: Value) -> Value:
     whole = code.call("llvm.nearbyint", code.builder.fmul(x, every(math.log2(math.e))))
     rest = code.fma(whole, every(-LN2_HIGH), x)
     rest = code.fma(whole, every(LN2_HIGH - math.log(2)), rest)
-    value = every(1 / math.factorial(7))
-    for power in range(6, -1, -1):
-        value = code.fma(value, rest, every(1 / math.factorial(power)))
+    squared = code.builder.fmul(rest, rest)
+    value = every(0.0)
+    for power in (6, 4, 2, 0):  # two terms at a time: half as long a wait
+        pair = code.fma(rest, every(1 / math.factorial(power + 1)), every(1 / math.factorial(power)))
+        value = code.fma(value, squared, pair)
     exponent = code.builder.add(code.builder.fptosi(whole, ir.VectorType(INT, size)), _whole(127, size))
     return code.builder.fmul(value, code.builder.bitcast(code.builder.shl(exponent, _whole(23, size)), x.type))
 
@@ -179,18 +222,36 @@ def _whole(value: int, size: int) -> Value:
 
 
 @emitted
-def prefetch(typing: Any, table: Any, row: Any) -> tuple[Any, Emit]:
-    """Ask for a row's cache lines, so that they are there when they are needed."""
+def prefetch(typing: Any, table: Any, numbers: Any, start: Any, end: Any) -> tuple[Any, Emit]:
+    """Ask for the rows table[numbers[start:end]], so that they are there when they are needed."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
-        code, byte = Code(context, builder, sig, args), ir.PointerType(ir.IntType(8))
-        array, line = code.array(0), WORD(16)
-        start = array.row(args[1])
-        call = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], call)
-        with code.loop(builder.udiv(array.columns, line)) as k:
-            address = builder.bitcast(builder.gep(start, [builder.mul(k, line)]), byte)
-            builder.call(function, [address, INT(0), INT(3), INT(1)])  # to read, into the nearest cache, data
+        code = Code(context, builder, sig, args)
+        array, chosen = code.array(0), code.array(1)
+        with code.loop(builder.sub(args[3], args[2])) as i:
+            _prefetch(code, array, array.row(chosen.number(builder.add(args[2], i))))
+        return context.get_dummy_value()
+
+    return types.void(table, numbers, types.intp, types.intp), emit
+
+
+@emitted
+def prefetch_row(typing: Any, table: Any, row: Any) -> tuple[Any, Emit]:
+    """The same of one row."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
+        code = Code(context, builder, sig, args)
+        _prefetch(code, code.array(0), code.array(0).row(args[1]))
         return context.get_dummy_value()
 
     return types.void(table, types.intp), emit
+
+
+def _prefetch(code: Code, array: Array, start: Value) -> None:
+    """The cache lines of the row that begins at `start`, into the nearest cache, to be read."""
+    builder, line, byte = code.builder, WORD(16), ir.PointerType(ir.IntType(8))
+    call = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [byte], call)
+    with code.loop(builder.udiv(code.plus(array.columns, 15), line)) as k:
+        address = builder.bitcast(builder.gep(start, [builder.mul(k, line)]), byte)
+        builder.call(function, [address, INT(0), INT(3), INT(1)])

@@ -63,6 +63,8 @@ class Reference:
         self.noise = AliasTable.of(counts, config.exponent)
         self.thresholds = as_bits(self.noise.thresholds).tolist()
         self.tree = HuffmanTree.of(counts)
+        most = {"negative": 1 + config.negatives, "hierarchical": self.tree.longest, "softmax": len(counts)}
+        self.most_targets = most[config.output]
 
     def train(self, text: Text, lr: float, seed: int) -> tuple[float, int]:
         """As `Word2Vec.train` on one thread."""
@@ -76,8 +78,8 @@ class Reference:
     def windows(self, text: Text, chance: Chance) -> Iterator[Window]:
         """Subsampling, window sizes and negatives, in this order of drawing."""
         for first, last in zip(text.offsets[:-1], text.offsets[1:], strict=True):
-            drawn = [(int(row), chance.draw() >> 32) for row in text.rows[first:last]]
-            kept = [row for row, bits in drawn if row >= 0 and bits <= self.keep[row]]
+            seen = [int(row) for row in text.rows[first:last] if row >= 0]
+            kept = [row for row in seen if chance.draw() >> 32 <= self.keep[row]]
             for place, centre in enumerate(kept):
                 radius = self.config.window
                 if self.config.dynamic_window:
@@ -105,21 +107,30 @@ class Reference:
     def step(self, window: Window, lr: float) -> float:
         """One window as one minibatch: scores first, then both sides move by the gradients; its loss before that.
 
-        Every input row moves by the outputs as they were and the reverse; a row that stands twice moves twice. Targets
-        come in tiles: a negative that is drawn again in a later tile has already moved by the earlier one.
+        Every row moves by the other side as it was, and one that stands twice moves twice. Two exceptions save the
+        kernel a copy: a negative that is drawn again in a later tile has moved by then, and where all targets fit
+        into one tile, so has a word around that stands there again.
         """
-        cbow = self.config.form == "cbow"
+        cbow, config = self.config.form == "cbow", self.config
         old = self.inputs[window.around]  # (C, d)
         if cbow:
-            old = (old.mean(axis=0) if self.config.mean else old.sum(axis=0))[None]
+            old = (old.mean(axis=0) if config.mean else old.sum(axis=0))[None]
         loss, errors = likelihood(old, self.outputs[window.targets], window)  # errors (C, T)
         moved = np.zeros_like(old)
         for first in range(0, len(window.targets), TILE):
             tile = window.targets[first : first + TILE]
-            part = -lr * errors[:, first : first + TILE]
-            moved += part @ self.outputs[tile]
-            np.add.at(self.outputs, tile, part.T @ old)
-        np.add.at(self.inputs, window.around, np.repeat(moved, len(window.around), axis=0) if cbow else moved)
+            steps = -lr * errors[:, first : first + TILE]  # (C, tile)
+            inward = steps @ self.outputs[tile]  # (C, d)
+            if self.most_targets <= TILE and not cbow:
+                for c, row in enumerate(window.around):
+                    old[c] = self.inputs[row]
+                    self.inputs[row] += inward[c]
+            moved += inward
+            np.add.at(self.outputs, tile, steps.T @ old)
+        if cbow:
+            np.add.at(self.inputs, window.around, np.repeat(moved, len(window.around), axis=0))
+        elif self.most_targets > TILE:
+            np.add.at(self.inputs, window.around, moved)
         return loss
 
 

@@ -69,8 +69,10 @@ class Scratch(NamedTuple):
     """What one thread works in."""
 
     state: NDArray[np.uint64]  # (1,) of the random numbers
+    drawn: NDArray[np.uint64]  # (K,) of them, for the negatives of a word
     kept: NDArray[np.int32]  # (longest record,) rows that subsampling left
     around: NDArray[np.int32]  # (C,) rows of the window
+    order: NDArray[np.int32]  # (C,) 0, 1, 2, ...: the rows of `old`
     old: Floats  # (C, W) the window's rows as they were; CBOW: (1, W) their mean
     moved: Floats  # (1, W) CBOW: what is added to each
     targets: NDArray[np.int32]  # (2 T',) of this word and of the next; T' is T up to whole tiles
@@ -89,8 +91,10 @@ class Scratch(NamedTuple):
             numbers[:size] = numbers[size:] = np.minimum(np.arange(size), targets - 1)
         return cls(
             np.array([first_state(seed, thread)], dtype=np.uint64),
+            np.empty(rules.negatives if rules.output == NEGATIVE else 0, dtype=np.uint64),
             np.empty(longest, dtype=np.int32),
             np.empty(lines, dtype=np.int32),
+            np.arange(lines, dtype=np.int32),
             tables.zeros(1 if rules.cbow else lines, width),
             tables.zeros(1, width),
             numbers,
