@@ -90,7 +90,6 @@ def _sources(corpora: Path) -> Iterator[str]:
 
 def _zipf(size: int) -> list[list[str]]:
     vocabulary = made_up_words(ZIPF_WORDS, 1)
-    vocabulary = np.array([re.sub("[^a-z]", "", word) for word in vocabulary], dtype=object)
     chance = 1.0 / np.arange(10, ZIPF_WORDS + 10)
     bounds = np.cumsum(chance / chance.sum())
     ranks = np.minimum(np.searchsorted(bounds, np.random.default_rng(1).random(size)), ZIPF_WORDS - 1)

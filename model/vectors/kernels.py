@@ -29,7 +29,7 @@ Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]
 STEP, FIRST, SECOND = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 LOW = np.uint64(0xFFFFFFFF)
-FOLD = 4096  # windows after which the loss is summed up
+FOLD = 1024  # windows after which the loss is summed up
 LEAST = np.float32(-3e38)
 
 

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.np.arrayobj import make_array
 
-LANES = 16 if dict(llvm.get_host_cpu_features()).get("avx512f") else 8  # float32 of a register
+FEATURES = llvm.get_host_cpu_features().flatten() if config.CPU_FEATURES is None else config.CPU_FEATURES
+LANES = 16 if "+avx512f" in FEATURES else 8  # float32 of a register
 FLOAT, INT, WORD = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 VECTOR = ir.VectorType(FLOAT, LANES)
 ZEROS = ir.Constant(VECTOR, [0.0] * LANES)
@@ -20,9 +21,11 @@ Value: TypeAlias = Any  # an LLVM value
 
 
 class Array:
-    """Addresses inside of a C-contiguous array of float32 or int32."""
+    """Addresses inside of a C-contiguous array."""
 
     def __init__(self, context: Any, builder: Any, kind: Any, value: Value) -> None:
+        if kind.layout != "C":
+            raise ValueError(f"{kind}: rows are addressed as those of a C-contiguous array")
         array = make_array(kind)(context, builder, value)
         self.builder, self.start = builder, array.data
         self.columns = cgutils.unpack_tuple(builder, array.shape)[-1]

@@ -1,5 +1,7 @@
 """The compiled loop against the reference, and what becomes of odd texts."""
 
+import os
+import platform
 import subprocess
 import sys
 from dataclasses import replace
@@ -203,6 +205,35 @@ def test_huge_scores_make_no_nan_but_a_nan_stays_to_be_found() -> None:
 def test_what_cannot_be_trained_is_refused_by_name(changes: dict[str, Any], words: int, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Word2Vec(config(**changes), np.ones(words, dtype=np.int64), 1)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86 kind")
+def test_machines_with_shorter_registers_compute_the_same(tmp_path: Path) -> None:
+    """A processor with AVX2 and without AVX-512, whose vectors hold 8 numbers."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from test_word2vec import ZIPF, check, config, text\n"
+        "for form in ('skipgram', 'cbow'):\n"
+        "    for output in ('negative', 'hierarchical'):\n"
+        "        check(config(form=form, output=output, width=33), ZIPF, text(ZIPF, 200))\n"
+        "from model.vectors.lanes import LANES\n"
+        "assert LANES == 8\n"
+    )
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": "",
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    subprocess.run(command, check=True, cwd=ROOT, env=environment, timeout=300)
+
+
+def test_tables_that_are_not_contiguous_are_refused() -> None:
+    ours = learner(config(), ZIPF)
+    ours.tables["vectors"] = np.zeros((len(ZIPF), 64), dtype=np.float32)[:, :32]
+    with pytest.raises(ValueError, match="C-contiguous"):
+        ours.train(text(ZIPF, 100), 0.05, 1, 1)
 
 
 def test_numba_is_needed_for_training_alone() -> None:
