@@ -1,23 +1,59 @@
 """The benchmarks are listed without being imported, and end with one line that scripts can read."""
 
+import gzip
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from bench.__main__ import benchmarks, main
+from bench.english_text import english_text
 from bench.result import Result
+from bench.word2vec import SEGMENT, cut
+from model.vectors.learner import Text
 
 
 def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     listed = capsys.readouterr().out
-    for name in ("decode", "memory", "read", "shard", "train"):
+    for name in ("decode", "memory", "read", "shard", "train", "word2vec"):
         assert name in benchmarks()
         assert benchmarks()[name] in listed
 
 
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
-    assert "Choices: decode, memory, read, shard, train" in capsys.readouterr().err
+    assert "Choices: decode, memory, read, shard, train, word2vec" in capsys.readouterr().err
 
 
 def test_the_last_line_holds_both_figures_and_their_ratio() -> None:
     assert Result("read", 110.0, 0.5, "Mtok/s").line() == "read ours=110 peer=0.5 ratio=220"
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_the_text_of_word_vectors_is_the_same_for_both_sides(tmp_path: Path, real: bool) -> None:
+    if real:
+        (tmp_path / "wikitext-2").mkdir()
+        sentence = "One <unk> dog, two dogs; and 3 Cats! "
+        (tmp_path / "wikitext-2" / "a.txt.gz").write_bytes(gzip.compress((sentence * 1000).encode()))
+    made = english_text(tmp_path / "text.txt", 4000, corpora=tmp_path)
+    lines = [line.split() for line in made.path.read_text(encoding="ascii").splitlines()]
+    assert [len(line) for line in lines] == [1000] * 4
+    assert made.real == real
+    seen = [
+        [made.vocabulary.words[row] if row >= 0 else "" for row in made.text.rows[a : a + 1000]]
+        for a in range(0, 4000, 1000)
+    ]
+    assert all(a == b or a == "" for row, line in zip(seen, lines, strict=True) for a, b in zip(row, line, strict=True))
+    assert (np.bincount(made.text.rows[made.text.rows >= 0]) == made.vocabulary.counts).all()
+    if real:
+        assert set(made.vocabulary.words) == {"one", "dog", "two", "dogs", "and", "cats"}
+
+
+def test_segments_of_a_text_are_whole_records_and_cover_it() -> None:
+    size = 2 * SEGMENT + 3000
+    text = Text(np.arange(size, dtype=np.int32), np.arange(0, size + 1, 1000))
+    parts = list(cut(text, size))
+    assert [len(part) for part in parts] == [SEGMENT, SEGMENT, 3000]
+    assert (np.concatenate([part.rows for part in parts]) == text.rows).all()
+    assert all(part.offsets[0] == 0 and part.offsets[-1] == len(part) for part in parts)
