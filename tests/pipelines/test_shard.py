@@ -196,6 +196,7 @@ def test_where_the_files_lie_does_not_matter(make: Make, tmp_path: Path) -> None
 KILLER = """
 import os, signal, sys
 import pipelines.corpus.guarding
+from pipelines import shard as verb
 from pipelines.config import Config
 from pipelines.corpus import packing, staging
 from pipelines.shards import writer

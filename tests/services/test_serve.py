@@ -23,6 +23,11 @@ PATIENCE = 120  # seconds; a busy machine takes its time to start a process
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+def listening_to_interrupts() -> None:
+    """Where the tests themselves were started in the background, SIGINT is ignored, and processes inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def serving(*words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """`dragoman serve` on a free port: its address, once it answers, and its process."""
@@ -32,6 +37,7 @@ def serving(*words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=listening_to_interrupts,
     )
     assert process.stdout is not None
     assert process.stderr is not None
