@@ -2,30 +2,37 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from model.batch import TranslationBatch
 from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from model.errors import UserError, unknown
+from model.language import LanguageNetwork
 from model.losses import LossConfig, vocabulary_loss
-from model.network import TranslationNetwork
+from model.network import Network, TranslationNetwork
 from model.rnnsearch import RNNSearch, RNNSearchConfig
 from model.schema import build
 from model.tokenizer import PAD
 from model.transformer import Transformer, TransformerConfig
 
+Family = Literal["translation", "language", "masked"]
 Loss = Callable[[Any, Any, LossConfig], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """One row: how a configuration becomes a network, and a network and a batch a summed loss."""
+    """One row: how a configuration becomes a network, and a network and a batch a summed loss.
 
-    network: Callable[[Any, int, int], TranslationNetwork]
+    A translation network trains on `TranslationBatch`; one of the other families on `TextBatch`, and is built with
+    its one vocabulary in both places.
+    """
+
+    network: Callable[[Any, int, int], Network]
     config: type[Any]
     loss: Loss
+    family: Family = "translation"
 
 
 def translation_loss(network: TranslationNetwork, batch: TranslationBatch, config: LossConfig) -> tuple[Tensor, Tensor]:
@@ -66,6 +73,36 @@ def model_config(values: Mapping[str, Any]) -> Any:
     return build(architecture(str(values["architecture"])).config, values, "model")
 
 
-def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> TranslationNetwork:
-    """A freshly initialised network of a typed configuration."""
+def any_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> Network:
+    """A freshly initialised network of a typed configuration, whatever its family."""
     return architecture(config.architecture).network(config, source_vocabulary, target_vocabulary)
+
+
+def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> TranslationNetwork:
+    """A freshly initialised translation network of a typed configuration.
+
+    Raises:
+        UserError: the architecture is of another family.
+    """
+    network = any_network(config, source_vocabulary, target_vocabulary)
+    if not isinstance(network, TranslationNetwork):
+        raise wrong_family(config.architecture, "translation")
+    return network
+
+
+def build_language_network(config: Any, vocabulary: int) -> LanguageNetwork:
+    """A freshly initialised language model of a typed configuration.
+
+    Raises:
+        UserError: the architecture is of another family.
+    """
+    network = any_network(config, vocabulary, vocabulary)
+    if not isinstance(network, LanguageNetwork):
+        raise wrong_family(config.architecture, "language")
+    return network
+
+
+def wrong_family(name: str, wanted: Family) -> UserError:
+    """The error for an architecture where one of the family `wanted` is needed."""
+    choices = ", ".join(sorted(row for row, found in ARCHITECTURES.items() if found.family == wanted))
+    return UserError(f"model.architecture: {name!r} is of the {architecture(name).family} family. Choices: {choices}")

@@ -1,4 +1,4 @@
-"""What every translation network of the family offers to the loop, the decoder and the bundle."""
+"""What every network offers to the loop and the bundle, and a translation network to the decoder besides."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -20,10 +20,23 @@ class Memory:
     real: Tensor  # (B, S) bool, True at real tokens
 
 
-class TranslationNetwork(nn.Module):
-    """Letters: B batch, S source length, T target length, D width, V target vocabulary."""
+class Network(nn.Module):
+    """What can be trained: its states become logits over a vocabulary V through one output layer of width D."""
 
     output: nn.Linear  # (V, D)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """(..., D) -> (..., V)."""
+        return self.output(states)  # type: ignore[no-any-return]
+
+    def parameter_count(self) -> int:
+        """Trainable numbers; a tied table counts once."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+class TranslationNetwork(Network):
+    """Letters: B batch, S source length, T target length, D width, V target vocabulary."""
+
     max_source_positions: int
     max_target_positions: int
 
@@ -43,10 +56,6 @@ class TranslationNetwork(nn.Module):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B,), the last ones chosen (BOS at first) -> logits (B, V) of the next, and the state after."""
 
-    def logits(self, states: Tensor) -> Tensor:
-        """(..., D) -> (..., V)."""
-        return self.output(states)  # type: ignore[no-any-return]
-
     @abstractmethod
     def embedding_tables(self) -> dict[Side, nn.Embedding]:
         """The table that the tokens of each side are looked up in; one object under both names where they share it.
@@ -61,7 +70,3 @@ class TranslationNetwork(nn.Module):
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
         """Attention weights under teacher forcing by name, each (B, H, T, S); nothing where there is no attention."""
         return {}
-
-    def parameter_count(self) -> int:
-        """Trainable numbers; a tied table counts once."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
