@@ -39,7 +39,7 @@ from model.bundle_directory import (
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.export import FOLDERS, Quantisation, export, exportable
-from model.network import TranslationNetwork
+from model.network import Network, TranslationNetwork
 from model.schema import build
 from model.tokenizer import TokenizerPair, load_pair
 
@@ -169,7 +169,7 @@ def token_names(tokenizers: TokenizerPair) -> tuple[list[str], list[str]]:
     return source.pieces(range(source.vocabulary)), target.pieces(range(target.vocabulary))
 
 
-def distinct_weights(network: TranslationNetwork) -> dict[str, Tensor]:
+def distinct_weights(network: Network) -> dict[str, Tensor]:
     """The state by name, each tensor once: tied ones under the first of their names."""
     seen: set[int] = set()
     weights = {}
@@ -180,7 +180,7 @@ def distinct_weights(network: TranslationNetwork) -> dict[str, Tensor]:
     return weights
 
 
-def load_weights(network: TranslationNetwork, path: Path) -> None:
+def load_weights(network: Network, path: Path) -> None:
     """Fill the network from a safetensors file that names each distinct tensor once.
 
     Raises:
@@ -196,7 +196,7 @@ def load_weights(network: TranslationNetwork, path: Path) -> None:
     fill(network, weights, str(path))
 
 
-def fill(network: TranslationNetwork, weights: Mapping[str, Tensor], where: str) -> None:
+def fill(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
     """Give the network these weights, each distinct tensor named once; `where` they come from opens the messages.
 
     Raises:

@@ -1,7 +1,7 @@
 """A bundle as a directory: written whole, opened by its config.json, every file checked against its sha256.
 
-What all kinds of bundle share. What a kind holds stands in `model/bundle.py` (translation models) and
-`model/vectors/bundle.py` (word vectors).
+What all kinds of bundle share. What a kind holds stands in `model/bundle.py` (translation models),
+`model/text_bundle.py` (language models, plain and masked) and `model/vectors/bundle.py` (word vectors).
 """
 
 import contextlib
@@ -18,12 +18,19 @@ from model.errors import UserError, unknown
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-BundleKind = Literal["translation", "vectors"]
-KINDS: dict[BundleKind, str] = {"translation": "a translation model", "vectors": "word vectors"}
+BundleKind = Literal["translation", "vectors", "language", "masked"]
+KINDS: dict[BundleKind, str] = {
+    "translation": "a translation model",
+    "vectors": "word vectors",
+    "language": "a language model",
+    "masked": "a masked language model",
+}
 SHARED = ("format_version", "kind", "architecture", "model", "tokenizer", "files")
 STRUCTURE: dict[BundleKind, tuple[str, ...]] = {  # the rest are facts
     "translation": (*SHARED, "vocabulary", "positions"),
     "vectors": (*SHARED, "table"),
+    "language": (*SHARED, "vocabulary", "positions"),
+    "masked": (*SHARED, "vocabulary", "positions"),
 }
 
 
