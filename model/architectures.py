@@ -9,9 +9,10 @@ from torch import Tensor
 from model.batch import TranslationBatch
 from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from model.errors import UserError, unknown
-from model.language import LanguageNetwork
+from model.language import LanguageNetwork, language_loss
 from model.losses import LossConfig, vocabulary_loss
 from model.network import Network, TranslationNetwork
+from model.recurrent_language import RecurrentLanguage, RecurrentLanguageConfig
 from model.rnnsearch import RNNSearch, RNNSearchConfig
 from model.schema import build
 from model.tokenizer import PAD
@@ -35,6 +36,11 @@ class Architecture:
     family: Family = "translation"
 
 
+def one_vocabulary(network: Callable[[Any, int], Network]) -> Callable[[Any, int, int], Network]:
+    """A row's builder for a network of one language, whose vocabulary stands in both places."""
+    return lambda config, vocabulary, _same: network(config, vocabulary)
+
+
 def translation_loss(network: TranslationNetwork, batch: TranslationBatch, config: LossConfig) -> tuple[Tensor, Tensor]:
     """(loss, nll) summed over the `batch.items` real target tokens; padding never reaches the output layer."""
     states = network(batch)  # (B, T, D)
@@ -46,6 +52,7 @@ def translation_loss(network: TranslationNetwork, batch: TranslationBatch, confi
 
 ARCHITECTURES: dict[str, Architecture] = {
     "rnnenc": Architecture(EncoderDecoder, EncoderDecoderConfig, translation_loss),
+    "rnnlm": Architecture(one_vocabulary(RecurrentLanguage), RecurrentLanguageConfig, language_loss, "language"),
     "rnnsearch": Architecture(RNNSearch, RNNSearchConfig, translation_loss),
     "transformer": Architecture(Transformer, TransformerConfig, translation_loss),
 }

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conf import door
-from model.architectures import build_network, model_config
+from model.architectures import any_network, model_config
 from model.errors import UserError
 from model.vectors.methods import is_vectors, method_config
 from pipelines.config import Config
@@ -32,7 +32,7 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
         assert method_config(config.model).name == config.model["name"]
         return
     with torch.device("meta"):
-        network = build_network(model_config(config.model), 100, 100)
+        network = any_network(model_config(config.model), 100, 100)
     assert network.parameter_count() > 0
 
 
