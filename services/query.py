@@ -16,7 +16,7 @@ from conf import door
 from model.errors import UserError
 from model.vectors.embeddings import Embeddings, Method
 from services.lines import open_input, read_lines
-from services.questions import AnalogyOf, NeighboursOf, Question
+from services.questions import AnalogyOf, NeighboursOf, Question, answers
 from services.vectors_source import VectorsLoader, VectorsSource
 
 logger = logging.getLogger(__name__)
@@ -116,12 +116,12 @@ def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise"
     Raises:
         UserError: an unknown word.
     """
-    try:
-        return question.answer(embeddings)
-    except UserError as problem:
-        if on_error == "raise":
-            raise UserError(f"{problem} query.on_error=skip goes on without it") from None
-        return {"words": list(question.words), "error": str(problem)}
+    (found,) = answers([question], embeddings)
+    if not isinstance(found, UserError):
+        return found
+    if on_error == "raise":
+        raise UserError(f"{found} query.on_error=skip goes on without it")
+    return {"words": list(question.words), "error": str(found)}
 
 
 def as_text(found: dict[str, Any]) -> str:

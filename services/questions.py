@@ -1,6 +1,7 @@
 """The questions that word vectors answer, at the command line and over HTTP: a word's vector, neighbours, analogies.
 
 A question is checked against the vectors when it is answered; what it asks for that they have not got is a UserError.
+Questions that come together are searched together.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from model.vectors.embeddings import Embeddings, Method
+from model.errors import UserError
+from model.vectors.embeddings import Embeddings, Method, Neighbour, Search
 
 DIGITS = 6  # of a similarity, which float32 knows to about 7
 
@@ -22,12 +24,32 @@ class Question(Protocol):
     def words(self) -> Sequence[str]:
         """The words that must be known."""
 
-    def answer(self, embeddings: Embeddings) -> dict[str, Any]:
-        """What JSON shows.
+    def search(self, embeddings: Embeddings) -> Search | None:
+        """What must be searched for it.
 
         Raises:
             UserError: an unknown word (close spellings are named), a vector of another width.
         """
+
+    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+        """What JSON shows, of what was found by its search."""
+
+
+def answers(questions: Sequence[Question], embeddings: Embeddings) -> list[dict[str, Any] | UserError]:
+    """What JSON shows of each question, or why it has no answer."""
+
+    def search(question: Question) -> Search | UserError | None:
+        try:
+            return question.search(embeddings)
+        except UserError as problem:
+            return problem
+
+    searches = [search(question) for question in questions]
+    found = iter(embeddings.found([one for one in searches if isinstance(one, Search)]))
+    return [
+        one if isinstance(one, UserError) else question.shown(embeddings, () if one is None else next(found))
+        for question, one in zip(questions, searches, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -40,7 +62,10 @@ class VectorOf:
     def words(self) -> Sequence[str]:
         return (self.word,)
 
-    def answer(self, embeddings: Embeddings) -> dict[str, Any]:
+    def search(self, embeddings: Embeddings) -> None:
+        embeddings.known(self.word)
+
+    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
         row = embeddings.known(self.word)
         facts = {"word": self.word, "rank": row, "count": int(embeddings.counts[row]), "width": embeddings.width}
         if not embeddings.sparse:
@@ -63,8 +88,10 @@ class NeighboursOf:
     def words(self) -> Sequence[str]:
         return (self.query,) if isinstance(self.query, str) else ()
 
-    def answer(self, embeddings: Embeddings) -> dict[str, Any]:
-        found = embeddings.neighbours(self.query, self.k, self.exclude, self.restrict)
+    def search(self, embeddings: Embeddings) -> Search:
+        return embeddings.near(self.query, self.k, self.exclude, self.restrict)
+
+    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
         asked = {"word": self.query} if isinstance(self.query, str) else {}
         near = [{"word": one.word, "similarity": round(one.similarity, DIGITS)} for one in found]
         return {**asked, "neighbours": near}
@@ -85,7 +112,9 @@ class AnalogyOf:
     def words(self) -> Sequence[str]:
         return (self.a, self.b, self.c)
 
-    def answer(self, embeddings: Embeddings) -> dict[str, Any]:
-        found = embeddings.analogy(self.a, self.b, self.c, self.k, self.method, self.restrict)
+    def search(self, embeddings: Embeddings) -> Search:
+        return embeddings.like(self.a, self.b, self.c, self.k, self.method, self.restrict)
+
+    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
         best = [{"word": one.word, "score": round(one.similarity, DIGITS)} for one in found]
         return {"a": self.a, "b": self.b, "c": self.c, "method": self.method, "answers": best}

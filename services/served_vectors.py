@@ -9,7 +9,7 @@ from model.errors import UserError
 from model.vectors.bundle import load_vectors
 from model.vectors.embeddings import Embeddings
 from services.origin import Origin
-from services.questions import NeighboursOf, Question
+from services.questions import NeighboursOf, Question, answers
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,16 @@ class ServedVectors:
 
     def answer(self, questions: Sequence[Question], _nbest: int = 1) -> list[dict[str, Any] | Refused]:
         """An answer a question; of one that cannot be answered, why: 404 an unknown word, else 400."""
-        return [self._one(question) for question in questions]
+        found = answers(questions, self.embeddings)
+        return [self._refused(q, a) if isinstance(a, UserError) else a for q, a in zip(questions, found, strict=True)]
 
     def facts(self) -> dict[str, Any]:
         """What /health says of them beside their origin."""
         return {"method": self.method, "words": len(self.embeddings), "width": self.embeddings.width}
 
-    def _one(self, question: Question) -> dict[str, Any] | Refused:
-        try:
-            return question.answer(self.embeddings)
-        except UserError as problem:
-            unknown = any(self.embeddings.row(word) is None for word in question.words)
-            return Refused(404 if unknown else 400, str(problem))
+    def _refused(self, question: Question, problem: UserError) -> Refused:
+        unknown = any(self.embeddings.row(word) is None for word in question.words)
+        return Refused(404 if unknown else 400, str(problem))
 
 
 def load_served_vectors(directory: Path, *, name: str = "", version: str = "", run_id: str = "") -> ServedVectors:
@@ -58,5 +56,5 @@ def load_served_vectors(directory: Path, *, name: str = "", version: str = "", r
         method=str(bundle.config.name),
         origin=Origin.of(directory, bundle.facts, bundle.digest, name=name, version=version, run_id=run_id),
     )
-    NeighboursOf(served.embeddings.words[0]).answer(served.embeddings)  # the first search touches the whole table
+    served.answer([NeighboursOf(served.embeddings.words[0])])  # the first search touches the whole table
     return served

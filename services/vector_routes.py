@@ -1,6 +1,7 @@
 """The routes of word vectors: GET /vectors/{word}, GET and POST /neighbours, GET and POST /analogy.
 
-Search is exact, one matrix product a question, on the thread of the vectors' own batcher: translations go on beside it.
+Search is exact, one matrix product for all questions that wait, on the thread of the vectors' own batcher: translations
+go on beside it.
 """
 
 import json

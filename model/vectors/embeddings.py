@@ -1,12 +1,13 @@
 """What a person asks of word vectors: similarities, neighbours, analogies, the vector of a text.
 
-V words, d width. All answers are exact: every word's cosine is computed, by one matrix product.
+V words, d width. All answers are exact: every word's cosine is computed, by one matrix product for all that is asked at
+once. The table is read once for it, and reading it is what takes the time.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,6 +21,7 @@ from model.vectors.search import (
     cosines,
     inverse_norms,
     is_sparse,
+    stacked,
     three_cos_mul,
     top,
     units,
@@ -37,6 +39,20 @@ class Neighbour:
 
     word: str
     similarity: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """A question as what the table is compared with."""
+
+    directions: Table  # (n, d) of length 1 or 0, sparse as the table is; n = 1, or 3 for 3CosMul
+    limit: int  # of so many most frequent words
+    k: int  # answers
+    out: frozenset[int]  # rows that are none
+
+    def scores(self, found: Floats) -> Floats:
+        """The score of each word, (limit,), from the cosines (n, limit)."""
+        return found[0] if len(found) == 1 else three_cos_mul(*found)
 
 
 class Embeddings:
@@ -163,6 +179,14 @@ class Embeddings:
         Raises:
             UserError: an unknown word, a vector of another width or not finite, `k` below 1.
         """
+        return self.found([self.near(query, k, exclude, restrict)])[0]
+
+    def near(self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0) -> Search:
+        """The question of `neighbours`, to be searched with others.
+
+        Raises:
+            UserError: as `neighbours`.
+        """
         out = {row for row in map(self.rows.get, exclude) if row is not None}
         if isinstance(query, str):
             row = self.known(query)
@@ -170,8 +194,7 @@ class Embeddings:
             direction = units(self.vectors, self.inverse, np.array([row]))
         else:
             direction = self._direction(np.asarray(query, np.float64))
-        scores = cosines(self.vectors, self.inverse, direction, self.limit(restrict))[0]
-        return self._best(scores, k, out)
+        return self._search(direction, k, out, restrict)
 
     def analogy(
         self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0
@@ -184,16 +207,38 @@ class Embeddings:
         Raises:
             UserError: an unknown word or method, `k` below 1.
         """
+        return self.found([self.like(a, b, c, k, method, restrict)])[0]
+
+    def like(self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0) -> Search:
+        """The question of `analogy`, to be searched with others.
+
+        Raises:
+            UserError: as `analogy`.
+        """
         if method not in METHODS:
             raise unknown("method", method, METHODS)
         rows = np.array([self.known(word) for word in (a, b, c)])
+        directions = units(self.vectors, self.inverse, rows)
         if method == "3cosadd":  # linear: one direction to compare with, where the other method needs three
-            of_a, of_b, of_c = self._dense(units(self.vectors, self.inverse, rows))
-            direction = self._direction((of_b - of_a + of_c).astype(np.float64))
-            scores = cosines(self.vectors, self.inverse, direction, self.limit(restrict))[0]
-        else:
-            scores = three_cos_mul(*self.row_cosines(rows, restrict))
-        return self._best(scores, k, set(rows.tolist()))
+            of_a, of_b, of_c = self._dense(directions)
+            directions = self._direction((of_b - of_a + of_c).astype(np.float64))
+        return self._search(directions, k, set(rows.tolist()), restrict)
+
+    def found(self, searches: Sequence[Search]) -> list[list[Neighbour]]:
+        """The answers of each search: one product for all of the same limit, or for as many as memory allows."""
+        answers: list[list[Neighbour]] = [[] for _ in searches]
+        order = sorted(range(len(searches)), key=lambda place: searches[place].limit)
+        for limit, group in groupby(order, key=lambda place: searches[place].limit):
+            places = list(group)
+            most = max(searches[place].directions.shape[0] for place in places)
+            for part in blocks(len(places), 4 * most * limit):
+                asked = [searches[place].directions for place in places[part]]
+                first, scores = 0, cosines(self.vectors, self.inverse, stacked(asked), limit)
+                for place, directions in zip(places[part], asked, strict=True):
+                    mine = scores[first : first + directions.shape[0]]
+                    answers[place] = self._best(searches[place], mine)
+                    first += directions.shape[0]
+        return answers
 
     def row_cosines(self, rows: NDArray[np.integer[Any]], restrict: int = 0) -> Floats:
         """The cosines of words by their rows (n,) with the `restrict` most frequent words (0: all): (n, words)."""
@@ -231,11 +276,15 @@ class Embeddings:
             raise UserError(f"restrict: {restrict} words cannot be; 0 means all")
         return min(restrict, len(self)) or len(self)
 
-    def _best(self, scores: Floats, k: int, out: set[int]) -> list[Neighbour]:
+    def _search(self, directions: Table, k: int, out: set[int], restrict: int) -> Search:
         if k < 1:
             raise UserError(f"k: {k} words cannot be asked for; at least 1")
-        scores[[row for row in out if row < len(scores)]] = -np.inf
-        return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, k)]
+        return Search(directions, self.limit(restrict), k, frozenset(out))
+
+    def _best(self, search: Search, found: Floats) -> list[Neighbour]:
+        scores = search.scores(found)
+        scores[[row for row in search.out if row < len(scores)]] = -np.inf
+        return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, search.k)]
 
     def _direction(self, query: NDArray[np.float64]) -> Floats:
         if query.shape != (self.width,):

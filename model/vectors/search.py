@@ -5,7 +5,7 @@ never copied to be normalised: a cosine is the product times the inverse norm of
 no direction, has the cosine 0 with everything.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,15 @@ def units(table: Table, inverse: Floats, rows: NDArray[np.integer[Any]]) -> Tabl
     """Those rows at length 1 (0 stays 0): (n, d) of the table's own kind."""
     picked = table[rows]
     return picked.multiply(inverse[rows, None]).tocsr() if is_sparse(picked) else picked * inverse[rows, None]
+
+
+def stacked(tables: Sequence[Table]) -> Table:
+    """Tables of one kind as one, below each other."""
+    if not is_sparse(tables[0]):
+        return np.concatenate(tables)
+    from scipy.sparse import vstack
+
+    return vstack(tables, format="csr")
 
 
 def top(scores: Floats, k: int) -> NDArray[np.intp]:

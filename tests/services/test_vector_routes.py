@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from model.decoding import DecodeConfig
@@ -18,10 +19,10 @@ from services.ask import Limits
 from services.batcher import Batcher
 from services.desk import Desk
 from services.endpoint import Endpoint, create_app
-from services.questions import NeighboursOf, Question
+from services.questions import AnalogyOf, NeighboursOf, Question, VectorOf
 from services.registry import ModelVersion
 from services.serve import ServeConfig
-from services.served_vectors import ServedVectors, load_served_vectors
+from services.served_vectors import Refused, ServedVectors, load_served_vectors
 from services.vector_routes import VectorsDesk
 
 NAMES = ("X-Model-Name", "X-Model-Version", "X-Run-Id", "X-Manifest-Hash")
@@ -147,6 +148,29 @@ def test_an_unknown_words_vector_is_a_404_and_a_lone_k_in_the_query_string_a_400
     assert stage.get("/neighbours", k=3).status_code == 400
     nan = ask(stage.endpoint, "POST", "/neighbours", content=b'{"vector": [NaN, 1, 1, 1]}')
     assert (nan.status_code, "finite" in nan.json()["error"]) == (400, True)
+
+
+def test_questions_of_one_batch_get_their_own_answers(vectors: Path) -> None:
+    served = load_served_vectors(vectors)
+    asked: list[Question] = [
+        NeighboursOf("queen", 1),
+        NeighboursOf("quen"),
+        VectorOf("queen"),
+        AnalogyOf("man", "king", "woman", method="3cosmul"),
+        NeighboursOf(np.ones(3)),
+        AnalogyOf("man", "king", "woman"),
+    ]
+    near, unknown, vector, mul, width, add = served.answer(asked)
+    assert near == served.answer([asked[0]])[0]
+    assert isinstance(unknown, Refused)
+    assert (unknown.status, "Did you mean" in unknown.message) == (404, True)
+    assert not isinstance(vector, Refused)
+    assert vector["vector"] == [1.0, 1.0, 0.0, 1.0]
+    assert isinstance(width, Refused)
+    assert width.status == 400
+    for answer, method in ((mul, "3cosmul"), (add, "3cosadd")):
+        assert not isinstance(answer, Refused)
+        assert (answer["method"], answer["answers"][0]["word"]) == (method, "queen")
 
 
 def test_a_key_is_asked_for_where_keys_are_set(stage: Stage) -> None:
