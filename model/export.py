@@ -51,16 +51,28 @@ def export(
 
 def specification(network: Transformer, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> Any:
     """The `ctranslate2.specs.TransformerSpec` that holds the weights of `network`."""
-    from ctranslate2.specs import TransformerSpec, common_spec
+    from ctranslate2.specs import common_spec, transformer_spec
 
     config = network.config
-    activations = {"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU}
-    spec = TransformerSpec.from_config(
-        (config.encoder_layers, config.decoder_layers),
-        config.heads,
-        pre_norm=config.norm == "pre",
-        activation=activations[config.activation],
+    activations = {
+        "relu": common_spec.Activation.RELU,
+        "gelu": common_spec.Activation.GELU,
+        "swiglu": common_spec.Activation.SWISH,
+    }
+    shape = {
+        "pre_norm": config.norm == "pre",
+        "activation": activations[config.activation],
+        "ffn_glu": config.activation == "swiglu",
+        "rms_norm": config.norm_kind == "rms",
+        "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: all of a head, in neighbouring pairs
+        "num_heads_kv": config.kv_heads or config.heads,
+    }
+    spec = transformer_spec.TransformerSpec(
+        transformer_spec.TransformerEncoderSpec(config.encoder_layers, config.heads, **shape),
+        transformer_spec.TransformerDecoderSpec(config.decoder_layers, config.heads, **shape),
     )
+    if config.positions == "rotary":
+        del spec.encoder.position_encodings
     sides = (
         (spec.encoder, spec.encoder.embeddings[0], network.source_embedding, network.source_positions),
         (spec.decoder, spec.decoder.embeddings, network.target_embedding, network.target_positions),
@@ -68,8 +80,9 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
     for side, table, embedding, positions in sides:
         table.weight = array(embedding.weight)
         side.scale_embeddings = np.float32(config.width**0.5)
-        # always ours: the sinusoids built into CTranslate2 are laid out otherwise than the paper's
-        side.position_encodings.encodings = array(positions.table)
+        if config.positions != "rotary":
+            # always ours: the sinusoids built into CTranslate2 are laid out otherwise than the paper's
+            side.position_encodings.encodings = array(positions.table)
     for target, layer in zip(spec.encoder.layer, network.encoder, strict=True):
         self_attention(target.self_attention, layer)
         feed_forward(target.ffn, layer)
@@ -108,8 +121,16 @@ def cross_attention(spec: Any, layer: Any) -> None:
 
 
 def feed_forward(spec: Any, layer: Any) -> None:
+    """With swiglu our inner product is two of theirs: the activated half and the gate."""
     norm(spec.layer_norm, layer.feed_forward_sublayer.norm)
-    linear(spec.linear_0, layer.feed_forward.inner)
+    inner = layer.feed_forward.inner
+    if layer.feed_forward.gated:
+        for part, weight, bias in zip(
+            (spec.linear_0, spec.linear_0_noact), inner.weight.chunk(2), inner.bias.chunk(2), strict=True
+        ):
+            part.weight, part.bias = array(weight), array(bias)
+    else:
+        linear(spec.linear_0, inner)
     linear(spec.linear_1, layer.feed_forward.outer)
 
 
@@ -120,7 +141,9 @@ def linear(spec: Any, module: nn.Linear) -> None:
 
 
 def norm(spec: Any, module: Any) -> None:
-    spec.gamma, spec.beta = array(module.weight), array(module.bias)
+    spec.gamma = array(module.weight)
+    if isinstance(module, nn.LayerNorm):
+        spec.beta = array(module.bias)
 
 
 def array(tensor: Tensor) -> np.ndarray:

@@ -59,11 +59,22 @@ def same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
 SHAPES = [
     dict(zip(("norm", "activation", "positions", "tie"), values, strict=True))
     for values in itertools.product(("pre", "post"), ("relu", "gelu"), ("sinusoidal", "learned"), ("all",))
-] + [{"norm": "pre", "tie": "target"}, {"norm": "post", "tie": "none"}]
+] + [
+    {"norm": "pre", "tie": "target"},
+    {"norm": "post", "tie": "none"},
+    {"norm": "pre", "norm_kind": "rms"},
+    {"norm": "post", "norm_kind": "rms"},
+    {"activation": "swiglu"},
+    {"norm": "pre", "positions": "rotary"},
+    {"norm": "post", "positions": "rotary"},
+    {"kv_heads": 2},
+    {"kv_heads": 1},
+    {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2},
+]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(shape.values()))
-def test_float32_finds_the_hypotheses_of_pytorch(shape: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape.values())))
+def test_float32_finds_the_hypotheses_of_pytorch(shape: dict[str, object], tmp_path: Path) -> None:
     network = random_transformer(**shape)
     exported = engine(network, tmp_path / "ct2")
     inputs = sources(SIZES[network.config.tie][0])

@@ -12,10 +12,22 @@ from model.architectures import build_network, model_config, translation_loss
 from model.batch import TranslationBatch, collate
 from model.errors import UserError
 from model.losses import LossConfig
+from model.positions import sinusoids
 from model.tokenizer import BOS, EOS, PAD
-from model.transformer import Transformer, TransformerConfig, sinusoids
+from model.transformer import Transformer, TransformerConfig
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+SWITCHES: list[dict[str, object]] = [
+    {"norm": "pre"},
+    {"norm": "post"},
+    {"positions": "learned"},
+    {"positions": "rotary"},
+    {"norm_kind": "rms"},
+    {"activation": "swiglu"},
+    {"kv_heads": 1},
+    {"kv_heads": 2, "tie": "none"},
+    {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2, "tie": "target"},
+]
 
 
 def network(**changes: object) -> Transformer:
@@ -89,18 +101,9 @@ def test_equals_torch_transformer_with_the_same_weights(norm: str, activation: s
     torch.testing.assert_close(ours(b)[kept], expected[kept], rtol=1e-4, atol=1e-5)
 
 
-def test_positions_are_the_papers() -> None:
-    table = sinusoids(50, 16)
-    for position, i in [(0, 0), (1, 0), (7, 3), (49, 7)]:
-        angle = position / 10000 ** (2 * i / 16)
-        assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
-        assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
-
-
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_stepwise_decoding_equals_teacher_forcing(norm: str, positions: str) -> None:
-    ours = network(norm=norm, positions=positions).eval()
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_stepwise_decoding_equals_teacher_forcing(switches: dict[str, object]) -> None:
+    ours = network(**switches).eval()
     b = batch(4, 6)
     expected = ours.logits(ours(b))
     state = ours.start(ours.encode(b.source), 10)
@@ -111,8 +114,9 @@ def test_stepwise_decoding_equals_teacher_forcing(norm: str, positions: str) -> 
             torch.testing.assert_close(logits[0], expected[0, t], rtol=1e-4, atol=1e-5)
 
 
-def test_padding_changes_nothing() -> None:
-    ours = network().eval()
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_padding_changes_nothing(switches: dict[str, object]) -> None:
+    ours = network(**switches).eval()
     alone, together = batch(4), batch(4, 9)
     states = ours(alone)
     assert torch.equal(alone.source[0], together.source[0, :4])
@@ -170,9 +174,15 @@ def test_the_embedding_tables_are_named_by_side(tie: str, tables: int) -> None:
     assert (ours.output.weight is found["target"].weight) == (tie != "none")
 
 
-def test_gradients_match_finite_differences() -> None:
+@pytest.mark.parametrize(
+    "switches",
+    [{}, {"norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 1, "norm": "pre"}],
+    ids=str,
+)
+def test_gradients_match_finite_differences(switches: dict[str, object]) -> None:
     torch.manual_seed(0)
-    config = TransformerConfig(width=4, heads=2, feed_forward=4, encoder_layers=1, decoder_layers=1, dropout=0.0)
+    sizes = {"width": 4, "heads": 2, "feed_forward": 4, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
+    config = TransformerConfig(**{**sizes, **switches})  # type: ignore[arg-type]
     ours = Transformer(config, 30, 30).double()
     b = batch(2)
     names = ["encoder.0.self_attention.qkv.weight", "decoder.0.cross_attention.q.weight"]

@@ -1,0 +1,84 @@
+"""How a Transformer is told where a token stands: what is added to its vector, or how its queries and keys are turned.
+
+Letters: B batch, T positions, H heads, D width, K = D / H width of a head.
+
+    sinusoidal  PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same, added (Vaswani et al. 2017,
+                section 3.5)
+    learned     a row of a table, added (Gehring et al. 2017, section 3.1)
+    rotary      nothing is added; the pair (2i, 2i+1) of every query and key of self-attention is turned by the angle
+                p / 10000^(2i/K), so that their product depends on the distance of the two (Su et al. 2021, equation 34)
+"""
+
+from typing import Literal, Protocol, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+PositionKind = Literal["sinusoidal", "learned", "rotary"]
+Rotation: TypeAlias = tuple[Tensor, Tensor]  # cosines and sines, each (T, K/2) or (B, 1, T, K/2)
+
+
+class PositionConfig(Protocol):
+    """What `Positions` reads of a network's configuration."""
+
+    width: int
+    heads: int
+    positions: PositionKind
+    max_positions: int
+
+
+class Positions(nn.Module):
+    """The positions 0 to `max_positions` - 1 of one sequence; all layers share them."""
+
+    table: Tensor  # (max_positions, D); rotary (max_positions, K), the cosines and then the sines
+
+    def __init__(self, config: PositionConfig) -> None:
+        super().__init__()
+        self.limit = config.max_positions
+        self.rotary = config.positions == "rotary"
+        if config.positions == "learned":
+            self.table = nn.Parameter(torch.randn(config.max_positions, config.width) * config.width**-0.5)
+        elif self.rotary:
+            angles = position_angles(config.max_positions, config.width // config.heads)
+            self.register_buffer("table", torch.cat([angles.cos(), angles.sin()], 1).float(), persistent=False)
+        else:
+            self.register_buffer("table", sinusoids(config.max_positions, config.width), persistent=False)
+
+    def add(self, x: Tensor, at: Tensor | None) -> Tensor:
+        """x (B, T, D) at the first T positions, or at those of `at` (B, T)."""
+        if self.rotary:
+            return x
+        return x + (self.table[: x.shape[1]] if at is None else self.table[at])
+
+    def rotation(self, length: int, at: Tensor | None = None) -> Rotation | None:
+        """The turn of the first `length` positions, or of those of `at` (B, T); None where nothing is turned."""
+        if not self.rotary:
+            return None
+        rows = self.table[:length] if at is None else self.table[at][:, None]
+        cosines, sines = rows.chunk(2, -1)
+        return cosines, sines
+
+
+def rotate(x: Tensor, rotation: Rotation | None) -> Tensor:
+    """x (B, H, T, K), each pair (2i, 2i+1) turned by its angle: (a + ib) e^(i angle) of a complex number a + ib.
+
+    Computed in float32 or better, for an angle of bfloat16 would blur far positions; the result has x's type.
+    """
+    if rotation is None:
+        return x
+    cosines, sines = rotation
+    pairs = x.to(torch.promote_types(x.dtype, cosines.dtype)).view(*x.shape[:-1], -1, 2)
+    a, b = pairs.unbind(-1)
+    return torch.stack([a * cosines - b * sines, a * sines + b * cosines], -1).flatten(-2).to(x.dtype)
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """(length, width) in float32, computed in float64."""
+    angles = position_angles(length, width)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()
+
+
+def position_angles(length: int, width: int) -> Tensor:
+    """(length, width / 2) in float64: p / 10000^(2i/width)."""
+    rate = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.arange(length, dtype=torch.float64)[:, None] * rate
