@@ -68,5 +68,8 @@ class TranslationNetwork(Network):
         return {name: value.index_select(0, rows) for name, value in state.items()}
 
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
-        """Attention weights under teacher forcing by name, each (B, H, T, S); nothing where there is no attention."""
+        """Attention weights under teacher forcing by name, each (B, H, T, S); nothing where there is no attention.
+
+        Those of the decoder over the source are `decoder.0.cross` and so on by layer (model/alignment.py reads them).
+        """
         return {}

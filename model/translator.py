@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from model.hypothesis import Hypothesis
 from model.network import TranslationNetwork
 from model.text import normalise
 from model.tokenizer import EOS, TokenizerPair
+
+if TYPE_CHECKING:
+    from model.alignment import AttentionMap
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +33,7 @@ class Alternative:
     text: str
     score: float  # log probability / length ** length penalty
     log_probability: float = 0.0  # natural logarithm, as the search counts it
+    ids: tuple[int, ...] = field(default=(), compare=False, repr=False)  # its tokens, without the end of sentence
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Translation:
     nbest: list[Alternative] = field(default_factory=list)  # best first, `text` among them
     truncated: bool = False  # was the source longer than the model can read?
     error: str | None = None  # why there is no text (only where errors are kept)
+    attention: "tuple[AttentionMap, ...]" = ()  # a map a sentence, where it was asked for (model/alignment.py)
 
 
 class Translator:
@@ -114,7 +119,10 @@ class Translator:
 
     def answer(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
         texts = self.tokenizers.target.decode([list(one.ids) for one in hypotheses])
-        nbest = [Alternative(text, one.score, one.log_probability) for text, one in zip(texts, hypotheses, strict=True)]
+        nbest = [
+            Alternative(text, one.score, one.log_probability, one.ids)
+            for text, one in zip(texts, hypotheses, strict=True)
+        ]
         return Translation(nbest[0].text, nbest[0].score, nbest, truncated)
 
 
