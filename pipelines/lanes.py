@@ -1,0 +1,224 @@
+"""Lanes: streams of batches that any number of ranks shares, with a thread that prepares them and exact resume.
+
+`lanes` independent streams make one global step: each gives one batch. Rank r of W serves the lanes l with l mod W = r,
+so the batches of step k are the same for any world size that divides the lanes. A lane goes through an epoch's windows
+l, l + lanes, ... and through the batches of each; it goes on to its next epoch by itself. What a window is and what its
+batches are is a loader's own affair, as long as it depends on nothing but (seed, epoch, window).
+"""
+
+import contextlib
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from model.errors import UserError
+from pipelines.shards.manifest import manifest_hash
+from pipelines.shards.reader import ShardReader
+
+AHEAD = 3  # steps that the prefetch thread prepares
+
+B = TypeVar("B")
+B_co = TypeVar("B_co", covariant=True)
+
+
+class Opened(Protocol[B_co]):
+    """A window whose order of batches is settled."""
+
+    def __len__(self) -> int:
+        """How many batches."""
+
+    def batch(self, index: int) -> B_co:
+        """Batch `index`, 0 to len - 1."""
+        ...
+
+
+@dataclass
+class Position:
+    """The next batch of a lane."""
+
+    epoch: int = 0
+    window: int = 0  # of the lane's own, so the epoch's window number is lane + window x lanes
+    batch: int = 0
+
+
+@dataclass
+class _Lane(Generic[B]):
+    """One stream; `position` is how far batches were made, not how far they were used."""
+
+    number: int
+    position: Position
+    first_epoch: int  # of this start: what is met in it is met for the first time
+    opened: Opened[B] | None = None
+    empty: int = 0  # windows in a row that gave no batch
+
+
+@dataclass
+class _Step(Generic[B]):
+    """One global step's share and the lanes' positions after it."""
+
+    batches: list[B]
+    after: dict[int, Position]
+
+
+class Lanes(ABC, Generic[B]):
+    """This rank's lanes, endlessly. A loader says what an epoch's windows are, and opens them.
+
+    Raises:
+        UserError: lanes that the world size does not divide.
+    """
+
+    windows: int  # of an epoch; lane l owns l, l + lanes, ...
+
+    def __init__(self, reader: ShardReader, lanes: int, seed: int, rank: int, world: int) -> None:
+        check_lanes(lanes, world)
+        self.reader, self.lanes, self.seed = reader, lanes, seed
+        self._hash = manifest_hash(reader.directory)
+        self._own = range(rank, lanes, world)
+        self._used = {lane: Position() for lane in self._own}
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._ready: queue.Queue[_Step[B] | BaseException] = queue.Queue(maxsize=AHEAD)
+        self._failure: BaseException | None = None
+
+    @abstractmethod
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[B]:
+        """Window `number` of an epoch; `first`: of the first epoch since this loader's start."""
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """The settings that the order of batches depends on, by their keys."""
+
+    @abstractmethod
+    def nothing_fits(self, lane: int) -> UserError:
+        """What is said when all of a lane's windows are without a batch."""
+
+    @property
+    def epoch(self) -> int:
+        """Epochs that all lanes of this rank have behind them."""
+        return min(position.epoch for position in self._used.values())
+
+    def step(self) -> list[B]:
+        """The next batch of each of this rank's lanes, in order. What goes wrong in the thread rises here."""
+        if self._failure is not None:
+            raise self._failure
+        if self._thread is None:
+            self._start()
+        made = self._ready.get()
+        if isinstance(made, BaseException):
+            self._failure = made
+            raise made
+        self._used = made.after
+        return made.batches
+
+    def state(self) -> dict[str, Any]:
+        """Where this rank's lanes stand, counted in used batches; JSON-able. Ranks' states differ in "lanes" only."""
+        lanes = {str(lane): vars(position).copy() for lane, position in self._used.items()}
+        return {"manifest": self._hash, "order": self._order(), "lanes": lanes}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on where the merged `state` of all ranks, of any world size, stood.
+
+        Raises:
+            UserError: it was made from other shards or with settings under which the batches differ.
+        """
+        if state["manifest"] != self._hash:
+            raise UserError(
+                f"{self.reader.directory}: not the shards that the checkpoint was made with (manifest "
+                f"{self._hash[:12]}, then {state['manifest'][:12]}); point paths.shards at those or start a new run"
+            )
+        for key, value in self._order().items():
+            if state["order"].get(key, value) != value:  # a setting that is younger than the checkpoint was not used
+                raise UserError(
+                    f"{key}={value}: the checkpoint was made with {state['order'].get(key)}; "
+                    f"keep it, or start a new run (another name)"
+                )
+        self.close()
+        self._used = {lane: Position(**state["lanes"][str(lane)]) for lane in self._own}
+
+    def close(self) -> None:
+        """End the prefetch thread; `step` starts it again."""
+        self._stop.set()
+        if self._thread is not None:
+            while self._thread.is_alive():
+                self._drain()
+                self._thread.join(timeout=0.01)
+            self._thread = None
+        self._drain()
+        self._failure = None
+
+    def _drain(self) -> None:
+        while not self._ready.empty():
+            self._ready.get_nowait()
+
+    def _order(self) -> dict[str, Any]:
+        return {"seed": self.seed, "split": self.reader.split, **self.settings()}
+
+    def _start(self) -> None:
+        self._stop.clear()
+        lanes: list[_Lane[B]] = [_Lane(lane, Position(**vars(at)), at.epoch) for lane, at in self._used.items()]
+        self._thread = threading.Thread(target=self._run, args=(lanes,), name="loader", daemon=True)
+        self._thread.start()
+
+    def _run(self, lanes: list[_Lane[B]]) -> None:
+        try:
+            while not self._stop.is_set():
+                batches = [self._next(lane) for lane in lanes]
+                self._put(_Step(batches, {lane.number: Position(**vars(lane.position)) for lane in lanes}))
+        except BaseException as problem:  # whatever it is, it belongs to the thread that waits in step()
+            self._put(problem)
+
+    def _put(self, made: _Step[B] | BaseException) -> None:
+        while not self._stop.is_set():
+            with contextlib.suppress(queue.Full):
+                self._ready.put(made, timeout=0.1)
+                return
+
+    def _next(self, lane: _Lane[B]) -> B:
+        """Make the batch at the lane's position and move on."""
+        position = lane.position
+        while True:
+            if lane.number + position.window * self.lanes >= self.windows:
+                position.epoch, position.window, position.batch = position.epoch + 1, 0, 0
+                lane.opened = None
+            if lane.opened is None:
+                number = lane.number + position.window * self.lanes
+                lane.opened = self.open(lane.number, position.epoch, number, position.epoch == lane.first_epoch)
+            if position.batch < len(lane.opened):
+                break
+            lane.empty = 0 if len(lane.opened) else lane.empty + 1
+            if lane.empty > self.windows:
+                raise self.nothing_fits(lane.number)
+            position.window, position.batch, lane.opened = position.window + 1, 0, None
+        batch = lane.opened.batch(position.batch)
+        position.batch += 1
+        return batch
+
+
+def dealt(reader: ShardReader, lanes: int, window_chunks: int, least: int) -> int:
+    """Windows of an epoch whose chunks are dealt to them: of `window_chunks` at most, of equal size, equally many a
+    lane, and where there are chunks enough at least `least` a lane."""
+    enough = -(-reader.chunks // (lanes * window_chunks))  # a lane
+    return lanes * min(max(enough, least), reader.chunks // lanes)
+
+
+def check_lanes(lanes: int, world: int) -> None:
+    """Raises UserError where `world` ranks cannot share the lanes evenly."""
+    if lanes < 1 or lanes % world != 0:
+        raise UserError(
+            f"loader.lanes={lanes}: {world} ranks cannot share {lanes} lanes evenly; "
+            f"take a number of ranks (cluster.workers) that divides loader.lanes"
+        )
+
+
+def check_chunks(reader: ShardReader, lanes: int) -> None:
+    """Raises UserError where a split holds nothing, or less than a chunk a lane."""
+    if reader.records == 0:
+        raise UserError(f"{reader.directory}: the split {reader.split!r} holds no records")
+    if reader.chunks < lanes:
+        raise UserError(
+            f"loader.lanes={lanes}: the split {reader.split!r} has only {reader.chunks} chunks "
+            f"({reader.records} records); take at most {reader.chunks} lanes"
+        )
