@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,6 +27,7 @@ from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from model import device
 from model.architectures import architecture, build_network
+from model.tokenizer import load_pair
 from model.transformer import TransformerConfig
 from pipelines.loader import LaneLoader, LoaderConfig
 from pipelines.loop import TrainConfig, Trainer
@@ -74,9 +76,11 @@ def run(quick: bool, args: list[str]) -> Result:
     )
 
 
-def training_speed(shards: Path, steps: int, precision: device.Precision, tokens: int = TOKENS) -> float:
+def training_speed(
+    shards: Path, steps: int, precision: device.Precision, tokens: int = TOKENS, model: Any = TINY
+) -> float:
     """Our loop as `dragoman train` runs it in one process, journal and all; target tokens/s after the warm-up."""
-    with tempfile.TemporaryDirectory() as folder, trainer(shards, Path(folder), precision, tokens) as ours:
+    with tempfile.TemporaryDirectory() as folder, trainer(shards, Path(folder), precision, tokens, model) as ours:
         ours.config = replace(ours.config, max_steps=WARM_UP)
         ours.run(lambda step, values: None)
         before, began = ours.progress.items, time.perf_counter()
@@ -103,17 +107,21 @@ def plain_paths() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def trainer(shards: Path, run_dir: Path, precision: device.Precision, tokens: int) -> Iterator[Trainer]:
-    """A trainer of Transformer-tiny on one lane, that evaluates and saves only at its end."""
+def trainer(
+    shards: Path, run_dir: Path, precision: device.Precision, tokens: int, model: Any = TINY
+) -> Iterator[Trainer]:
+    """A trainer of a network (by its configuration) on one lane, that evaluates and saves only at its end."""
     torch.manual_seed(1)
     never = 10**9
     config = TrainConfig(precision=precision, evaluate_every=never, checkpoint_every=never, log_every=never)
     config.optimizer.lr, config.optimizer.warmup_steps = 0.005, 2000
-    loader = LaneLoader(ShardReader(shards, "train"), LoaderConfig(lanes=1, batch_tokens=tokens), 1)
-    network = build_network(TINY, VOCABULARY, VOCABULARY)
+    reader = ShardReader(shards, "train")
+    loader = LaneLoader(reader, LoaderConfig(lanes=1, batch_tokens=tokens), 1)
+    pair = load_pair(shards, reader.manifest.tokenizer)
+    network = build_network(model, pair.source.vocabulary, pair.target.vocabulary)
     made = Trainer(
         network,
-        architecture("transformer").loss,
+        architecture(model.architecture).loss,
         loader,
         lanes=1,
         config=config,
