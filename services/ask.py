@@ -36,6 +36,7 @@ class Ask:
     source: str  # "auto": to be detected
     target: str
     alternatives: int
+    alignment: bool = False  # with what each word of the translation looked at
 
 
 async def parameters(request: Request) -> dict[str, Any]:
@@ -79,7 +80,12 @@ def read_ask(values: Mapping[str, Any], limits: Limits) -> Ask:
         raise HTTPException(400, f"{form} format is not supported")
     alternatives = whole_number(values, "alternatives", 0, 0, limits.alternatives)
     return Ask(
-        [plain_text(text) for text in texts], batch, _code(values, "source"), _code(values, "target"), alternatives
+        [plain_text(text) for text in texts],
+        batch,
+        _code(values, "source"),
+        _code(values, "target"),
+        alternatives,
+        switch(values, "alignment"),
     )
 
 
@@ -104,6 +110,21 @@ def whole_number(values: Mapping[str, Any], name: str, default: int, least: int,
     if number > most:
         raise HTTPException(400, f"Invalid request: {name} parameter must be <= {most}")
     return number
+
+
+def switch(values: Mapping[str, Any], name: str) -> bool:
+    """A parameter that is true or false, as JSON's or in letters; false where it is not given.
+
+    Raises:
+        HTTPException: 400, anything else.
+    """
+    given = values.get(name)
+    if given is None or given == "" or isinstance(given, bool):
+        return bool(given)
+    written = given.lower() if isinstance(given, str) else ""
+    if written not in ("true", "false", "1", "0"):
+        raise HTTPException(400, f"Invalid request: {name} must be true or false")
+    return written in ("true", "1")
 
 
 def check_key(values: Mapping[str, Any], keys: Sequence[str]) -> None:

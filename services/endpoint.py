@@ -7,6 +7,7 @@
 version, the run and the manifest of the shards that it was trained on.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from model.errors import UserError
 from model.translator import Translation
 from services.ask import Ask, Limits, check_key, parameters, read_ask
 from services.body_limit import BodyLimit
@@ -39,6 +41,7 @@ QUESTION = {  # the body of /translate for the interface's own documentation pag
         "target": {"type": "string", "example": "de"},
         "format": {"type": "string", "enum": ["text"]},
         "alternatives": {"type": "integer", "minimum": 0},
+        "alignment": {"type": "boolean", "description": "also what each word of the translation looked at"},
         "api_key": {"type": "string"},
     },
 }
@@ -75,16 +78,18 @@ class Endpoint:
             raise HTTPException(400, f"{ask.source} is not supported")
         if ask.target != served.target:
             raise HTTPException(400, f"{ask.target} is not supported")
+        answering = await self._aligning(served) if ask.alignment else served
         alternatives = min(ask.alternatives, served.most_alternatives)
         pieces = [split(text, self.longest) for text in ask.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
-        translations = await self.desk().ask(served, lines, alternatives + 1)
+        translations = await self.desk().ask(answering, lines, alternatives + 1)
         for translation in translations:
             if translation.error:
                 logger.error("a line could not be translated: %s", translation.error)
                 raise HTTPException(500, f"Cannot translate text: {translation.error}")
         found = iter(translations)
-        answers = [_rebuilt(text, found, alternatives) for text in pieces]
+        parts = [[next(found) if piece.text else Translation("", 0.0) for piece in text] for text in pieces]
+        answers = [_rebuilt(text, own, alternatives) for text, own in zip(pieces, parts, strict=True)]
 
         answer: dict[str, Any] = {"translatedText": [best for best, _ in answers] if ask.batch else answers[0][0]}
         if ask.source == "auto":
@@ -92,7 +97,21 @@ class Endpoint:
             answer["detectedLanguage"] = [language] * len(answers) if ask.batch else language
         if ask.alternatives:
             answer["alternatives"] = [others for _, others in answers] if ask.batch else answers[0][1]
+        if ask.alignment:
+            maps = [[one.record() for part in own for one in part.attention] for own in parts]  # a sentence each
+            answer["alignment"] = maps if ask.batch else maps[0]
         return answer, served
+
+    async def _aligning(self, served: Served) -> Served:
+        """The model with attention; it may have to be loaded first, which holds up nobody else.
+
+        Raises:
+            HTTPException: 400, the model has none.
+        """
+        try:
+            return await asyncio.to_thread(lambda: served.aligning)
+        except UserError as problem:
+            raise HTTPException(400, f"alignment is not supported: {problem}") from None
 
     def health(self) -> tuple[int, dict[str, Any]]:
         """Status code and body of /health: 200 only while everything that is served here is answered."""
@@ -170,12 +189,11 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     return app
 
 
-def _rebuilt(pieces: Sequence[Piece], found: Any, alternatives: int) -> tuple[str, list[str]]:
-    """A text's translation and its alternatives from those of its pieces, which are taken from `found` in order.
+def _rebuilt(pieces: Sequence[Piece], translations: Sequence[Translation], alternatives: int) -> tuple[str, list[str]]:
+    """A text's translation and its alternatives from those of its pieces.
 
     The k-th alternative is made of the k-th best of every sentence, or the last that a sentence has.
     """
-    translations = [next(found) if piece.text else Translation("", 0.0) for piece in pieces]
     best = join(pieces, [translation.text for translation in translations])
     others: list[str] = []
     for rank in range(1, alternatives + 1):

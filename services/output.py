@@ -13,11 +13,11 @@ from model.errors import UserError
 
 
 @contextlib.contextmanager
-def opened_output(path: str | None, section: str) -> Iterator[TextIO]:
+def opened_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
     """Standard output, or a file that gets its name only once it is whole; a name that ends in .gz is compressed.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: the file cannot be written; names the setting SECTION.KEY.
     """
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -30,7 +30,7 @@ def opened_output(path: str | None, section: str) -> Iterator[TextIO]:
     try:
         raw = part.open("wb")
     except OSError as problem:
-        raise UserError(f"{section}.output: {path} cannot be written ({problem.strerror})") from None
+        raise UserError(f"{section}.{key}: {path} cannot be written ({problem.strerror})") from None
     try:
         inner = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw  # no name, no time: equal bytes
         with raw, inner, io.TextIOWrapper(inner, encoding="utf-8", newline="\n") as file:

@@ -14,6 +14,7 @@ from typing import TypeVar
 import uvicorn
 
 from conf import door
+from model.alignment import AlignmentConfig
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.translator import Translation
@@ -61,25 +62,30 @@ class ServeRoot:
 
     serve: ServeConfig
     decode: DecodeConfig
+    alignment: AlignmentConfig
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the endpoint until SIGTERM (exit code 0) or SIGINT (130)."""
-    return door.run(lambda root: serve(root.serve, root.decode, argv), ServeRoot, argv, "serve")
+    return door.run(lambda root: serve(root.serve, root.decode, argv, root.alignment), ServeRoot, argv, "serve")
 
 
-def serve(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = ()) -> int:
+def serve(
+    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = (), alignment: AlignmentConfig | None = None
+) -> int:
     """Answer requests until a signal. The address is printed as a line of its own once requests are answered.
 
     Raises:
         UserError: the port is taken, the bundle is not sound, the registry has no such model, no keys in the file.
     """
     check(config)
+    if alignment is not None:
+        alignment.check()
     keys = read_keys(config.keys)
     listening = bind(config.host, config.port)
     with contextlib.closing(listening), contextlib.ExitStack() as stack:
         endpoint = Endpoint(
-            translations=stack.enter_context(translations(config, decode, overrides)),
+            translations=stack.enter_context(translations(config, decode, overrides, alignment)),
             vectors=stack.enter_context(vectors(config)),
             limits=config.limits,
             keys=keys,
@@ -103,14 +109,14 @@ def serve(config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = 
 
 @contextlib.contextmanager
 def translations(
-    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str]
+    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str], alignment: AlignmentConfig | None = None
 ) -> Iterator[Desk[Served, str, Translation] | None]:
     """Where translations are asked for, for the length of the block; None where no model is named."""
     reference = config.model if config.bundle is None else None
     if config.bundle is None and reference is None:
         yield None
         return
-    loader = Loader(config, decode, overrides)
+    loader = Loader(config, decode, overrides, alignment)
     with (
         followed(config, loader.registry, reference, loader.load, loader.load_version) as follower,
         working(config, Batcher(Served.translate, limit=config.batch, capacity=config.queue)) as batcher,

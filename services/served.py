@@ -2,10 +2,13 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from model.alignment import Aligner, AlignmentConfig, open_aligner
 from model.bundle import load_bundle
 from model.decoding import DecodeConfig
 from model.errors import UserError
@@ -31,11 +34,36 @@ class Served:
     origin: Origin
     source: str  # language
     target: str
+    open_aligner: Callable[[], Aligner] | None = None  # of the same bundle; it loads the network in PyTorch
+    aligner: Aligner | None = None  # where it is set, every translation comes with its attention
+    _kept: "dict[str, Served]" = field(default_factory=dict, repr=False)  # `aligning`, once it was asked for
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def translate(self, lines: list[str], nbest: int) -> list[Translation]:
         """A translation a line with at most `nbest` alternatives; a line that fails holds its error."""
         decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
-        return self.translator.translate(lines, decode, on_error="keep")
+        answers = self.translator.translate(lines, decode, on_error="keep")
+        return answers if self.aligner is None else self.aligner.aligned(lines, answers)
+
+    @property
+    def aligning(self) -> "Served":
+        """The same model with attention: always the same object, so that requests for it are batched together.
+
+        The first call loads the bundle's network in PyTorch, which reads the finished translations once more. So it is
+        for exported models too: CTranslate2 gives one head, fixed by the export, and would give it at every step of a
+        search.
+
+        Raises:
+            UserError: the network has no attention, or not the head that the configuration names.
+        """
+        if self.aligner is not None:
+            return self
+        with self._lock:
+            if "aligning" not in self._kept:
+                if self.open_aligner is None:
+                    raise UserError(f"{self.origin.name}: this model shows no attention")
+                self._kept["aligning"] = dataclasses.replace(self, aligner=self.open_aligner(), _kept={})
+            return self._kept["aligning"]
 
     @property
     def most_alternatives(self) -> int:
@@ -58,6 +86,7 @@ def load_served(
     run_id: str = "",
     section: DecodeConfig | None = None,
     overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
 ) -> Served:
     """The bundle in `directory`, loaded, and tried on a few lines.
 
@@ -75,6 +104,7 @@ def load_served(
         origin=Origin.of(directory, bundle.facts, bundle.digest, name=name, version=version, run_id=run_id),
         source=source,
         target=target,
+        open_aligner=partial(open_aligner, bundle, alignment, device),
     )
     check_translates(served)
     return served

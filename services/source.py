@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from model.alignment import AlignmentConfig
 from model.bundle import Bundle, bundle_kind, load_bundle
+from model.bundle_directory import KINDS, BundleKind
 from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.text_bundle import TextBundle, TextKind, load_text_bundle
 from model.translator import EngineName
 from services.registry import ModelVersion, Registry
 from services.served import Served, load_served
 
 logger = logging.getLogger(__name__)
+ADVICE: dict[BundleKind, str] = {
+    "vectors": "serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)",
+    "language": "go on with texts by it (dragoman generate), or score them (dragoman score)",
+    "masked": "turn texts into vectors by it (dragoman embed)",
+}
 
 
 @dataclass
@@ -38,11 +46,18 @@ class ModelSource(BundleSource):
 class Loader:
     """Loads models of one source, with the decoding settings of one command line (see `served.chosen_decode`)."""
 
-    def __init__(self, source: ModelSource, decode: DecodeConfig | None = None, overrides: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        source: ModelSource,
+        decode: DecodeConfig | None = None,
+        overrides: Sequence[str] = (),
+        alignment: AlignmentConfig | None = None,
+    ) -> None:
         self.source = source
         self.registry = Registry(source.tracking_uri, Path(source.cache))
         self._decode = decode
         self._overrides = tuple(overrides)
+        self._alignment = alignment
 
     def load(self) -> Served:
         """The bundle, or the version that the reference names now.
@@ -73,6 +88,7 @@ class Loader:
             run_id=run_id,
             section=self._decode,
             overrides=self._overrides,
+            alignment=self._alignment,
         )
         logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served
@@ -84,22 +100,38 @@ def open_bundle(source: BundleSource) -> Bundle:
     Raises:
         UserError: no sound translation bundle, or the registry has no such model.
     """
-    if source.bundle is not None:
-        directory, name = Path(source.bundle), ""
-    elif source.model is None:
-        raise UserError("no translation model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
-    else:
-        registry = Registry(source.tracking_uri, Path(source.cache))
-        version = registry.resolve(source.model)
-        directory, name = registry.fetch(version), version.name
+    directory, name = bundle_directory(source, "translation")
     check_translation(directory, name)
     return load_bundle(directory)
 
 
+def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
+    """Where the bundle lies, and its name in the registry where it is from there; `what` model it is for messages.
+
+    Raises:
+        UserError: none is named, or the registry has no such model.
+    """
+    if source.bundle is not None:
+        return Path(source.bundle), ""
+    if source.model is None:
+        raise UserError(f"no {what} model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
+    registry = Registry(source.tracking_uri, Path(source.cache))
+    version = registry.resolve(source.model)
+    return registry.fetch(version), version.name
+
+
+def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:
+    """The bundle of a network of one language.
+
+    Raises:
+        UserError: no sound bundle of this kind, or the registry has no such model.
+    """
+    directory, _ = bundle_directory(source, kind)
+    return load_text_bundle(directory, kind)
+
+
 def check_translation(directory: Path, name: str = "") -> None:
-    """Raises UserError for a bundle of word vectors; `name` is the registered model's."""
-    if bundle_kind(directory) == "vectors":
-        raise UserError(
-            f"{name or directory} holds word vectors, not a translation model: "
-            f"serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)"
-        )
+    """Raises UserError for a bundle of another kind; `name` is the registered model's."""
+    kind = bundle_kind(directory)
+    if kind != "translation":
+        raise UserError(f"{name or directory} holds {KINDS[kind]}, not a translation model: {ADVICE[kind]}")

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Literal, TextIO
 
 from conf import door
+from model.alignment import AlignmentConfig
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.translator import Alternative, Translation
+from services.attention import Show, attention_file, check_attention
 from services.lines import batches, flat, open_input, read_lines
 from services.output import opened_output
 from services.sentences import join, split
@@ -32,6 +34,9 @@ class TranslateConfig(ModelSource):
     nbest: int = 1  # translations a line, for nbest, moses and json
     split: bool = False  # translate a line sentence by sentence
     longest: int = 400  # characters of a sentence before it is cut further
+    attention: str | None = (
+        None  # a file: maps of what each word looked at (.png, .svg, .pdf, .json); section alignment
+    )
     lines: int = 256  # lines at a time
     on_error: Literal["raise", "skip"] = "raise"
 
@@ -42,41 +47,55 @@ class TranslateRoot:
 
     translate: TranslateConfig
     decode: DecodeConfig
+    alignment: AlignmentConfig
 
 
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return door.run(lambda root: translate(root.translate, root.decode, argv), TranslateRoot, argv, "translate")
+    return door.run(
+        lambda root: translate(root.translate, root.decode, argv, root.alignment), TranslateRoot, argv, "translate"
+    )
 
 
-def translate(config: TranslateConfig, decode: DecodeConfig, overrides: Sequence[str] = ()) -> int:
+def translate(
+    config: TranslateConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
+) -> int:
     """Translate all lines in order; an empty line gives an empty line.
 
     Raises:
-        UserError: an input that cannot be read, a line that is not UTF-8, more translations asked for than there are.
+        UserError: an input that cannot be read, a line that is not UTF-8, more translations asked for than there are,
+            attention asked of a network that has none.
     """
+    check_attention(config.attention)
     for key in ("nbest", "lines", "longest"):
         if getattr(config, key) < 1:
             raise UserError(f"translate.{key}: {getattr(config, key)} must be at least 1")
     file, name = open_input(config.input)
     with contextlib.closing(file) if config.input else contextlib.nullcontext():
-        served = Loader(config, decode, overrides).load()
+        served = Loader(config, decode, overrides, alignment).load()
+        if config.attention is not None:
+            served = served.aligning
         if config.nbest > served.decode.candidates:
             raise UserError(
                 f"translate.nbest: {config.nbest} is more than the search finds ({served.decode.candidates}); "
                 f"decode.beam={config.nbest} finds as many"
             )
-        with opened_output(config.output, "translate") as out:
+        with opened_output(config.output, "translate") as out, attention_file(config.attention) as show:
             # A person at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
-            failed = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time)
+            failed = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
     if failed:
         logger.warning("%d lines could not be translated and are empty", failed)
     return door.OK
 
 
-def copy(served: Served, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int) -> int:
-    """Translate and write `at_a_time` lines after another; the count of those that failed."""
+def copy(
+    served: Served, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int, show: Show
+) -> int:
+    """Translate, write and `show` `at_a_time` lines after another; the count of those that failed."""
     done = failed = 0
     started = time.monotonic()
     progress = sys.stderr.isatty() and at_a_time > 1
@@ -87,6 +106,7 @@ def copy(served: Served, lines: Iterator[str | None], out: TextIO, config: Trans
                 raise UserError(f"line {number + 1}: {answer.error}. translate.on_error=skip leaves such lines empty")
             failed += bool(line is None or answer.error)
             out.write(written(number, line, answer, config.format))
+            show(number, line, answer)
         out.flush()
         done += len(chunk)
         if progress:
@@ -121,7 +141,8 @@ def translated(served: Served, lines: list[str], config: TranslateConfig) -> lis
         ]
         error = next((part.error for part in real if part.error), None)
         text, score = (nbest[0].text, nbest[0].score) if nbest and not error else ("", 0.0)
-        answers.append(Translation(text, score, nbest, any(part.truncated for part in real), error))
+        maps = tuple(one for part in real for one in part.attention)
+        answers.append(Translation(text, score, nbest, any(part.truncated for part in real), error, maps))
     return answers
 
 
