@@ -24,7 +24,7 @@ from model.bundle import Bundle
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.losses import CHUNK_ROWS
-from model.network import TranslationNetwork
+from model.network import Network, TranslationNetwork
 from model.text import normalise
 from model.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
 
@@ -35,7 +35,7 @@ TooLong = Literal["error", "truncate"]
 
 @dataclass(frozen=True)
 class PairScore:
-    """What a network thinks of one pair."""
+    """What a network thinks of one pair, or of one text."""
 
     ids: tuple[int, ...]  # target tokens as scored, end of sentence included
     log_probabilities: tuple[float, ...]  # natural logarithms, one a token
@@ -162,20 +162,31 @@ def score_pairs(
 def token_log_probabilities(
     network: TranslationNetwork, batch: TranslationBatch, search: DecodeConfig | None = None
 ) -> Tensor:
-    """(N,) float64: the log-probability of every real token of `batch.target_out`, pair after pair.
-
-    The logits exist for a few hundred tokens at a time, never for the batch.
-    """
+    """(N,) float64: the log-probability of every real token of `batch.target_out`, pair after pair."""
     states = network(batch)  # (B, T, D)
-    real = torch.arange(batch.target_out.shape[1], device=states.device) < _lengths(batch.target_out)[:, None]  # (B, T)
+    real = (
+        torch.arange(batch.target_out.shape[1], device=states.device) < ended_lengths(batch.target_out)[:, None]
+    )  # (B, T)
     targets = batch.target_out[real]  # (N,)
     first = None if search is None else (real.cumsum(1) <= search.min_length)[real]  # (N,) may not be the end
     never = torch.tensor([] if search is None else search.forbidden(), dtype=torch.long, device=states.device)
-    states = states[real]  # (N, D)
+    return log_probabilities(network, states[real], targets, never, first)
+
+
+def log_probabilities(
+    network: Network, states: Tensor, targets: Tensor, never: Tensor | None = None, first: Tensor | None = None
+) -> Tensor:
+    """(N,) float64: the log-probability of each of `targets` (N,) by the network's output for `states` (N, D).
+
+    Ids of `never` are left out of the softmax, and the end where `first` (N,) says so. The logits exist for a few
+    hundred tokens at a time.
+    """
     found = torch.empty(len(targets), dtype=torch.float64, device=states.device)
     for start in range(0, len(targets), CHUNK_ROWS):
         rows = slice(start, start + CHUNK_ROWS)
-        logits = network.logits(states[rows]).float().index_fill_(1, never, -torch.inf)  # (n, V)
+        logits = network.logits(states[rows]).float()  # (n, V)
+        if never is not None:
+            logits = logits.index_fill_(1, never, -torch.inf)
         if first is not None:
             logits[first[rows], EOS] = -torch.inf
         found[rows] = -F.cross_entropy(logits, targets[rows], reduction="none").double()
@@ -213,7 +224,7 @@ def _fit(ids: np.ndarray, positions: int, too_long: TooLong, side: str, name: st
     return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])
 
 
-def _lengths(target: Tensor) -> Tensor:
+def ended_lengths(target: Tensor) -> Tensor:
     """(B, T) -> (B,): tokens up to the last end of sentence. A target may name PAD or EOS in its middle."""
     positions = torch.arange(1, target.shape[1] + 1, device=target.device)
     return (target.eq(EOS) * positions).amax(1)

@@ -50,7 +50,11 @@ VERBS: dict[str, Verb] = {
     "translate": Verb(
         "services.translate", "translate files or standard input, no server", sections=("translate", "decode")
     ),
-    "score": Verb("services.score", "log-probabilities of given pairs, no server", sections=("score",)),
+    "generate": Verb(
+        "services.generate", "a language model goes on with texts, no server", sections=("generate", "registry")
+    ),
+    "embed": Verb("services.embed", "texts as vectors, no server", sections=("embed", "registry")),
+    "score": Verb("services.score", "log-probabilities of given pairs or texts, no server", sections=("score",)),
     "rerank": Verb(
         "services.rerank", "reorder another system's n-best lists with our model's score", sections=("rerank",)
     ),

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from model.decoding import DecodeConfig
 from services.export import ExportConfig
+from services.embed import EmbedConfig
 from services.inspect import InspectConfig
+from services.generate import ContinueConfig
 from services.jobs import JobsConfig
 from services.query import QueryConfig
 from services.reranker import RerankConfig
@@ -16,8 +18,8 @@ from services.translate import TranslateConfig
 
 @dataclass
 class Config:
-    """What `dragoman serve`, `translate`, `score`, `rerank`, `neighbours`, `analogy`, `export`, `inspect` and the verbs
-    of jobs read."""
+    """What `dragoman serve`, `translate`, `generate`, `score`, `rerank`, `neighbours`, `analogy`, `export`, `inspect`
+    and the verbs of jobs read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -27,6 +29,8 @@ class Config:
     translate: TranslateConfig = field(default_factory=TranslateConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)
+    generate: ContinueConfig = field(default_factory=ContinueConfig)
+    embed: EmbedConfig = field(default_factory=EmbedConfig)
     query: QueryConfig = field(default_factory=QueryConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)

@@ -1,4 +1,7 @@
-"""`dragoman score`: the log-probability of given pairs, no server; files or standard input in, a line a pair out."""
+"""`dragoman score`: the log-probability of given pairs, no server; files or standard input in, a line a pair out.
+
+A translation model scores pairs, a language model texts: a pair without a source.
+"""
 
 import contextlib
 import itertools
@@ -11,12 +14,15 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TextIO
 
 from conf import door
+from model.bundle import bundle_kind, load_bundle
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.scoring import PairScore, Scorer, TooLong, open_scorer
+from model.text_bundle import load_text_bundle
+from model.text_scoring import TextScorer, open_text_scorer
 from services.lines import batches, flat, open_input, read_lines
 from services.output import opened_output
-from services.source import BundleSource, open_bundle
+from services.source import BundleSource, bundle_directory, check_translation
 
 logger = logging.getLogger(__name__)
 ENDED = object()  # what stands for a line of a file that has no more
@@ -26,7 +32,7 @@ ENDED = object()  # what stands for a line of a file that has no more
 class ScoreConfig(BundleSource):
     """What is scored, by what, and how it is written."""
 
-    input: str | None = None  # lines of source TAB target; null: standard input
+    input: str | None = None  # lines of source TAB target, or of text; null: standard input
     source: str | None = None  # instead: two files of lines, this one
     target: str | None = None  # and that one
     output: str | None = None  # null: standard output
@@ -51,7 +57,7 @@ class Pair(NamedTuple):
     """A pair as it was read; no texts where its line is none and such are skipped."""
 
     place: str  # file and line, for messages
-    source: str
+    source: str  # empty where a text is scored by itself
     target: str
     error: str | None = None
 
@@ -60,6 +66,7 @@ class Pair(NamedTuple):
 class Totals:
     """What a whole file comes to."""
 
+    of: str = "pairs"  # or texts
     pairs: int = 0
     tokens: int = 0
     unknown: int = 0
@@ -80,8 +87,9 @@ class Totals:
     def __str__(self) -> str:
         mean = self.log_probability / max(1, self.tokens)
         perplexity = math.exp(-mean) if mean > -700 else math.inf
+        kind = "target tokens" if self.of == "pairs" else "tokens"
         return (
-            f"{self.pairs:,} pairs, {self.tokens:,} target tokens ({self.unknown:,} unknown): log-probability "
+            f"{self.pairs:,} {self.of}, {self.tokens:,} {kind} ({self.unknown:,} unknown): log-probability "
             f"{self.log_probability:.2f}, a token {mean:.4f}, perplexity {perplexity:.3f}"
         )
 
@@ -95,30 +103,55 @@ def score(config: ScoreConfig) -> int:
     """Score all pairs in order, a line of output each.
 
     Raises:
-        UserError: an input that cannot be read, a line that is no pair, files of different length, a pair too long.
+        UserError: an input that cannot be read, a line that is no pair, files of different length, a pair too long,
+            settings that only a translation model has.
     """
     for key in ("batch_tokens", "lines"):
         if getattr(config, key) < 1:
             raise UserError(f"score.{key}: {getattr(config, key)} must be at least 1")
     with contextlib.ExitStack() as stack:
-        pairs = read_pairs(config, stack)
-        bundle = open_bundle(config)
-        scorer = open_scorer(bundle, config.device)
+        scorer, search = opened_scorer(config)
+        read = read_texts if isinstance(scorer, TextScorer) else read_pairs
+        pairs = read(config, stack)
         out = stack.enter_context(opened_output(config.output, "score"))
-        totals = copy(scorer, pairs, out, config, bundle.decode if config.searched else None)
+        totals = copy(scorer, pairs, out, config, search)
     logger.info("%s", totals)
     if totals.truncated:
-        logger.warning("%d pairs were cut to the model's positions", totals.truncated)
+        logger.warning("%d %s were cut to the model's positions", totals.truncated, totals.of)
     if totals.failed:
         logger.warning("%d lines have no score", totals.failed)
     return door.OK
 
 
+def opened_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None]:
+    """What scores, by the kind of the bundle, and the search whose tokens are left out where that is asked for.
+
+    Raises:
+        UserError: no sound bundle of a translation or a language model, settings that a language model has not.
+    """
+    directory, name = bundle_directory(config, "translation or language")
+    if bundle_kind(directory) == "language":
+        for key in ("source", "target", "searched"):
+            if getattr(config, key):
+                raise UserError(
+                    f"score.{key}: {getattr(config, key)} is for translation models; "
+                    f"{name or directory} holds a language model, which scores the texts of score.input"
+                )
+        return open_text_scorer(load_text_bundle(directory, "language"), config.device), None
+    check_translation(directory, name)
+    bundle = load_bundle(directory)
+    return open_scorer(bundle, config.device), bundle.decode if config.searched else None
+
+
 def copy(
-    scorer: Scorer, pairs: Iterator[Pair], out: TextIO, config: ScoreConfig, search: DecodeConfig | None = None
+    scorer: Scorer | TextScorer,
+    pairs: Iterator[Pair],
+    out: TextIO,
+    config: ScoreConfig,
+    search: DecodeConfig | None = None,
 ) -> Totals:
     """Score `config.lines` pairs at a time and write them; what they come to."""
-    totals = Totals()
+    totals = Totals("texts" if isinstance(scorer, TextScorer) else "pairs")
     number = 0
     for chunk in batches(pairs, config.lines):
         for pair, answer in zip(chunk, scored(scorer, chunk, config, search), strict=True):
@@ -130,27 +163,31 @@ def copy(
 
 
 def scored(
-    scorer: Scorer, pairs: Sequence[Pair], config: ScoreConfig, search: DecodeConfig | None = None
+    scorer: Scorer | TextScorer, pairs: Sequence[Pair], config: ScoreConfig, search: DecodeConfig | None = None
 ) -> list[PairScore | str]:
     """A score a pair, or why there is none."""
     answers: list[PairScore | str] = [pair.error or "" for pair in pairs]
     rows = [row for row, pair in enumerate(pairs) if pair.error is None]
     policy: TooLong = "error" if config.too_long == "error" else "truncate"
-    found = scorer.score(
-        [pairs[row].source for row in rows],
-        [pairs[row].target for row in rows],
-        batch_tokens=config.batch_tokens,
-        too_long=policy,
-        search=search,
-        places=[pairs[row].place for row in rows],
-    )
+    targets, places = [pairs[row].target for row in rows], [pairs[row].place for row in rows]
+    if isinstance(scorer, TextScorer):
+        found = scorer.score(targets, batch_tokens=config.batch_tokens, too_long=policy, places=places)
+    else:
+        found = scorer.score(
+            [pairs[row].source for row in rows],
+            targets,
+            batch_tokens=config.batch_tokens,
+            too_long=policy,
+            search=search,
+            places=places,
+        )
     for row, one in zip(rows, found, strict=True):
         left_out = one.truncated and config.too_long == "skip"
         answers[row] = "longer than the model's positions" if left_out else one
     return answers
 
 
-def written(number: int, pair: Pair, score: PairScore | str, scorer: Scorer, config: ScoreConfig) -> str:
+def written(number: int, pair: Pair, score: PairScore | str, scorer: Scorer | TextScorer, config: ScoreConfig) -> str:
     """A pair's line, its end included. `number` counts from 0, as in Moses' n-best lists."""
     if isinstance(score, str):
         if config.format == "json":
@@ -182,6 +219,25 @@ def written(number: int, pair: Pair, score: PairScore | str, scorer: Scorer, con
 def number_of(value: float) -> float | None:
     """As JSON can hold it: null for minus infinity, a token that the search never generates."""
     return round(value, 6) if math.isfinite(value) else None
+
+
+def read_texts(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pair]:
+    """The texts of the file, a line each; it is closed by `stack`.
+
+    Raises:
+        UserError: a file that cannot be read.
+    """
+    file, name = open_input(config.input, "score")
+    if config.input:
+        stack.enter_context(contextlib.closing(file))
+    return texts_of_lines(read_lines(file, name, config.on_error, "score"), name)
+
+
+def texts_of_lines(lines: Iterator[str | None], name: str) -> Iterator[Pair]:
+    """A text a line."""
+    for number, line in enumerate(lines, 1):
+        place = f"{name}, line {number}"
+        yield Pair(place, "", "", "not UTF-8") if line is None else Pair(place, "", line)
 
 
 def read_pairs(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pair]:

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from model.bundle import save_bundle
+from model.recurrent_language import RecurrentLanguage, RecurrentLanguageConfig
+from model.text_bundle import save_text_bundle
 from model.tokenizer import TokenizerConfig, TokenizerPair, train_pair
 from model.transformer import Transformer, TransformerConfig
 from model.vectors.bundle import save_vectors
@@ -77,6 +79,20 @@ def make_bundle(tokenizers: TokenizerPair) -> MakeBundle:
 def bundle(make_bundle: MakeBundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One bundle for all tests that only read it."""
     return make_bundle(tmp_path_factory.mktemp("bundles") / "small")
+
+
+@pytest.fixture(scope="session")
+def language_bundle(tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model of characters, random but for its wish to end now and then."""
+    torch.manual_seed(1)
+    config = RecurrentLanguageConfig(cell="gru", embedding=8, width=8, layers=1)
+    network = RecurrentLanguage(config, tokenizers.source.vocabulary).eval()
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    directory = tmp_path_factory.mktemp("bundles") / "language"
+    facts = {"pair": "en", "manifest_hash": "ef" * 32, "run": {"id": "l" * 32, "name": "language"}}
+    save_text_bundle(directory, network=network, config=config, tokenizer=tokenizers.source, facts=facts)
+    return directory
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ import pytest
 from model.bundle import load_bundle
 from model.errors import UserError
 from model.scoring import open_scorer
+from model.text_bundle import load_text_bundle
+from model.text_scoring import open_text_scorer
 from services.score import ScoreConfig, score
 
 PAIRS = b"the dog\tder hund\na house is old .\tein haus\nja\t\n\tgut !\nwhere is z ?\tzzz\n"
@@ -113,6 +115,33 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None
     (tmp_path / "cut.gz").write_bytes(gzip.compress(PAIRS * 100)[:-20])
     with pytest.raises(UserError, match=r"cut\.gz: not a whole gzip file"):
         run(tmp_path, bundle, input=str(tmp_path / "cut.gz"))
+
+
+def test_a_language_model_scores_texts(tmp_path: Path, language_bundle: Path, caplog: pytest.LogCaptureFixture) -> None:
+    texts = ["the dog", "", "\t", "a house is old .", "zzz"]
+    scorer = open_text_scorer(load_text_bundle(language_bundle))
+    alone = [scorer.score([text])[0] for text in texts]
+    content = "".join(f"{text}\n" for text in texts).encode()
+    caplog.set_level("INFO")
+    found = [float(line) for line in run(tmp_path, language_bundle, content)]
+    assert found == pytest.approx([one.log_probability for one in alone], abs=1e-4)
+    assert "5 texts, 31 tokens (3 unknown): log-probability" in caplog.text
+    records = [json.loads(line) for line in run(tmp_path, language_bundle, content, format="json", tokens=True)]
+    assert [record["tokens"] for record in records] == [8, 1, 1, 17, 4]
+    assert [one["piece"] for one in records[0]["each"]] == [*"the dog", "</s>"]
+    rows = run(tmp_path, language_bundle, content, format="moses")
+    assert rows[0].startswith("0 ||| the dog ||| Dragoman= ")
+    broken = run(tmp_path, language_bundle, b"ja\n\xff\nja\n", on_error="skip")
+    assert broken[0] == broken[2] and broken[1] == ""
+
+
+def test_a_language_model_has_neither_sources_nor_a_search(tmp_path: Path, language_bundle: Path) -> None:
+    settings: list[dict[str, Any]] = [{"searched": True}, {"input": None, "source": "a", "target": "b"}]
+    for one in settings:
+        with pytest.raises(UserError, match=r"score\.(searched: True|source: a) is for translation models; .*language"):
+            run(tmp_path, language_bundle, **one)
+    with pytest.raises(UserError, match=r"score\.input: none cannot be read"):
+        run(tmp_path, language_bundle, input="none")
 
 
 def test_standard_input_goes_to_standard_output(
