@@ -7,11 +7,14 @@ from typing import Any, Literal
 from torch import Tensor
 
 from model.batch import TranslationBatch
+from model.decoder_only import DecoderOnly, DecoderOnlyConfig
 from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from model.encoder_only import EncoderOnly, EncoderOnlyConfig
 from model.errors import UserError, unknown
 from model.language import LanguageNetwork, language_loss
 from model.losses import LossConfig, vocabulary_loss
 from model.network import Network, TranslationNetwork
+from model.prefix import PrefixConfig, PrefixTranslation
 from model.recurrent_language import RecurrentLanguage, RecurrentLanguageConfig
 from model.rnnsearch import RNNSearch, RNNSearchConfig
 from model.schema import build
@@ -51,6 +54,9 @@ def translation_loss(network: TranslationNetwork, batch: TranslationBatch, confi
 
 
 ARCHITECTURES: dict[str, Architecture] = {
+    "bert": Architecture(one_vocabulary(EncoderOnly), EncoderOnlyConfig, language_loss, "masked"),
+    "gpt": Architecture(one_vocabulary(DecoderOnly), DecoderOnlyConfig, language_loss, "language"),
+    "prefixlm": Architecture(PrefixTranslation, PrefixConfig, translation_loss),
     "rnnenc": Architecture(EncoderDecoder, EncoderDecoderConfig, translation_loss),
     "rnnlm": Architecture(one_vocabulary(RecurrentLanguage), RecurrentLanguageConfig, language_loss, "language"),
     "rnnsearch": Architecture(RNNSearch, RNNSearchConfig, translation_loss),

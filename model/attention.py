@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from model.device import paths
 from model.dropout import Dropout
-from model.positions import Rotation, rotate
+from model.positions import rotate
 
 MASKED = -1e4  # far below any score, exp() of it is 0 in every type, and float16 can hold it
 
@@ -27,10 +27,10 @@ def padding_bias(real: Tensor) -> Tensor | None:
     return torch.zeros(real.shape, device=real.device).masked_fill_(~real, MASKED)[:, None, None, :]
 
 
-def causal_bias(length: int, device: torch.device) -> Tensor:
-    """(1, 1, T, T): position t sees positions 0 to t."""
-    later = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
-    return torch.zeros(length, length, device=device).masked_fill_(later, MASKED)[None, None]
+def causal_bias(length: int, device: torch.device, past: int = 0) -> Tensor:
+    """(1, 1, T, T): position t sees positions 0 to t. With P positions before them (1, 1, T, P + T), all seen."""
+    later = torch.ones(length, past + length, dtype=torch.bool, device=device).triu(1 + past)
+    return torch.zeros(later.shape, device=device).masked_fill_(later, MASKED)[None, None]
 
 
 def prefix_bias(real: Tensor, length: int) -> Tensor:
@@ -71,7 +71,10 @@ def attend(
     if bias is None:
         scores = torch.bmm(q * scale, k.transpose(1, 2))
     else:
-        start = bias.expand(batch, heads, queries, keys).reshape(batch * groups, rows, keys)
+        if bias.shape[:2] == (1, 1) and groups == heads:  # the same for all: broadcast within the product
+            start = bias[0]
+        else:
+            start = bias.expand(batch, heads, queries, keys).reshape(batch * groups, rows, keys)
         scores = torch.baddbmm(start, q, k.transpose(1, 2), alpha=scale)  # (BG, T H/G, S)
     weights = scores.softmax(-1)
     if record is not None:
@@ -96,7 +99,7 @@ class SelfAttention(nn.Module):
         x: Tensor,
         bias: Tensor | None,
         record: list[Tensor] | None = None,
-        rotation: Rotation | None = None,
+        rotation: Tensor | None = None,
         causal: bool = False,
     ) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
@@ -108,19 +111,19 @@ class SelfAttention(nn.Module):
         past: tuple[Tensor, Tensor] | None,
         bias: Tensor | None = None,
         record: list[Tensor] | None = None,
-        rotation: Rotation | None = None,
+        rotation: Tensor | None = None,
         causal: bool = False,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """More positions x (B, T, D) after the `past` keys and values (B, G, t, K), which come back grown by T.
 
-        `rotation` is that of the new positions; the keys of the past were turned when they came.
+        `rotation` (`Positions.rotation`) is that of the new positions; the keys of the past were turned when they came.
         """
         q, k, v = self.project(x, rotation)
         if past is not None:
             k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
         return self.out(join_heads(attend(q, k, v, bias, self.dropout, record, causal))), (k, v)
 
-    def project(self, x: Tensor, rotation: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """x (B, T, D) -> queries (B, H, T, K), keys and values (B, G, T, K)."""
         joint = self.qkv(x)
         if self.kv_heads == self.heads:

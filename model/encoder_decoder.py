@@ -59,6 +59,10 @@ class EncoderDecoder(RecurrentTranslation):
         states = last.flatten(1, 2)
         return Memory(states, torch.ones(states.shape[:2], dtype=torch.bool, device=states.device))
 
+    def sentence(self, source: Tensor) -> Tensor:
+        """source (B, S) -> (B, LPW): all that the decoder is told of it (Sutskever et al., figure 2)."""
+        return self.encode(source).states.flatten(1).float()
+
     def start(self, memory: Memory, max_steps: int) -> State:
         """The decoder begins in the encoder's last state, layer by layer."""
         parts = memory.states.shape[1] // self.config.layers

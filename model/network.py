@@ -63,6 +63,11 @@ class TranslationNetwork(Network):
         The output layer may share its weights too (`output.weight is table.weight`).
         """
 
+    def sentence(self, source: Tensor) -> Tensor:
+        """source (B, S) as for `encode` -> sentence vectors (B, D): the mean of the memory over its real positions."""
+        memory = self.encode(source)
+        return mean_of_real(memory.states, memory.real)
+
     def reorder(self, state: State, rows: Tensor) -> State:
         """The state of the hypotheses `rows` (B',): beam search keeps, copies and drops them."""
         return {name: value.index_select(0, rows) for name, value in state.items()}
@@ -73,3 +78,9 @@ class TranslationNetwork(Network):
         Those of the decoder over the source are `decoder.0.cross` and so on by layer (model/alignment.py reads them).
         """
         return {}
+
+
+def mean_of_real(states: Tensor, real: Tensor) -> Tensor:
+    """states (B, T, D) and real (B, T) bool -> (B, D) in float32: the mean over real positions, 0 where none are."""
+    counted = real[..., None].float()
+    return (states.float() * counted).sum(1) / counted.sum(1).clamp_min(1.0)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from model.attention import CrossAttention, SelfAttention
 from model.dropout import Dropout
 from model.errors import UserError
-from model.positions import PositionConfig, Positions, Rotation
+from model.positions import PositionConfig, Positions
 
 Activation = Literal["relu", "gelu", "swiglu"]
 NormPlace = Literal["pre", "post"]
@@ -176,7 +176,7 @@ class EncoderLayer(nn.Module):
         x: Tensor,
         bias: Tensor | None,
         record: list[Tensor] | None = None,
-        rotation: Rotation | None = None,
+        rotation: Tensor | None = None,
         causal: bool = False,
     ) -> Tensor:
         """x (B, S, D) -> (B, S, D)."""
@@ -188,7 +188,7 @@ class EncoderLayer(nn.Module):
         past: KeysValues | None,
         bias: Tensor | None = None,
         record: list[Tensor] | None = None,
-        rotation: Rotation | None = None,
+        rotation: Tensor | None = None,
         causal: bool = False,
     ) -> tuple[Tensor, KeysValues]:
         """x (B, T, D), T positions after `past` -> (B, T, D), and the keys and values grown by them."""
@@ -196,7 +196,7 @@ class EncoderLayer(nn.Module):
         x = self.self_sublayer.after(x, change)
         return self.feed_forward_sublayer.after(x, self.feed_forward(self.feed_forward_sublayer.before(x))), grown
 
-    def memory(self, x: Tensor, rotation: Rotation | None) -> KeysValues:
+    def memory(self, x: Tensor, rotation: Tensor | None) -> KeysValues:
         """The keys and values that `step` would give for x (B, S, D), and nothing else."""
         _, k, v = self.self_attention.project(self.self_sublayer.before(x), rotation)
         return k, v
@@ -221,7 +221,7 @@ class DecoderLayer(nn.Module):
         memory: KeysValues,
         source_bias: Tensor | None,
         record: list[Tensor] | None = None,
-        rotation: Rotation | None = None,
+        rotation: Tensor | None = None,
     ) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         change = self.self_attention(self.self_sublayer.before(x), causal, record, rotation, causal=True)
@@ -233,7 +233,7 @@ class DecoderLayer(nn.Module):
         past: KeysValues | None,
         memory: KeysValues,
         source_bias: Tensor | None,
-        rotation: Rotation | None = None,
+        rotation: Tensor | None = None,
     ) -> tuple[Tensor, KeysValues]:
         """x (B, 1, D), one position after `past`."""
         change, grown = self.self_attention.step(self.self_sublayer.before(x), past, rotation=rotation)
