@@ -28,7 +28,7 @@ from model.decoding import fit, pad
 from model.errors import UserError
 from model.network import TranslationNetwork
 from model.scoring import pair_batches
-from model.spans import merged, shares, surfaces, token_spans, word_spans
+from model.spans import WordSpans, merged, shares, surfaces, token_spans, word_spans
 from model.text import normalise
 from model.tokenizer import BOS, EOS, TokenizerPair
 
@@ -254,8 +254,10 @@ class Aligner:
         finally:
             self.network.train(was_training)
 
-    def shown(self, pair: Encoded, source: str, target: str, weights: Weights) -> AttentionMap:
-        """The map of weights (T, S) between two texts, by the units of the configuration."""
+    def shown(
+        self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
+    ) -> AttentionMap:
+        """The map of weights (T, S) between two texts, by the units of the configuration; `spans` finds words."""
         if self.config.units == "tokens":
             rows, columns = len(weights), weights.shape[1]
             sides = [
@@ -263,20 +265,20 @@ class Aligner:
                 (*self.tokenizers.target.pieces(pair.target), END)[:rows],
             ]
         else:
-            sides, weights = self.worded(pair, source, target, weights)
+            sides, weights = self.worded(pair, source, target, weights, spans)
         head, threshold = str(self.head), self.config.threshold
         return AttentionMap(sides[0], sides[1], weights.astype(np.float32), head, self.reading, threshold)
 
     def worded(
-        self, pair: Encoded, source: str, target: str, weights: Weights
+        self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
     ) -> tuple[list[tuple[str, ...]], Weights]:
         """The words of both texts that tokens belong to, the ends of sentence after them, and their weights."""
-        words = word_spans(source), word_spans(target)
+        words = spans(source), spans(target)
         tables = self.word_shares(pair, source, target, *words, rows=len(weights))
         kept = [np.any(table, axis=0, keepdims=True)[0] for table in tables]  # what was cut off has no token
         sides = [
-            (*(text[begin:end] for (begin, end), keep in zip(spans, flags, strict=False) if keep), END)[: flags.sum()]
-            for text, spans, flags in zip((source, target), words, kept, strict=True)
+            (*(text[begin:end] for (begin, end), keep in zip(places, flags, strict=False) if keep), END)[: flags.sum()]
+            for text, places, flags in zip((source, target), words, kept, strict=True)
         ]
         return sides, merged(weights, tables[0][:, kept[0]], tables[1][:, kept[1]])
 

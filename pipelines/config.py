@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from model.alignment import AlignmentConfig
 from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.tokenizer import TokenizerConfig
@@ -51,6 +52,7 @@ class Config:
     embeddings: EmbeddingsConfig = field(default_factory=EmbeddingsConfig)
     vectors: VectorsConfig = field(default_factory=VectorsConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     registry: RegistryConfig = field(default_factory=RegistryConfig)

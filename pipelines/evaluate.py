@@ -39,6 +39,7 @@ class EvaluateConfig:
     bootstrap: int = 1000  # resampled sets
     length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served
+    alignment: bool = False  # attention against the gold alignment too, by head; the phrasebook has one
 
 
 def main(argv: list[str]) -> int:
@@ -61,6 +62,10 @@ def task(config: "Config") -> int:
     print(report(evaluation))
     record, texts = write_evaluation(evaluation, directory.parent)
     logger.info(f"kept in {record} and {texts}")
+    if settings.alignment:
+        from pipelines.alignment_record import measure_run
+
+        measure_run(config, directory)
     for rival in rivals:
         other = evaluate(config, locate(config, rival))
         print("", comparison(other, evaluation, settings.bootstrap, settings.tokenise), sep="\n")

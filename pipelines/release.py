@@ -12,6 +12,7 @@ from model.errors import UserError
 from model.network import TranslationNetwork
 from model.tokenizer import TokenizerPair, load_pair
 from pipelines import checkpoint, embeddings
+from pipelines.alignment_record import record_alignment
 from pipelines.config import Config
 from pipelines.evaluate import evaluate
 from pipelines.evaluation import Evaluation, held_out, report, write_evaluation
@@ -131,8 +132,11 @@ def record(config: Config, bundle: Path, evaluation: Evaluation, tracked: Tracke
     for file in files:
         tracked.artifact(file, "evaluation")
     newest = checkpoint.newest(config.run_dir)
+    step = 0 if newest is None else checkpoint.state(newest)["step"]
+    if config.evaluate.alignment:
+        record_alignment(config, bundle, tracked, step)
     tracked.metrics(
-        0 if newest is None else checkpoint.state(newest)["step"],
+        step,
         {
             f"{evaluation.split}_{name}": getattr(scores, name)
             for name in ("bleu", "bleu_lowercase", "bleu_moses", "chrf", "ter")

@@ -37,7 +37,9 @@ VERBS: dict[str, Verb] = {
         sections=("model", "train", "loader", "cluster", "tracking"),
     ),
     "evaluate": Verb(
-        "pipelines.evaluate", "score a trained model on a held-out set", sections=("evaluate", "decode", "registry")
+        "pipelines.evaluate",
+        "score a trained model on a held-out set",
+        sections=("evaluate", "decode", "alignment", "registry"),
     ),
     "promote": Verb(
         "pipelines.promote", "make the better model the champion", sections=("promote", "registry", "tracking")
@@ -48,7 +50,9 @@ VERBS: dict[str, Verb] = {
     "sync": Verb("pipelines.sync", "send tracked metrics that wait on disk", sections=("tracking",)),
     "unpack": Verb("pipelines.unpack", "shards back to text", sections=("shards",)),
     "translate": Verb(
-        "services.translate", "translate files or standard input, no server", sections=("translate", "decode")
+        "services.translate",
+        "translate files or standard input, no server",
+        sections=("translate", "decode", "alignment"),
     ),
     "generate": Verb(
         "services.generate", "a language model goes on with texts, no server", sections=("generate", "registry")

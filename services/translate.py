@@ -34,9 +34,7 @@ class TranslateConfig(ModelSource):
     nbest: int = 1  # translations a line, for nbest, moses and json
     split: bool = False  # translate a line sentence by sentence
     longest: int = 400  # characters of a sentence before it is cut further
-    attention: str | None = (
-        None  # a file: maps of what each word looked at (.png, .svg, .pdf, .json); section alignment
-    )
+    attention: str | None = None  # a file for what each word looked at: .png .svg .pdf .json; see section alignment
     lines: int = 256  # lines at a time
     on_error: Literal["raise", "skip"] = "raise"
 

@@ -20,6 +20,8 @@ _LATER: dict[str, Any] = {
     "records": "line",
     "between": [],
     "run": 256,
+    "place": "drawn",
+    "blank": "drop",
     "keep_text": False,
     "phrases": dataclasses.asdict(PhrasesConfig()),
 }
@@ -40,7 +42,7 @@ def identity(
     values = _given({key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE})
     values["cut"] = _given(values["cut"])
     if corpus.format == "phrasebook":
-        files: list[Any] = [{"generator": _generator()}]
+        files: list[Any] = [{"generator": generator_hash()}]
     else:
         files = [
             {"split": source.split, "places": list(source.places), "sha256": [sha256_of(file) for file in source.files]}
@@ -60,7 +62,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in _LATER or value != _LATER[key]}
 
 
-def _generator() -> str:
+def generator_hash() -> str:
     """sha256 (hex) over the phrasebook's own source: another grammar is another corpus."""
     digest = hashlib.sha256()
     for path in sorted(_PHRASEBOOK.rglob("*.py")):

@@ -1,0 +1,77 @@
+"""Gold word alignments of held-out pairs: the phrasebook's grammar knows which word translates which.
+
+The shards keep texts only. The grammar is run again from the shards' seed until every pair has come by, so nothing has
+to be kept beside them, and shards of any age have their gold.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from model.errors import UserError
+from model.spans import Span
+from pipelines.corpus.built_in import LANGUAGES
+from pipelines.corpus.identity import generator_hash
+from pipelines.corpus.phrasebook.generate import distinct_pairs
+from pipelines.corpus.phrasebook.words import TOKEN
+from pipelines.shards.manifest import Manifest
+
+Links = frozenset[tuple[int, int]]  # (source, target) words, counted from 0 over `gold_words`
+TRIES = 20  # pairs generated for each of the corpus, at most, before a held-out one counts as missing
+
+
+def gold_words(text: str) -> list[Span]:
+    """Where the words that a gold alignment counts stand: words, the possessive 's, and each punctuation mark."""
+    return [found.span() for found in TOKEN.finditer(text)]
+
+
+def gold_alignments(
+    manifest: Manifest, shards: Path, splits: Mapping[str, tuple[Sequence[str], Sequence[str]]], source: str
+) -> dict[str, list[Links]]:
+    """The alignment of every pair of each split, given as its sources and targets; `source`: the source's language.
+
+    Raises:
+        UserError: another corpus than the phrasebook, one of another version of its grammar, or a pair that it does
+            not generate; names the shard directory.
+    """
+    corpus = dict(manifest.config.get("corpus") or {})
+    if corpus.get("format") != "phrasebook":
+        raise UserError(
+            f"evaluate.alignment: {shards} holds {manifest.corpus}, which has no gold alignment; corpus=phrasebook "
+            f"is the one that has"
+        )
+    if manifest.config.get("files") != [{"generator": generator_hash()}]:
+        raise UserError(
+            f"evaluate.alignment: {shards} was made by another version of the phrasebook's grammar, so its gold "
+            f"alignment cannot be made again; shard anew"
+        )
+    turned = source != LANGUAGES[0]
+    wanted: dict[tuple[str, str], Links | None] = {
+        ((target, text) if turned else (text, target)): None
+        for sources, targets in splits.values()
+        for text, target in zip(sources, targets, strict=True)
+    }
+    most = TRIES * (int(corpus["pairs"]) + len(wanted))
+    for english, german, links in generated(manifest.seed, most, wanted):
+        wanted[english, german] = frozenset((j, i) for i, j in links) if turned else links
+    missing = [pair for pair, links in wanted.items() if links is None]
+    if missing:
+        raise UserError(
+            f"evaluate.alignment: {shards}: {len(missing)} held-out pairs are not the phrasebook's, "
+            f"such as {missing[0][0]!r}"
+        )
+    pairs = {
+        split: [(target, text) if turned else (text, target) for text, target in zip(*sides, strict=True)]
+        for split, sides in splits.items()
+    }
+    return {split: [wanted[pair] or frozenset() for pair in every] for split, every in pairs.items()}
+
+
+def generated(seed: int, most: int, wanted: Mapping[tuple[str, str], object]) -> Iterator[tuple[str, str, Links]]:
+    """The `wanted` pairs among the first `most` of the grammar, with their links (English, German)."""
+    left = len(wanted)
+    for number, pair in enumerate(distinct_pairs(seed)):
+        if not left or number == most:
+            return
+        if (pair.english, pair.german) in wanted:
+            left -= 1
+            yield pair.english, pair.german, frozenset(pair.alignment)
