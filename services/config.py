@@ -3,6 +3,7 @@ that `dragoman jobs` does not load torch; this one is for whoever checks the con
 
 from dataclasses import dataclass, field
 
+from model.alignment import AlignmentConfig
 from model.decoding import DecodeConfig
 from services.export import ExportConfig
 from services.embed import EmbedConfig
@@ -25,6 +26,7 @@ class Config:
     pair: str = "en-de"
     seed: int = 1
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     serve: ServeConfig = field(default_factory=ServeConfig)
     translate: TranslateConfig = field(default_factory=TranslateConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
