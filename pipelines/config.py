@@ -9,6 +9,7 @@ from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.tokenizer import TokenizerConfig
 from pipelines.cluster import ClusterConfig
+from pipelines.comparison.settings import CompareConfig
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.embeddings import EmbeddingsConfig
 from pipelines.evaluate import EvaluateConfig
@@ -42,6 +43,7 @@ class Config:
     name: str = ""
     pair: str = "en-de"
     seed: int = 1
+    models: list[str] = field(default_factory=list)  # that are compared
     paths: PathsConfig = field(default_factory=PathsConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -54,6 +56,7 @@ class Config:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+    compare: CompareConfig = field(default_factory=CompareConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     registry: RegistryConfig = field(default_factory=RegistryConfig)
     promote: PromoteConfig = field(default_factory=PromoteConfig)

@@ -41,6 +41,12 @@ VERBS: dict[str, Verb] = {
         "score a trained model on a held-out set",
         sections=("evaluate", "decode", "alignment", "registry"),
     ),
+    "compare": Verb(
+        "pipelines.compare",
+        "networks with equal budgets side by side, on one page",
+        "models=[MODEL,...] [key=value ...]",
+        ("compare", "train", "evaluate", "cluster"),
+    ),
     "promote": Verb(
         "pipelines.promote", "make the better model the champion", sections=("promote", "registry", "tracking")
     ),

@@ -24,7 +24,7 @@ from conf import door
 from model.errors import UserError, unknown
 
 LARGEST_UPLOAD = 100 * 2**20  # bytes; Ray's head refuses a larger working_dir
-SPREADING = {"shard", "train"}  # verbs that ask the cluster for workers
+SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for workers
 ELSEWHERE = {"submit", "jobs", "logs", "stop", "demo"}  # verbs that make no sense as a job
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 logger = logging.getLogger(__name__)

@@ -45,6 +45,7 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
         "loader",
         "decode",
         "evaluate",
+        "compare",
         "tracking",
         "promote",
         "cluster",

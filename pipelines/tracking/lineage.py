@@ -26,7 +26,18 @@ from pipelines.tracking.version import bundle_hash
 PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu", "numba")
 SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)
 CREDENTIALS = re.compile(r"//[^/@\s]*@")
-NOT_PARAMETERS = ("paths", "tracking", "serve", "inspect", "translate", "jobs", "registry", "promote")
+NOT_PARAMETERS = (
+    "paths",
+    "tracking",
+    "serve",
+    "inspect",
+    "translate",
+    "jobs",
+    "registry",
+    "promote",
+    "models",
+    "compare",
+)
 
 
 def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
@@ -86,6 +97,16 @@ def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
     run.tags({"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)})
     log_dataset(run, manifest, digest, shards)
     run.artifact(shards / MANIFEST, "shards", keep=True)
+    run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
+
+
+def log_comparison(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
+    """All about a comparison of networks but its results: configuration, code, data."""
+    manifest, digest = read_manifest(shards), manifest_hash(shards)
+    _log_origin(run, "compare", config, config_hash)
+    run.params({key: config[key] for key in ("models", "compare")})
+    run.tags({"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)})
+    log_dataset(run, manifest, digest, shards)
     run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
 
 

@@ -1,0 +1,110 @@
+"""`dragoman compare`: networks with equal budgets, or as they stand, side by side on one page. Killed, it goes on."""
+
+import contextlib
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from conf import door
+from pipelines import cluster
+from pipelines.comparison import record
+from pipelines.comparison.album import Compared, album
+from pipelines.comparison.entries import Entry, resolve
+from pipelines.comparison.measures import measure, record_of
+from pipelines.comparison.page import Report
+from pipelines.comparison.samples import samples
+from pipelines.comparison.table import Row, as_text, rows
+from pipelines.comparison.training import bundle_of, with_budget
+from pipelines.config import Config
+from pipelines.evaluation import held_out
+from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.tracking.server import resolved
+
+logger = logging.getLogger(__name__)
+
+
+def main(argv: list[str]) -> int:
+    """The verb's entry point; its exit code."""
+    return door.run(task, Config, argv, "compare")
+
+
+def task(config: Config) -> int:
+    """Resolve all, train what is to be trained, measure, draw, write."""
+    config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+    entries = with_budget(config, resolve(config))
+    sources, references = held_out(config.shard_dir, config.evaluate.split, config.languages, config.evaluate.sentences)
+    found = Compared({}, {}, {}, sources, references)
+    with session(config, entries):
+        for number, one in enumerate(entries, 1):
+            logger.info(f"{number} of {len(entries)}: {one.label}")
+            measures, bundle = measure(config, one, bundle_of(one), references)
+            found.measures[one.label], found.bundles[one.label] = measures, bundle
+            training = record_of(bundle)
+            if training is not None:
+                found.records[one.label] = training
+    report = make_report(config, found)
+    page = record.write(config, report)
+    print(as_text(report.table))
+    logger.info(f"the report is {page}; its pictures are beside it and in the MLflow run {config.compare.name!r}")
+    return door.OK
+
+
+def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractContextManager[None]:
+    """One Ray for all trainings, where there are any and they run on it."""
+    trains = any(one.config is not None for one in entries)
+    return cluster.connected(config.cluster) if trains and config.cluster.backend == "ray" else contextlib.nullcontext()
+
+
+def make_report(config: Config, found: Compared) -> Report:
+    """The page's content."""
+    settings, every = config.evaluate, list(found.measures.values())
+    table = rows(every, found.records, found.references, config.languages[1], settings.tokenise, settings.bootstrap)
+    manifest = read_manifest(config.shard_dir)
+    return Report(
+        title=f"{len(every)} networks on {manifest.corpus}, {' to '.join(config.languages)}",
+        lead=lead(config, found),
+        table=table,
+        pictures=list(album(config, found)),
+        samples=samples(found.sources, found.references, {one.label: one.hypotheses for one in every}),
+        notes=notes(config, table),
+    )
+
+
+def lead(config: Config, found: Compared) -> str:
+    """What was compared, in a sentence or two."""
+    budget = []
+    if config.compare.max_tokens:
+        budget.append(f"{config.compare.max_tokens / 1e6:g} million target tokens")
+    if config.compare.max_minutes:
+        budget.append(f"{config.compare.max_minutes:g} minutes")
+    trained = sum(one.trained_here for one in found.measures.values())
+    said = f"{len(found.sources):,} sentences of the split {config.evaluate.split}."
+    if trained:
+        limit = f", each for at most {' and '.join(budget)}" if budget else ""
+        said += f" {trained} of the networks were trained for this page on the same batches in the same order{limit}."
+    if trained < len(found.measures):
+        said += f" {len(found.measures) - trained} were taken as they stand, whatever they were trained with."
+    return said
+
+
+def notes(config: Config, table: Sequence[Row]) -> list[str]:
+    """How it was measured, for whoever wants to do it again."""
+    first = table[0].measures
+    engines = ", ".join(sorted({row.measures.engine for row in table}))
+    penalties = ", ".join(f"{row.measures.label} {row.measures.length_penalty:g}" for row in table)
+    return [
+        f"BLEU {first.signatures['bleu']}; chrF {first.signatures['chrf']}. Intervals: 95 % of "
+        f"{config.evaluate.bootstrap:,} sets resampled from the sentences; p: paired bootstrap resampling of the same "
+        f"sets, two-sided.",
+        f"Decoding: {engines}; beam {first.beam}; length penalty chosen on the validation set: {penalties}. Speeds are "
+        f"those of the machine that this ran on, with everything else that ran there.",
+        f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
+        + ", ".join(f"{row.measures.label} {row.measures.bundle[:12]}" for row in table)
+        + ".",
+        f"Made by: dragoman compare pair={config.pair} models=[{','.join(row.measures.label for row in table)}]",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

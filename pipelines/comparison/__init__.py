@@ -1,0 +1,1 @@
+"""`dragoman compare`: networks trained with equal budgets, measured alike, side by side on one page."""

@@ -1,0 +1,163 @@
+"""All pictures of a comparison, drawn from its measures and from the networks themselves."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from model.bundle import Bundle
+from model.device import pick_device
+from pipelines.comparison import gradients
+from pipelines.comparison.alignments import sentence_maps, translations
+from pipelines.comparison.costs import layer_costs
+from pipelines.comparison.measures import Measures
+from pipelines.comparison.pictures import alignment, cost, gradient, heads, learning, length, scores, states
+from pipelines.comparison.pictures.style import Picture, png
+from pipelines.comparison.sentences import map_sentences, state_sentences
+from pipelines.comparison.speed import TrainingRecord
+from pipelines.comparison.states import state_map
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from pipelines.config import Config  # it imports this package's section
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Compared:
+    """All that was found out, by label, in the order of the comparison."""
+
+    measures: dict[str, Measures]
+    bundles: dict[str, Bundle]
+    records: dict[str, TrainingRecord]  # of those whose journal is there
+    sources: list[str]
+    references: list[str]
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.measures)
+
+
+def album(config: "Config", found: Compared) -> Iterator[Picture]:
+    """Every picture, one after the other."""
+    logger.info("drawing the pictures")
+    yield quality(found)
+    if found.records:
+        yield curves(found)
+    yield by_length(found)
+    yield from attention(config, found)
+    yield meanings(config, found)
+    yield from distances(config, found)
+    if config.compare.cost_width:
+        yield costs(config)
+
+
+def quality(found: Compared) -> Picture:
+    every = list(found.measures.values())
+    samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
+    return picture("scores", "quality", "Quality", samples, scores.said(every), scores.draw(every))
+
+
+def curves(found: Compared) -> Picture:
+    said = learning.said(found.records)
+    text = f"The validation loss on the way: left against the tokens that were seen, right against the time. {said}."
+    return picture("learning", "quality", "Learning", text, said, learning.draw(found.records, found.labels))
+
+
+def by_length(found: Compared) -> Picture:
+    lengths = {label: one.lengths for label, one in found.measures.items()}
+    said = length.said(lengths)
+    text = (
+        "Whatever a sentence's length, a fixed context holds it in a vector of one size; attention looks at every "
+        f"word's own. After figure 2 of Bahdanau et al. 2015. {said}"
+    )
+    return picture("length", "length", "BLEU against length", text, said, length.draw(lengths))
+
+
+def attention(config: "Config", found: Compared) -> Iterator[Picture]:
+    """A picture a sentence of all networks that attend; of those with several heads one of all heads."""
+    sentences = map_sentences(config.compare.maps, found.sources, config.compare.map_count)
+    if not sentences:
+        return
+    maps = {}
+    for label, bundle in found.bundles.items():
+        own = sentence_maps(bundle, sentences, translations(bundle, sentences))
+        if own:
+            maps[label] = own
+    for place, sentence in enumerate(sentences if maps else []):
+        chosen = {label: own[place].chosen for label, own in maps.items()}
+        text = (
+            f"A row is a word that the network wrote, a column a word of “{sentence}”; the darker, the more it looked "
+            "there. After figure 3 of Bahdanau et al. 2015."
+        )
+        figure = alignment.draw(chosen, sentence)
+        yield picture(f"alignment-{place + 1}", "attention", f"Attention, sentence {place + 1}", text,
+                      alignment.said(chosen), figure)  # fmt: skip
+    for label, own in maps.items():
+        if len(own[0].heads) * len(own[0].heads[0]) > 1:
+            said = heads.said(own[0])
+            text = f"Each head of {label} over the source, for “{sentences[0]}”. {said}"
+            name = f"heads-{label.replace('/', '-')}"
+            yield picture(name, "attention", f"Heads of {label}", text, said, heads.draw(label, own[0]))
+
+
+def meanings(config: "Config", found: Compared) -> Picture:
+    language = config.languages[0]
+    sentences, groups = state_sentences(config.compare.states, language, found.sources)
+    every = {label: state_map(bundle, sentences, groups) for label, bundle in found.bundles.items()}
+    said = states.said(every)
+    colours = " Sentences that mean the same have one colour." if len(set(groups)) > 1 else ""
+    text = (
+        f"A point is a sentence as the network holds it before it writes the first word.{colours} After figure 2 of "
+        f"Sutskever et al. 2014. {said}"
+    )
+    return picture("states", "states", "Sentence states", text, said, states.draw(every, sentences, groups))
+
+
+def distances(config: "Config", found: Compared) -> Iterator[Picture]:
+    """The gradient's way back, in fresh layers and in the decoders as trained."""
+    fresh = gradients.fresh_curves(config.compare.gradient_distance)
+    every = (
+        gradients.trained_curve(bundle, label, found.sources, found.references)
+        for label, bundle in found.bundles.items()
+    )
+    trained = [one for one in every if one is not None]
+    text = (
+        f"Left: single layers of width {gradients.WIDTH}, freshly initialised, mean of {gradients.SEEDS} seeds and "
+        f"{gradients.SEQUENCES} sequences of normal noise, the loss at the last position. Right: the compared networks "
+        f"as trained, the loss of the end of sentence by the target words read before it, in the longest "
+        f"{gradients.SENTENCES} held-out sentences. What is left of the norm at the nearest distance: "
+        f"{gradient.said(fresh)}."
+    )
+    if trained:
+        text += f" Trained: {gradient.said(trained)}."
+    said = f"{gradient.said(fresh)}. Trained: {gradient.said(trained) or 'none'}"
+    yield picture("gradient", "gradient", "Gradient against distance", text, said,
+                  gradient.draw(fresh, trained, found.labels))  # fmt: skip
+
+
+def costs(config: "Config") -> Picture:
+    width = config.compare.cost_width
+    device = pick_device(config.cluster.device)
+    every = layer_costs(width, config.compare.cost_lengths, device)
+    said = cost.said(every, width)
+    text = (
+        "A batch has the same number of tokens whatever their sequences' length; what it takes is divided by its "
+        f"sequences. {said}"
+    )
+    return picture("cost", "cost", "Time and memory a layer", text, said, cost.draw(every, width, device.type))
+
+
+def picture(name: str, section: str, title: str, text: str, alt: str, figure: "Figure") -> Picture:
+    """The figure as a PNG with its words."""
+    return Picture(name, title, text, alt, png(figure), section)
+
+
+def sections(pictures: Sequence[Picture]) -> Mapping[str, list[Picture]]:
+    """Section -> its pictures, in order."""
+    found: dict[str, list[Picture]] = {}
+    for one in pictures:
+        found.setdefault(one.section, []).append(one)
+    return found

@@ -1,0 +1,55 @@
+"""Where a network looked while it translated: attention weights over its own finished translation, words to words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.alignment import AlignmentConfig, AttentionMap, Weights, open_aligner
+from model.bundle import Bundle
+from model.errors import UserError
+from model.text import normalise
+from model.translator import network_translator
+
+
+@dataclass(frozen=True)
+class SentenceMaps:
+    """One sentence by one network. Letters: L layers, H heads, W target and U source words."""
+
+    translation: str
+    chosen: AttentionMap  # the head that shows most, or the mean of a layer: see model/alignment.py
+    heads: list[list[Weights]]  # L x H of (W, U), rows and columns as in `chosen`
+
+
+def translations(bundle: Bundle, sentences: Sequence[str]) -> list[str]:
+    """By the bundle's own decoding settings, in PyTorch."""
+    form = str(bundle.facts.get("normalisation", "NFC"))
+    translator = network_translator(bundle.network, bundle.tokenizers, bundle.decode, form)
+    return [answer.text for answer in translator.translate(sentences)]
+
+
+def sentence_maps(bundle: Bundle, sentences: Sequence[str], texts: Sequence[str]) -> list[SentenceMaps]:
+    """The maps of the sentences and the network's translations `texts` of them; none where it has no attention."""
+    try:
+        aligner = open_aligner(bundle, AlignmentConfig(units="words"))
+    except UserError:  # a network without attention: nothing to show
+        return []
+    sources = [normalise(sentence, aligner.form) for sentence in sentences]
+    pairs = aligner.encode(sources, [ids.tolist() for ids in aligner.tokenizers.target.encode(list(texts))])
+    targets = aligner.tokenizers.target.decode([pair.target for pair in pairs])
+    found: dict[int, SentenceMaps] = {}
+    for row, weights in aligner.weights(pairs):  # (L, H, T, S)
+        place = pairs[row], sources[row], targets[row]
+        heads = [[aligner.shown(*place, one).weights for one in layer] for layer in weights]
+        chosen = aligner.shown(*place, aligner.head.of_all(weights))
+        found[row] = SentenceMaps(texts[row], chosen, heads)
+    return [found[row] for row in range(len(pairs))]
+
+
+def sharpness(weights: Weights) -> float:
+    """How far from an even spread the rows of (W, U) are: 0 even, 1 each on one word alone (1 - entropy / log U)."""
+    if weights.shape[1] < 2:
+        return 1.0
+    rows = np.maximum(weights.astype(np.float64), 1e-12)
+    entropy = -(rows * np.log(rows)).sum(axis=1).mean()
+    return float(1.0 - entropy / np.log(weights.shape[1]))

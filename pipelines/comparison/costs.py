@@ -1,0 +1,120 @@
+"""Time and memory of a layer against the sequence's length n: recurrent n d^2, self-attention n^2 d (table 1 of
+Vaswani et al. 2017).
+
+A batch has the same number of tokens whatever n, as in training, and what it takes is divided by its sequences.
+Forwards and backwards. Memory is what the forward pass keeps for the backward pass, without the weights.
+
+Letters: B sequences, n their length, d width.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from model.attention import SelfAttention
+from model.recurrent import Recurrent
+from pipelines.comparison.settings import HEADS
+
+TOKENS = 4096  # of a batch
+REPEATS = 3  # the fastest counts: what else runs on the machine only ever adds
+
+
+@dataclass
+class LayerCost:
+    """One layer over all lengths."""
+
+    label: str
+    recurrent: bool
+    lengths: list[int]
+    seconds: list[float]  # a sequence
+    kept: list[float]  # bytes a sequence
+
+
+def layer_costs(width: int, lengths: Sequence[int], device: torch.device) -> list[LayerCost]:
+    """A plain recurrent layer, an LSTM and self-attention, all from d to d, in float32."""
+    torch.manual_seed(1)
+    layers: list[tuple[str, bool, nn.Module]] = [
+        ("RNN", True, Recurrent("rnn_tanh", width, width, 1, 0.0)),
+        ("LSTM", True, Recurrent("lstm", width, width, 1, 0.0)),
+        ("self-attention", False, SelfAttention(width, HEADS, 0.0)),
+    ]
+    return [cost(label, recurrent, layer.to(device), width, lengths) for label, recurrent, layer in layers]
+
+
+def cost(label: str, recurrent: bool, layer: nn.Module, width: int, lengths: Sequence[int]) -> LayerCost:
+    """One layer, the longest sequences last."""
+    device = next(layer.parameters()).device
+    seconds, kept = [], []
+    ordered = sorted(set(lengths))
+    for length in ordered:
+        batch = max(1, TOKENS // length)
+        x = torch.randn(batch, length, width, device=device, requires_grad=True)
+        kept.append(kept_bytes(layer, recurrent, x) / batch)
+        seconds.append(min(timed(layer, recurrent, x) for _ in range(REPEATS)) / batch)
+    return LayerCost(label, recurrent, ordered, seconds, kept)
+
+
+def run(layer: nn.Module, recurrent: bool, x: Tensor) -> Tensor:
+    """x (B, n, d) -> (B, n, d)."""
+    output: Tensor = layer(x)[0] if recurrent else layer(x, None)
+    return output
+
+
+def timed(layer: nn.Module, recurrent: bool, x: Tensor) -> float:
+    """Seconds for the batch, forwards and backwards."""
+    if x.is_cuda:
+        torch.cuda.synchronize(x.device)
+    begin = time.perf_counter()
+    torch.autograd.grad(run(layer, recurrent, x).sum(), [x, *layer.parameters()])
+    if x.is_cuda:
+        torch.cuda.synchronize(x.device)
+    return time.perf_counter() - begin
+
+
+def kept_bytes(layer: nn.Module, recurrent: bool, x: Tensor) -> int:
+    """Bytes that the forward pass keeps for the backward pass: each storage once, weights and input left out."""
+    known = {tensor.untyped_storage().data_ptr() for tensor in (x, *layer.parameters())}
+    held: list[Tensor] = []  # so that no storage is given away and counted as another
+
+    def keep(tensor: Tensor) -> Tensor:
+        held.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = run(layer, recurrent, x)
+    sizes = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in held}
+    del output
+    return sum(size for pointer, size in sizes.items() if pointer not in known)
+
+
+def theory(one: LayerCost, values: Sequence[float]) -> NDArray[np.float64]:
+    """The curve a n (recurrent) or a n + b n^2 (attention; a n is for its four products, n d^2 each) that fits best.
+
+    a, b >= 0, by least squares of the relative error.
+    """
+    from scipy.optimize import nnls
+
+    n = np.asarray(one.lengths, np.float64)
+    columns = n[:, None] if one.recurrent else np.stack([n, n**2], 1)
+    measured = np.asarray(values, np.float64)
+    factors, _ = nnls(columns / measured[:, None], np.ones(len(n)))
+    fitted: NDArray[np.float64] = columns @ factors
+    return fitted
+
+
+def crossing(first: LayerCost, second: LayerCost, what: str = "seconds") -> float | None:
+    """The length from which on `first` costs more than `second`: between two lengths measured, a straight line in
+    logarithms; None where it does so at all or at none of them."""
+    gaps = [math.log(a / b) for a, b in zip(getattr(first, what), getattr(second, what), strict=True)]
+    for place in range(len(gaps) - 1, 0, -1):
+        before, after = gaps[place - 1], gaps[place]
+        if before <= 0 < after:
+            low, high = math.log(first.lengths[place - 1]), math.log(first.lengths[place])
+            return math.exp(low + (high - low) * -before / (after - before))
+    return None

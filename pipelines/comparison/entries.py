@@ -1,0 +1,116 @@
+"""What is compared: each item of `models`, resolved before anything starts."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from conf import door
+from model.architectures import ARCHITECTURES, architecture, model_config
+from model.bundle import load_bundle
+from model.bundle_directory import bundle_kind
+from model.errors import UserError, unknown
+from model.schema import build
+from model.vectors.methods import is_vectors
+from pipelines.evaluate import locate
+from pipelines.optimizer import OptimizerConfig
+
+if TYPE_CHECKING:
+    from pipelines.config import Config  # it imports this package's section
+
+SHORT = {"transformer": "transformer_tiny"}  # a family's name: the size that suits the corpora at hand
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One network: its label in every table and picture, and either how it is trained or where it lies."""
+
+    label: str
+    config: "Config | None" = None  # of the run that trains it with the comparison's budget
+    bundle: Path | None = None  # as it stands
+
+
+def resolve(config: "Config") -> list[Entry]:
+    """An entry for every item of `models`, in their order.
+
+    An item is the name of a file in conf/model (a network that is trained), a path, a run's name, NAME@ALIAS or
+    NAME/VERSION (a bundle that is taken as it stands).
+
+    Raises:
+        UserError: no items, one twice, a name of nothing, or what is no translation network of this pair.
+    """
+    config.compare.check()
+    wanted: object = config.models
+    if not isinstance(wanted, list) or not wanted:
+        raise UserError(
+            f"models: {wanted!r} names no networks. Give some, such as models=[rnnenc,rnnsearch_additive,transformer]. "
+            f"Choices: {', '.join(translation_models())}; a run's name, a bundle's directory, MODEL@ALIAS"
+        )
+    entries = [entry(config, str(item)) for item in wanted]
+    labels = [one.label for one in entries]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UserError(f"models: {label!r} stands twice; a network is compared with others")
+    return entries
+
+
+def entry(config: "Config", item: str) -> Entry:
+    """The entry of one item."""
+    name = SHORT.get(item, item)
+    if (door.FOLDER / "model" / f"{name}.yaml").is_file():
+        return Entry(name, config=run_config(config, name))
+    try:
+        bundle = locate(config, item, "models")
+    except UserError as problem:
+        raise UserError(f"{problem}. {unknown('A model to train', item, [*translation_models(), *SHORT])}") from None
+    kind = bundle_kind(bundle)
+    if kind != "translation":
+        raise UserError(f"models: {item!r} is a bundle of the kind {kind!r}; networks that translate are compared")
+    found = load_bundle(bundle)
+    if found.pair != config.pair:
+        raise UserError(f"models: {item!r} translates {found.pair}; the networks compared are of pair={config.pair}")
+    return Entry(label_of(item, bundle), bundle=bundle)
+
+
+def label_of(item: str, bundle: Path) -> str:
+    """A path by its run's folder, everything else as it was written."""
+    if not Path(item).exists():
+        return item.removeprefix("models:/")
+    return bundle.parent.name if bundle.name == "bundle" else bundle.name
+
+
+def run_config(config: "Config", name: str) -> "Config":
+    """The configuration of the run that trains conf/model/NAME.yaml: what `dragoman train` would be given.
+
+    Raises:
+        UserError: it is no translation network, or `compare.model` and `compare.recipes` do not fit it.
+    """
+    values: dict[str, Any] = door.compose([f"model={name}"])["model"]
+    if not translates(values):
+        raise UserError(f"models: {name!r} does not translate. Choices: {', '.join(translation_models())}")
+    values |= {key: value for key, value in config.compare.model.items() if key in values}
+    model_config(values)
+    network = str(values["architecture"])
+    recipe = config.compare.recipes.get(network, {})
+    optimizer = build(OptimizerConfig, asdict(config.train.optimizer) | recipe, f"compare.recipes.{network}")
+    return replace(
+        config,
+        name=f"{config.compare.name}-{name}",
+        models=[],
+        model=values,
+        train=replace(config.train, optimizer=optimizer),
+        registry=replace(config.registry, register=False),
+    )
+
+
+def translation_models() -> list[str]:
+    """The names in conf/model that can be trained and compared."""
+    files = sorted((door.FOLDER / "model").glob("*.yaml"))
+    return [path.stem for path in files if translates(yaml.safe_load(path.read_text(encoding="utf-8")))]
+
+
+def translates(values: dict[str, Any]) -> bool:
+    """Whether a model's plain values are those of a translation network."""
+    name = values.get("architecture")
+    return not is_vectors(values) and name in ARCHITECTURES and architecture(name).family == "translation"

@@ -1,0 +1,51 @@
+"""BLEU against the length of the sentence to translate (figure 2 of Bahdanau et al. 2015)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.comparison.intervals import Interval, interval
+
+STEP = 5  # words that a bucket spans, where it has enough sentences
+FEWEST = 20  # sentences of a bucket: fewer tell nothing of BLEU
+
+
+@dataclass
+class LengthScore:
+    """The sentences of like length."""
+
+    low: int  # words of the source, the shortest and the longest
+    high: int
+    sentences: int
+    mean: float  # words of the source
+    bleu: Interval
+
+
+def length_buckets(sources: Sequence[str], step: int = STEP, fewest: int = FEWEST) -> list[list[int]]:
+    """Row numbers by the source's length in words: buckets of `step` lengths, the next ones added to those that have
+    fewer than `fewest` sentences; what is left at the end goes to the last."""
+    by_step: dict[int, list[int]] = {}
+    for row, text in enumerate(sources):
+        by_step.setdefault(max(0, len(text.split()) - 1) // step, []).append(row)
+    found: list[list[int]] = []
+    held: list[int] = []
+    for place in sorted(by_step):
+        held += by_step[place]
+        if len(held) >= fewest:
+            found.append(held)
+            held = []
+    if held:
+        found[-1:] = [[*found[-1], *held]] if found else [held]
+    return found
+
+
+def bleu_by_length(
+    sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], tokenise: str, samples: int = 1000
+) -> list[LengthScore]:
+    """BLEU with its bootstrap interval of every bucket, the shortest sentences first."""
+    scores = []
+    for rows in length_buckets(sources):
+        words = [len(sources[row].split()) for row in rows]
+        ours, gold = [hypotheses[row] for row in rows], [references[row] for row in rows]
+        found = interval(ours, gold, "bleu", tokenise, samples)
+        scores.append(LengthScore(min(words), max(words), len(rows), sum(words) / len(rows), found))
+    return scores

@@ -1,0 +1,157 @@
+"""What is measured of one network, kept in the comparison's folder so that a start after a kill finds it."""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conf import door
+from model.bleu import tokeniser
+from model.bundle import Bundle, load_bundle
+from model.errors import UserError
+from model.schema import build
+from pipelines.comparison.entries import Entry
+from pipelines.comparison.intervals import Interval, interval
+from pipelines.comparison.lengths import LengthScore, bleu_by_length
+from pipelines.comparison.speed import TrainingRecord, training_record
+from pipelines.evaluation import evaluate_bundle
+from pipelines.shards.manifest import manifest_hash, write_durably
+
+if TYPE_CHECKING:
+    from pipelines.config import Config  # it imports this package's section
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Measures:
+    """Plain values: a file of JSON."""
+
+    label: str
+    architecture: str
+    trained_here: bool  # with the comparison's budget
+    bundle: str  # sha256
+    run: str  # name of the run that trained it
+    parameters: int
+    bleu: Interval
+    chrf: Interval
+    lengths: list[LengthScore]
+    signatures: dict[str, str]
+    sentences_per_second: float
+    engine: str
+    beam: int
+    length_penalty: float
+    hypotheses: list[str]
+    key: str  # of everything that the numbers depend on
+
+    def figures(self, record: TrainingRecord | None) -> dict[str, float]:
+        """The table's row as metrics."""
+        found = {
+            "bleu": self.bleu.score,
+            "bleu_low": self.bleu.low,
+            "bleu_high": self.bleu.high,
+            "chrf": self.chrf.score,
+            "chrf_low": self.chrf.low,
+            "chrf_high": self.chrf.high,
+            "parameters": float(self.parameters),
+            "decoding_sentences_per_second": self.sentences_per_second,
+        }
+        if record is not None:
+            found |= {
+                "training_tokens": float(record.tokens),
+                "training_minutes": record.minutes,
+                "training_tokens_per_second": record.tokens_per_second,
+            }
+        return found
+
+
+def measure(config: "Config", one: Entry, directory: Path, references: Sequence[str]) -> tuple[Measures, Bundle]:
+    """The bundle in `directory` on the held-out set, measured now or found as it was measured before."""
+    bundle = load_bundle(directory)
+    key = door.fingerprint(
+        {
+            "bundle": bundle.digest,
+            "shards": manifest_hash(config.shard_dir),
+            "engine": config.compare.engine,
+            "decode": asdict(config.decode),
+            **{name: getattr(config.evaluate, name) for name in ("split", "sentences", "tokenise", "bootstrap")},
+        }
+    )
+    path = place(config, one.label)
+    known = read(path)
+    if known is not None and known.key == key:
+        logger.info(f"{one.label}: measured before ({path})")
+        return known, bundle
+    found = measured(config, one, bundle, key, references)
+    write(path, found)
+    return found, bundle
+
+
+def measured(config: "Config", one: Entry, bundle: Bundle, key: str, references: Sequence[str]) -> Measures:
+    """Decode the held-out set and score it."""
+    settings = config.evaluate
+    evaluation = evaluate_bundle(
+        bundle,
+        config.shard_dir,
+        settings.split,
+        config.decode,
+        engine=config.compare.engine,
+        sentences=settings.sentences,
+        samples=0,
+        tokenise=settings.tokenise,
+        penalties=settings.length_penalties,
+    )
+    if evaluation.references != list(references):
+        raise UserError(f"{one.label}: its held-out references are not those of the others")
+    name = tokeniser(settings.tokenise, bundle.languages[1])
+    texts = evaluation.hypotheses, references
+    logger.info(f"{one.label}: {evaluation.scores.lines['bleu']}")
+    return Measures(
+        label=one.label,
+        architecture=bundle.architecture,
+        trained_here=one.config is not None,
+        bundle=bundle.digest,
+        run=str(dict(bundle.facts.get("run") or {}).get("name", "")),
+        parameters=bundle.network.parameter_count(),
+        bleu=interval(*texts, "bleu", name, settings.bootstrap),
+        chrf=interval(*texts, "chrf", name, settings.bootstrap),
+        lengths=bleu_by_length(evaluation.sources, references, evaluation.hypotheses, name, settings.bootstrap),
+        signatures={metric: evaluation.scores.signatures[metric] for metric in ("bleu", "chrf")},
+        sentences_per_second=evaluation.speed,
+        engine=evaluation.engine,
+        beam=evaluation.decode.beam,
+        length_penalty=evaluation.decode.alpha,
+        hypotheses=evaluation.hypotheses,
+        key=key,
+    )
+
+
+def record_of(bundle: Bundle) -> TrainingRecord | None:
+    """The training behind a bundle, where its run's journal lies beside it."""
+    return training_record(bundle.directory.parent)
+
+
+def place(config: "Config", label: str) -> Path:
+    """The file of a network's measures."""
+    return folder(config) / "measures" / f"{label.replace('/', '-')}.json"
+
+
+def folder(config: "Config") -> Path:
+    """The comparison's own run directory."""
+    return (Path(config.paths.runs) / config.compare.name).absolute()
+
+
+def read(path: Path) -> Measures | None:
+    """What was written; None where there is nothing that can be read as measures."""
+    try:
+        return build(Measures, json.loads(path.read_text(encoding="utf-8")), str(path))
+    except (OSError, ValueError, UserError):
+        return None
+
+
+def write(path: Path, found: Measures) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(path, (json.dumps(asdict(found), ensure_ascii=False, indent=1) + "\n").encode())

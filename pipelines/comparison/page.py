@@ -1,0 +1,114 @@
+"""The report: one HTML page that stands alone. No script, no font, no picture is loaded from anywhere."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from string import Template
+
+from pipelines.comparison.pictures.style import Picture
+from pipelines.comparison.table import HEAD, Row
+
+TEMPLATE = Path(__file__).with_name("page.html")
+SECTIONS = {  # of pictures: title, and what stands above them
+    "quality": ("Quality", "What each network reached with its budget."),
+    "length": ("Long sentences", "The question that attention was invented for."),
+    "attention": ("Where it looks", "Networks with attention say which words they looked at."),
+    "states": ("What it keeps", "The sentence between reading and writing."),
+    "gradient": ("What reaches back", "Learning long dependencies needs a gradient that survives the way."),
+    "cost": ("What it costs", "Recurrent layers take n d² operations, self-attention n² d."),
+}
+HIGHEST = (1, 3, 6, 7)  # columns of the table whose largest number is the best
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One held-out sentence by everyone."""
+
+    source: str
+    reference: str
+    translations: dict[str, str]
+
+
+@dataclass
+class Report:
+    """What stands on the page."""
+
+    title: str
+    lead: str
+    table: Sequence[Row]
+    pictures: Sequence[Picture]
+    samples: Sequence[Sample] = ()
+    notes: Sequence[str] = field(default_factory=list)  # how it was measured
+
+
+def render(report: Report) -> str:
+    """The whole page."""
+    parts = [("table", "The table", table_html(report.table))]
+    for section, (title, lead) in SECTIONS.items():
+        shown = [one for one in report.pictures if one.section == section]
+        if shown:
+            figures = "\n".join(map(figure_html, shown))
+            parts.append((section, title, f'<p class="soft">{escape(lead)}</p>\n{figures}'))
+    if report.samples:
+        parts.append(("texts", "The same sentences by all", "\n".join(map(sample_html, report.samples))))
+    body = "\n".join(
+        f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>' for name, title, content in parts
+    )
+    links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in parts)
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=escape(report.title), lead=escape(report.lead), nav=links, body=body, foot=paragraphs(report.notes)
+    )
+
+
+def table_html(table: Sequence[Row]) -> str:
+    """The rows, the best of each column in bold."""
+    cells = [row.cells() for row in table]
+    best = {column: best_of([one[column][0] for one in cells]) for column in HIGHEST}
+    head = "".join(f'<th scope="col">{escape(large)}{small_html(small)}</th>' for large, small in HEAD)
+    lines = []
+    for number, row in enumerate(cells):
+        first, *rest = row
+        columns = [f'<th scope="row">{escape(first[0])}{small_html(first[1])}</th>']
+        for column, (large, small) in enumerate(rest, 1):
+            mark = ' class="best"' if number in best.get(column, ()) else ""
+            columns.append(f"<td{mark}>{escape(large)}{small_html(small)}</td>")
+        lines.append(f"<tr>{''.join(columns)}</tr>")
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="Table of networks"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(lines) + "\n</tbody></table></div>"
+    )
+
+
+def best_of(texts: Sequence[str]) -> set[int]:
+    """The places of the largest number; none where there is nothing to compare."""
+    numbers = {place: float(text.replace(",", "")) for place, text in enumerate(texts) if text != "–"}
+    if len(numbers) < 2:
+        return set()
+    return {place for place, number in numbers.items() if number == max(numbers.values())}
+
+
+def figure_html(one: Picture) -> str:
+    """The picture inside of the page, with its caption and its words for who does not see it."""
+    data = base64.b64encode(one.png).decode()
+    return (
+        f'<figure id="{escape(one.name)}"><img loading="lazy" alt="{escape(f"{one.title}. {one.alt}")}" '
+        f'src="data:image/png;base64,{data}">\n<figcaption><b>{escape(one.title)}.</b> {escape(one.text)}</figcaption>'
+        f"</figure>"
+    )
+
+
+def sample_html(one: Sample) -> str:
+    """A table of one sentence."""
+    lines = [("source", one.source), ("reference", one.reference), *one.translations.items()]
+    rows = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>' for name, text in lines)
+    return f'<div class="scroll"><table class="texts"><tbody>{rows}</tbody></table></div>'
+
+
+def paragraphs(texts: Iterable[str]) -> str:
+    return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
+
+
+def small_html(text: str) -> str:
+    return f"<small>{escape(text)}</small>" if text else ""

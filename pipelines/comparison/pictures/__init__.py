@@ -1,0 +1,1 @@
+"""The comparison's pictures, one file each, drawn without a display."""

@@ -1,0 +1,47 @@
+"""Every head of a Transformer's attention over the source, side by side: a row a layer, a column a head."""
+
+from typing import TYPE_CHECKING
+
+from pipelines.comparison.alignments import SentenceMaps, sharpness
+from pipelines.comparison.pictures.style import clipped
+from pipelines.tracking.plots import panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw(label: str, maps: SentenceMaps) -> "Figure":
+    """Words stand at the outer edges; below each map how sharp it is."""
+    layers, heads = len(maps.heads), len(maps.heads[0])
+    source, target = clipped(maps.chosen.source_tokens), clipped(maps.chosen.target_tokens)
+    cell = (max(1.3, 0.16 * len(source)), max(1.2, 0.16 * len(target)))
+    size = (max(5.0, 1.4 + cell[0] * heads), 1.7 + (cell[1] + 0.25) * layers)
+    figure, axes = panels(layers, heads, size, f"{label}: every head")
+    for place, axis in enumerate(axes):
+        layer, head = divmod(place, heads)
+        weights = maps.heads[layer][head]
+        axis.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+        axis.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
+        axis.set_xticks(range(len(source)), source, rotation=90, fontsize=6.5)
+        axis.set_yticks(range(len(target)), target, fontsize=6.5)
+        if layer:
+            axis.set_xticks([])
+        if head:
+            axis.set_yticks([])
+        axis.set_xlabel(f"layer {layer + 1}, head {head + 1}: {sharpness(weights):.2f}", fontsize=6.5)
+        axis.spines[:].set_color("#d5d8dc")
+    return figure
+
+
+def said(maps: SentenceMaps) -> str:
+    """The sharpest and the most even head."""
+    every = {
+        (layer + 1, head + 1): sharpness(weights)
+        for layer, row in enumerate(maps.heads)
+        for head, weights in enumerate(row)
+    }
+    sharp, even = max(every, key=lambda place: every[place]), min(every, key=lambda place: every[place])
+    return (
+        f"Sharpest: layer {sharp[0]}, head {sharp[1]} ({every[sharp]:.2f}); most even: layer {even[0]}, "
+        f"head {even[1]} ({every[even]:.2f}), where 0 is an even spread and 1 each row on one word alone."
+    )

@@ -1,0 +1,42 @@
+"""Validation loss against what it cost: target tokens, and minutes."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipelines.comparison.pictures.style import colours, markers, thousands
+from pipelines.comparison.speed import TrainingRecord
+from pipelines.tracking.plots import clean, empty, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> "Figure":
+    """The same curves twice: what a token teaches, and what a minute does. `labels`: of the whole comparison."""
+    figure, axes = panels(1, 2, (10.0, 4.2), "Learning with the same budget")
+    colour, mark = colours(labels), markers(labels)
+    for axis, unit, place in zip(axes, ("million target tokens", "minutes of training"), (0, 1), strict=True):
+        for label, record in records.items():
+            points = [(point[place] / (1e6 if place == 0 else 1.0), point[2]) for point in record.validation]
+            if points:
+                xs, ys = zip(*points, strict=True)
+                axis.plot(xs, ys, color=colour[label], marker=mark[label], markersize=3.5, linewidth=1.5, label=label)
+        axis.set_xlabel(unit, fontsize=9)
+        axis.set_ylabel("validation loss, nats a token", fontsize=9)
+        clean(axis)
+        if not axis.lines:
+            empty(axis, "no run's journal lies beside these bundles")
+    if axes[0].lines:
+        thousands(axes[1], "x") if max(r.minutes for r in records.values()) > 20 else None
+        axes[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def said(records: Mapping[str, TrainingRecord]) -> str:
+    """What the picture shows, in words."""
+    last = {label: record for label, record in records.items() if record.validation}
+    return "; ".join(
+        f"{label} ends at {record.validation[-1][2]:.2f} nats a token after {record.tokens / 1e6:.1f} million tokens "
+        f"in {record.minutes:.1f} minutes"
+        for label, record in last.items()
+    )

@@ -1,0 +1,45 @@
+"""BLEU and chrF of every network, with what resampling the sentences makes of them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pipelines.comparison.intervals import Interval
+from pipelines.comparison.measures import Measures
+from pipelines.comparison.pictures.style import colours
+from pipelines.tracking.plots import clean, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw(every: Sequence[Measures]) -> "Figure":
+    """A row a network, in the order of the comparison."""
+    figure, axes = panels(1, 2, (10.0, 1.5 + 0.36 * len(every)), "Quality, with 95 % intervals")
+    labels = [one.label for one in every]
+    for axis, unit, found in zip(
+        axes, ("BLEU", "chrF"), ([one.bleu for one in every], [one.chrf for one in every]), strict=True
+    ):
+        for place, (one, colour) in enumerate(zip(found, colours(labels).values(), strict=True)):
+            axis.plot([one.low, one.high], [place, place], color=colour, linewidth=2.2, solid_capstyle="butt")
+            axis.plot(one.score, place, "o", color=colour, markersize=6)
+            axis.annotate(
+                f"{one.score:.1f}", (one.score, place), (0, 6), textcoords="offset points", ha="center", fontsize=8
+            )
+        axis.set_yticks(range(len(every)), labels if unit == "BLEU" else [""] * len(every))
+        axis.set_ylim(len(every) - 0.5, -0.6)
+        axis.set_xlabel(unit, fontsize=9)
+        clean(axis)
+        axis.grid(axis="x", color="#e6e8eb", linewidth=0.8)
+        axis.grid(axis="y", visible=False)
+        axis.margins(x=0.08)
+    return figure
+
+
+def said(every: Sequence[Measures]) -> str:
+    """What the picture shows, in words."""
+    return "; ".join(f"{one.label} BLEU {written(one.bleu)}, chrF {written(one.chrf)}" for one in every)
+
+
+def written(one: Interval) -> str:
+    """`31.2 (30.1 to 32.3)`."""
+    return f"{one.score:.1f} ({one.low:.1f} to {one.high:.1f})"

@@ -1,0 +1,55 @@
+"""The comparison in MLflow: one run with the table as metrics, every picture and the page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conf import door
+from pipelines.comparison.measures import folder
+from pipelines.comparison.page import Report, render
+from pipelines.comparison.table import HEAD, Row
+from pipelines.shards.manifest import write_durably
+from pipelines.tracking.lineage import log_comparison
+from pipelines.tracking.run import TrackedRun
+
+if TYPE_CHECKING:
+    from pipelines.config import Config  # it imports this package's section
+
+PAGE = "compare.html"
+
+
+def write(config: "Config", report: Report) -> Path:
+    """Write the page and its pictures into the comparison's folder and send all to MLflow; the page's path."""
+    home = folder(config)
+    pictures = home / "pictures"
+    pictures.mkdir(parents=True, exist_ok=True)
+    for old in pictures.glob("*.png"):
+        old.unlink()
+    for one in report.pictures:
+        write_durably(pictures / f"{one.name}.png", one.png)
+    page = home / PAGE
+    write_durably(page, render(report).encode())
+    with TrackedRun(config.tracking, home, config.compare.name, system=False) as run:
+        values = door.plain(config)
+        log_comparison(run, values, door.fingerprint(values), config.shard_dir)
+        run.metrics(len(run.history().get("networks", ())), metrics(report.table))
+        names = [" ".join(filter(None, pair)) for pair in HEAD]
+        cells = [[f"{large} ({small})" if small else large for large, small in row.cells()] for row in report.table]
+        run.table(names, cells, "table.json")
+        run.artifact(page)
+        for one in report.pictures:
+            run.artifact(pictures / f"{one.name}.png", "pictures")
+        for row in report.table:
+            run.tags({f"bundle.{row.measures.label}": row.measures.bundle[:12]})
+    return page
+
+
+def metrics(table: Sequence[Row]) -> dict[str, float]:
+    """`LABEL/bleu` and so on."""
+    found = {"networks": float(len(table))}
+    for row in table:
+        label = row.measures.label
+        found |= {f"{label}/{name}": value for name, value in row.measures.figures(row.record).items()}
+        if row.step is not None:
+            found |= {f"{label}/bleu_won": row.step.difference, f"{label}/bleu_won_p": row.step.p_value}
+    return found

@@ -1,0 +1,22 @@
+"""Held-out sentences that everyone's translation is shown of: from short to long."""
+
+from collections.abc import Mapping, Sequence
+
+from pipelines.comparison.page import Sample
+
+COUNT = 4
+
+
+def samples(
+    sources: Sequence[str], references: Sequence[str], hypotheses: Mapping[str, Sequence[str]], count: int = COUNT
+) -> list[Sample]:
+    """`count` sentences whose lengths lie evenly between the shortest and the longest, each once."""
+    order = sorted(
+        (row for row, text in enumerate(sources) if text.strip()), key=lambda row: (len(sources[row].split()), row)
+    )
+    count = min(count, len(order))
+    rows = [order[round(place * (len(order) - 1) / max(1, count - 1))] for place in range(count)]
+    return [
+        Sample(sources[row], references[row], {label: texts[row] for label, texts in hypotheses.items()})
+        for row in dict.fromkeys(rows)
+    ]

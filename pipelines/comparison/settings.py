@@ -1,0 +1,48 @@
+"""The section `compare`."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.errors import UserError
+from model.translator import EngineName
+
+HEADS = 4  # of the self-attention whose cost is measured
+
+
+@dataclass
+class CompareConfig:
+    """Which budget each network is trained with, and what is measured and drawn."""
+
+    name: str = "compare-phrasebook-en-de"  # of the comparison's run; a network trained for it is NAME-MODEL
+    max_tokens: int = 8_000_000  # target tokens a model is trained on; 0: as many as train.max_steps has
+    max_minutes: float = 30.0  # of training a model; 0: no limit
+    warmup: float = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)  # architecture -> keys of train.optimizer
+    model: dict[str, Any] = field(default_factory=dict)  # keys of every network trained here that has them
+    engine: EngineName = "torch"  # that decodes: the same for all, so that their speeds can be compared
+    maps: list[str] = field(default_factory=list)  # source sentences of the alignment maps; []: from the held-out set
+    map_count: int = 3  # how many of those
+    states: list[str] = field(default_factory=list)  # source sentences of the PCA; []: of the language, or held-out
+    gradient_distance: int = 64  # steps back
+    cost_width: int = 128  # d of the layers whose time and memory are measured; 0: not measured
+    cost_lengths: list[int] = field(default_factory=lambda: [16, 32, 64, 128, 256, 512, 1024, 2048])
+
+    def check(self) -> None:
+        """Refuse values that cannot be, by name.
+
+        Raises:
+            UserError: a number out of its range.
+        """
+        for name in ("max_tokens", "max_minutes", "map_count", "cost_width"):
+            if getattr(self, name) < 0:
+                raise UserError(f"compare.{name}: {getattr(self, name)} must not be negative")
+        if not 0 <= self.warmup < 1:
+            raise UserError(f"compare.warmup: {self.warmup} must be at least 0 and below 1: it is a share of the steps")
+        if self.gradient_distance < 2:
+            raise UserError(f"compare.gradient_distance: {self.gradient_distance} must be at least 2")
+        if self.cost_width % HEADS:
+            raise UserError(f"compare.cost_width: {self.cost_width} must be a multiple of {HEADS}, attention's heads")
+        if self.cost_width and (len(set(self.cost_lengths)) < 2 or min(self.cost_lengths) < 1):
+            raise UserError(f"compare.cost_lengths: {self.cost_lengths} must be two lengths at least, each at least 1")
+        if not self.name or "/" in self.name:
+            raise UserError(f"compare.name: {self.name!r} must be the name of a folder")

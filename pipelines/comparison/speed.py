@@ -1,0 +1,56 @@
+"""What a run's own journal says of its training: tokens, time, speed, and the validation loss on the way."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pipelines import journal
+
+PAUSE = 5.0  # a step that took so many times the usual one had an evaluation, a checkpoint or a start before it
+
+
+@dataclass
+class TrainingRecord:
+    """A training that is over."""
+
+    steps: int
+    tokens: int  # target tokens
+    minutes: float  # evaluations and checkpoints included
+    tokens_per_second: float  # without them
+    validation: list[tuple[int, float, float]] = field(default_factory=list)  # (target tokens, minutes, nats a token)
+
+
+def training_record(run: Path) -> TrainingRecord | None:
+    """The record of a run's directory; None where there is no journal of a translation network."""
+    lines = list(journal.lines(run / journal.NAME))
+    steps = [line for line in lines if "nll" in line and "tokens" in line]
+    if not steps:
+        return None
+    validation, tokens = [], 0
+    for line in lines:
+        if "valid_loss" in line:
+            validation.append((tokens, line["seconds"] / 60, float(line["valid_loss"])))
+        else:
+            tokens += int(line.get("tokens", 0))
+    return TrainingRecord(
+        steps=int(steps[-1]["step"]),
+        tokens=tokens,
+        minutes=float(lines[-1]["seconds"]) / 60,
+        tokens_per_second=speed(steps),
+        validation=validation,
+    )
+
+
+def speed(steps: Sequence[Mapping[str, Any]]) -> float:
+    """Target tokens a second of consecutive journal lines, steps after a pause left out; 0 where there are too few."""
+    pairs = [
+        (float(after["seconds"]) - float(before["seconds"]), int(after["tokens"]))
+        for before, after in pairwise(steps)
+        if after["step"] == before["step"] + 1
+    ]
+    usual = median([seconds for seconds, _ in pairs]) if pairs else 0.0
+    kept = [(seconds, tokens) for seconds, tokens in pairs if 0 < seconds <= PAUSE * usual]
+    return sum(tokens for _, tokens in kept) / sum(seconds for seconds, _ in kept) if kept else 0.0

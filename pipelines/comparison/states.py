@@ -1,0 +1,74 @@
+"""What a network keeps of a sentence before it writes the first word (figure 2 of Sutskever et al. 2014)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.bundle import Bundle
+from model.decoding import fit, pad
+from model.encoder_decoder import EncoderDecoder
+from model.network import TranslationNetwork
+from model.translator import network_translator
+from pipelines.vectors.projections import project
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class StateMap:
+    """n sentences in the plane of largest variance."""
+
+    kind: str  # what stands for a sentence
+    places: Floats  # (n, 2)
+    explained: float  # share of the variance that the plane holds
+    alike: float | None  # share of sentences whose nearest neighbour means the same; None: meanings are not known
+
+
+def state_map(bundle: Bundle, sentences: Sequence[str], meanings: Sequence[int]) -> StateMap:
+    """The states of the sentences by PCA; neighbours are sought in the states themselves, by cosine."""
+    network = bundle.network
+    translator = network_translator(
+        network, bundle.tokenizers, bundle.decode, str(bundle.facts.get("normalisation", "NFC"))
+    )
+    states = sentence_states(network, translator.encode(sentences))
+    kind = "the decoder's first state" if isinstance(network, EncoderDecoder) else "mean of the encoder's states"
+    return StateMap(
+        kind,
+        project(states, "pca"),
+        explained(states),
+        nearest_alike(states, meanings) if len(set(meanings)) > 1 else None,
+    )
+
+
+def sentence_states(network: TranslationNetwork, sources: Sequence[NDArray[Any]]) -> Floats:
+    """(n, D): all that the decoder starts from where the context is fixed, else the mean over the real tokens."""
+    cut = [fit(ids, row, network.max_source_positions, "truncate") for row, ids in enumerate(sources)]
+    with torch.inference_mode():
+        memory = network.encode(pad(cut).to(next(network.parameters()).device))
+        if isinstance(network, EncoderDecoder):
+            states = memory.states.flatten(1)  # (n, LPW)
+        else:
+            real = memory.real[:, :, None]
+            states = (memory.states * real).sum(1) / real.sum(1)
+    return states.double().cpu().numpy()
+
+
+def explained(states: Floats) -> float:
+    """The share of the variance in the first two principal directions."""
+    spread = np.linalg.svd(states - states.mean(axis=0), compute_uv=False) ** 2
+    return float(spread[:2].sum() / spread.sum()) if spread.sum() > 0 else 1.0
+
+
+def nearest_alike(states: Floats, meanings: Sequence[int]) -> float:
+    """The share of sentences whose nearest other sentence, by the cosine of centred states, has their meaning."""
+    centred = states - states.mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+    units = centred / np.where(lengths > 0, lengths, 1.0)
+    cosines = units @ units.T
+    np.fill_diagonal(cosines, -np.inf)
+    marks = np.asarray(meanings)
+    return float((marks[cosines.argmax(axis=1)] == marks).mean())

@@ -1,0 +1,80 @@
+"""The comparison's table: a row a network, with what it won over the row before."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipelines.comparison.measures import Measures
+from pipelines.comparison.speed import TrainingRecord
+from pipelines.scores import Significance, paired_bootstrap
+
+HEAD = (
+    ("network", ""),
+    ("BLEU", "95 % interval"),
+    ("won", "over the row before"),
+    ("chrF", "95 % interval"),
+    ("parameters", ""),
+    ("trained on", "target tokens, minutes"),
+    ("training", "tokens/s"),
+    ("decoding", "sentences/s"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network."""
+
+    measures: Measures
+    record: TrainingRecord | None
+    step: Significance | None  # against the row before; None in the first row
+
+    def cells(self) -> list[tuple[str, str]]:
+        """(large, small) text of each column of HEAD."""
+        one, record = self.measures, self.record
+        dash = ("–", "")
+        return [
+            (one.label, "" if one.trained_here else "as it stands"),
+            (f"{one.bleu.score:.1f}", f"{one.bleu.low:.1f} to {one.bleu.high:.1f}"),
+            dash if self.step is None else (f"{self.step.difference:+.1f}", f"p = {self.step.p_value:.3f}"),
+            (f"{one.chrf.score:.1f}", f"{one.chrf.low:.1f} to {one.chrf.high:.1f}"),
+            (amount(one.parameters), ""),
+            dash if record is None else (amount(record.tokens), f"{record.minutes:.1f} min"),
+            dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),
+            (f"{one.sentences_per_second:,.1f}", f"beam {one.beam}"),
+        ]
+
+
+def rows(
+    every: Sequence[Measures],
+    records: Mapping[str, TrainingRecord],
+    references: Sequence[str],
+    language: str,
+    tokenise: str,
+    samples: int,
+) -> list[Row]:
+    """The table; each step's significance by paired bootstrap resampling of the same sets."""
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it tells of every pair
+    found: list[Row] = []
+    for place, one in enumerate(every):
+        step = None
+        if place and samples > 1:
+            before = every[place - 1]
+            step = paired_bootstrap(before.hypotheses, one.hypotheses, references, language, tokenise, samples)
+        found.append(Row(one, records.get(one.label), step))
+    return found
+
+
+def amount(number: int) -> str:
+    """`2.61M`, `12.3k`, `950`."""
+    if number >= 1e6:
+        return f"{number / 1e6:.2f}M"
+    return f"{number / 1e3:.1f}k" if number >= 1e4 else f"{number:,}"
+
+
+def as_text(table: Sequence[Row]) -> str:
+    """For a terminal."""
+    lines = [[" ".join(filter(None, pair)) for pair in HEAD]]
+    lines += [[f"{large} ({small})" if small else large for large, small in row.cells()] for row in table]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+                     for line in lines)  # fmt: skip

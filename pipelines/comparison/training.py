@@ -1,0 +1,112 @@
+"""Equal budgets: every network sees the same batches in the same order, as many target tokens, as many minutes.
+
+The batches of a step depend on the shards, the loader and the seed alone, so that an equal number of steps is an equal
+number of tokens, sentence by sentence. The runs are those of `dragoman train`: killed, they go on where they were.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from model.errors import UserError
+from pipelines import checkpoint, journal, release, train
+from pipelines.comparison.entries import Entry
+from pipelines.loader import LaneLoader
+from pipelines.shards.reader import ShardReader
+from pipelines.training import claim, identity, remaining
+
+if TYPE_CHECKING:
+    from pipelines.config import Config  # it imports this package's section
+
+logger = logging.getLogger(__name__)
+ROOM = 1.05  # a step or an evaluation may end a little after the time is over
+
+
+def with_budget(config: "Config", entries: Sequence[Entry]) -> list[Entry]:
+    """The same entries, those to train with their limits; each refused now for what would stop it later.
+
+    Raises:
+        UserError: no shards, a network that does not fit them, or a run that has had more than the budget.
+    """
+    steps = budget_steps(config) if any(one.config is not None for one in entries) else 0
+    found = []
+    for one in entries:
+        limits = None if one.config is None else limited(one.config, steps)
+        if limits is not None:
+            train.refuse_what_cannot_be(limits)
+            refuse_more(limits)
+        found.append(replace(one, config=limits))
+    return found
+
+
+def budget_steps(config: "Config") -> int:
+    """The first step after which `compare.max_tokens` target tokens were seen; `train.max_steps` where that is 0."""
+    wanted = config.compare.max_tokens
+    if not wanted:
+        return config.train.max_steps
+    loader = LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed)
+    steps = tokens = 0
+    try:
+        while tokens < wanted:
+            tokens += sum(batch.items for batch in loader.step())
+            steps += 1
+    finally:
+        loader.close()
+    logger.info(f"{wanted:,} target tokens a model are {steps:,} steps")
+    return steps
+
+
+def limited(config: "Config", steps: int) -> "Config":
+    """A run's configuration with the budget's steps, minutes and warm-up."""
+    settings = config.compare
+    optimizer = config.train.optimizer
+    if settings.warmup:
+        optimizer = replace(optimizer, warmup_steps=max(1, round(settings.warmup * steps)))
+    limits = replace(config.train, max_steps=steps, max_minutes=settings.max_minutes, optimizer=optimizer)
+    return replace(config, train=limits)
+
+
+def refuse_more(config: "Config") -> None:
+    """A run that was started with other settings, or went on longer than the others may, does not compare with them."""
+    if (config.run_dir / "run.json").is_file():
+        try:
+            claim(config, identity(config))
+        except UserError as problem:
+            raise UserError(f"{problem} (of a comparison: choose another compare.name=)") from None
+    newest = checkpoint.newest(config.run_dir)
+    if newest is None:
+        return
+    step = checkpoint.state(newest)["step"]
+    minutes = max((line["seconds"] for line in journal.lines(config.run_dir / journal.NAME)), default=0.0) / 60
+    limits = config.train
+    over = step > limits.max_steps or (limits.max_minutes and minutes > ROOM * limits.max_minutes + 1)
+    if over:
+        raise UserError(
+            f"compare.max_tokens, compare.max_minutes: the run {config.name!r} has had {step:,} steps and "
+            f"{minutes:.1f} minutes, more than this budget ({limits.max_steps:,} steps, {limits.max_minutes:g} "
+            f"minutes). Choose a larger one, or another compare.name to begin anew"
+        )
+
+
+def bundle_of(one: Entry) -> Path:
+    """The entry's bundle, trained now where it is not there yet."""
+    if one.config is None:
+        assert one.bundle is not None
+        return one.bundle
+    bundle = one.config.run_dir / "bundle"
+    if finished(one.config):
+        logger.info(f"{one.label}: trained before, in {one.config.run_dir}")
+    else:
+        train.task(one.config)
+    return bundle
+
+
+def finished(config: "Config") -> bool:
+    """Whether the run has come to its end and its bundle is of its last weights."""
+    known = (config.run_dir / "run.json").is_file() and checkpoint.newest(config.run_dir) is not None
+    if not known or remaining(config):
+        return False
+    released = (config.run_dir / f"evaluation.{config.evaluate.split}.json").is_file()
+    return released and release.made_from(config.run_dir / "bundle") == release.weights_hashes(config)

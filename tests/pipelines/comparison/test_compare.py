@@ -1,0 +1,201 @@
+"""The verb end to end on a tiny corpus: trains, measures, draws, writes one page, and goes on after a kill."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.compare import main
+
+SETTINGS = [
+    "corpus.pairs=400",
+    "tokenizer.vocabulary=200",
+    "loader.batch_tokens=256",
+    "train.precision=fp32",
+    "train.evaluate_every=10",
+    "train.checkpoint_every=10",
+    "train.average_last=1",
+    "decode.beam=1",
+    "decode.length_penalty=1.0",
+    "evaluate.sentences=12",
+    "decode.max_ratio=0.5",
+    "decode.max_extra=4",
+    "evaluate.bootstrap=20",
+    "tracking.offline=true",
+    "tracking.system_metrics=false",
+    "cluster.backend=local",
+    "compare.name=tiny",
+    "compare.max_tokens=4000",
+    "compare.gradient_distance=6",
+    "compare.cost_width=8",
+    "compare.cost_lengths=[8,16]",
+    "compare.map_count=1",
+    "+compare.model.width=8",
+    "+compare.model.encoder_width=4",
+    "+compare.model.embedding=8",
+    "+compare.model.attention_width=4",
+    "+compare.model.heads=2",
+    "+compare.model.feed_forward=8",
+    "+compare.model.encoder_layers=1",
+    "+compare.model.decoder_layers=1",
+]
+LABELS = ("rnnenc", "rnnsearch_additive", "transformer_tiny")
+
+
+class Page(HTMLParser):
+    """What a page shows and what it asks for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.alts: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.append(tag)
+        self.addresses += [value for key, value in attrs if key in ("src", "href", "srcset", "action") and value]
+        if tag == "img":
+            self.alts.append(values.get("alt") or "")
+        if values.get("id"):
+            self.ids.append(str(values["id"]))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with shards, and with the comparison of three networks."""
+    folder = tmp_path_factory.mktemp("home")
+    done = subprocess.run(
+        [sys.executable, "-m", "services.cli", "shard", *SETTINGS, f"paths.root={folder}"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert compare(folder, "rnnenc,rnnsearch_additive,transformer") == 0
+    return folder
+
+
+def compare(home: Path, models: str, *overrides: str) -> int:
+    return main([*SETTINGS, f"paths.root={home}", f"models=[{models}]", *overrides])
+
+
+def run_dir(home: Path) -> Path:
+    return home / "runs" / "tiny"
+
+
+def test_the_page_stands_alone_and_says_everything(home: Path) -> None:
+    text = (run_dir(home) / "compare.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert all(address.startswith(("#", "data:image/png;base64,")) for address in page.addresses)
+    assert not {"script", "link", "iframe"} & set(page.tags)
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "$" not in text
+    assert len(page.alts) >= 8
+    assert all(len(alt) > 20 for alt in page.alts)
+    assert {address[1:] for address in page.addresses if address.startswith("#")} <= set(page.ids)
+    assert all(label in text for label in LABELS)
+    assert 'name="viewport"' in text
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+
+
+def test_every_picture_is_a_file_and_a_record(home: Path) -> None:
+    pictures = {path.stem for path in (run_dir(home) / "pictures").glob("*.png")}
+    assert pictures == {
+        "scores", "learning", "length", "alignment-1", "heads-transformer_tiny", "states", "gradient", "cost",
+    }  # fmt: skip
+    records = spool(home)
+    sent = {Path(record["path"]).stem for record in records if record["kind"] == "artifact"}
+    assert pictures | {"compare"} <= sent
+    values: dict[str, float] = {}
+    for record in records:
+        if record["kind"] == "metrics":
+            values |= record["values"]
+    for label in LABELS:
+        assert {f"{label}/bleu", f"{label}/chrf_low", f"{label}/training_tokens_per_second"} <= set(values)
+    assert "rnnsearch_additive/bleu_won_p" in values
+
+
+def test_all_had_the_same_budget_and_the_same_batches(home: Path) -> None:
+    journals = [
+        [json.loads(line) for line in (home / "runs" / f"tiny-{label}" / "steps.jsonl").read_text().splitlines()]
+        for label in LABELS
+    ]
+    batches = [[(line["step"], line["tokens"], line["batch"]) for line in one if "batch" in line] for one in journals]
+    assert batches[0] == batches[1] == batches[2]
+    tokens = [count for _, count, _ in batches[0]]
+    assert sum(tokens[:-1]) < 4000 <= sum(tokens)
+
+
+def test_again_nothing_is_trained_or_measured_twice(
+    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.compare.album", lambda config, found: iter(()))
+    before = {label: (home / "runs" / f"tiny-{label}" / "steps.jsonl").stat().st_mtime_ns for label in LABELS}
+    measured = (run_dir(home) / "measures" / "rnnenc.json").stat().st_mtime_ns
+    # as after a kill: one network is measured, one trained and not measured
+    (run_dir(home) / "measures" / "transformer_tiny.json").unlink()
+    with caplog.at_level("INFO"):
+        assert compare(home, "rnnenc,rnnsearch_additive,transformer") == 0
+    assert caplog.text.count("trained before") == 3
+    assert caplog.text.count("measured before") == 2
+    assert before == {label: (home / "runs" / f"tiny-{label}" / "steps.jsonl").stat().st_mtime_ns for label in LABELS}
+    assert (run_dir(home) / "measures" / "rnnenc.json").stat().st_mtime_ns == measured
+    assert not list((run_dir(home) / "pictures").iterdir())  # none of an older report beside a newer one
+
+
+def test_bundles_and_runs_are_taken_as_they_stand(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.compare.album", lambda config, found: iter(()))
+    bundle = home / "runs" / "tiny-rnnenc" / "bundle"
+    assert compare(home, f"{bundle},tiny-transformer_tiny", "compare.name=stand") == 0
+    text = (home / "runs" / "stand" / "compare.html").read_text(encoding="utf-8")
+    assert re.search(r"tiny-rnnenc<small>as it stands", text)
+    assert "2 were taken as they stand" in text
+    assert sorted(path.name for path in (home / "runs" / "stand" / "measures").iterdir()) == [
+        "tiny-rnnenc.json", "tiny-transformer_tiny.json",
+    ]  # fmt: skip
+
+
+def spool(home: Path) -> list[dict[str, Any]]:
+    from pipelines.tracking.spool import Spool
+
+    return [{"kind": record.kind, **record.fields} for record in Spool(run_dir(home)).records()]
+
+
+@pytest.mark.parametrize(
+    ("models", "overrides", "message"),
+    [
+        ("rnnenc,rnnserach_additive", [], "Did you mean 'rnnsearch_additive'?"),
+        ("", [], "models=[rnnenc,rnnsearch_additive,transformer]"),
+        ("rnnenc,rnnenc", [], "'rnnenc' stands twice"),
+        ("skipgram", [], "'skipgram' does not translate"),
+        ("rnnenc", ["compare.warmup=0.5"], "train.optimizer.warmup_steps was"),
+        ("rnnenc", ["compare.max_tokens=3500"], "more than this budget"),
+        ("rnnenc", ["compare.warmup=1.5"], "compare.warmup: 1.5"),
+        ("rnnenc", ["+compare.recipes.rnnenc.rate=1"], "compare.recipes.rnnenc: unknown key: 'rate'"),
+        ("rnnenc", ["pair=en-fr"], "no shards"),
+        ("tiny-rnnenc", ["pair=de-en"], "translates en-de"),
+        ("transformer", ["+compare.model.heads=3", "compare.name=other"], "model.heads=3"),
+        ("rnnenc", ["compare.cost_width=6"], "multiple of 4"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_starts(
+    home: Path, models: str, overrides: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(path.name for path in (home / "runs").iterdir())
+    words = [word for word in SETTINGS if not any(word.split("=")[0] == one.split("=")[0] for one in overrides)]
+    assert main([*words, f"paths.root={home}", f"models=[{models}]", *overrides]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(path.name for path in (home / "runs").iterdir()) == before

@@ -1,0 +1,45 @@
+import pytest
+import torch
+
+from model.attention import SelfAttention
+from model.recurrent import Recurrent
+from pipelines.comparison.costs import LayerCost, crossing, kept_bytes, layer_costs, theory
+
+
+def made(label: str, recurrent: bool, seconds: list[float]) -> LayerCost:
+    return LayerCost(label, recurrent, [16, 32, 64], seconds, seconds)
+
+
+def test_theory_finds_the_laws_it_is_given() -> None:
+    recurrent = made("r", True, [16 * 0.5, 32 * 0.5, 64 * 0.5])
+    assert theory(recurrent, recurrent.seconds) == pytest.approx(recurrent.seconds)
+    attention = made("a", False, [0.3 * n + 0.01 * n * n for n in (16, 32, 64)])
+    assert theory(attention, attention.seconds) == pytest.approx(attention.seconds)
+
+
+def test_the_crossing_lies_where_the_lines_meet() -> None:
+    recurrent = made("r", True, [16.0, 32.0, 64.0])
+    attention = made("a", False, [n * n / 40.0 for n in (16, 32, 64)])
+    assert crossing(attention, recurrent) == pytest.approx(40.0)
+    assert crossing(recurrent, attention) is None
+    assert crossing(attention, made("r", True, [1.0, 1.0, 1.0])) is None
+
+
+def test_attention_keeps_the_square_of_the_length() -> None:
+    layer = SelfAttention(8, 2, 0.0)
+    short, long = (kept_bytes(layer, False, torch.randn(1, n, 8, requires_grad=True)) for n in (64, 128))
+    # per token: the joint projection and the weights' rows
+    assert 2.5 < long / short < 4.0
+    assert long > 4 * 2 * 128 * 128  # the weights of two heads in float32
+
+
+def test_a_recurrent_layer_keeps_as_much_a_step() -> None:
+    layer = Recurrent("rnn_tanh", 8, 8, 1, 0.0)
+    short, long = (kept_bytes(layer, True, torch.randn(4, n, 8, requires_grad=True)) for n in (50, 100))
+    assert long / short == pytest.approx(2.0, rel=0.15)
+
+
+def test_every_layer_is_measured_at_every_length() -> None:
+    every = layer_costs(8, [8, 4], torch.device("cpu"))
+    assert [one.recurrent for one in every] == [True, True, False]
+    assert all(one.lengths == [4, 8] and min(one.seconds + one.kept) > 0 for one in every)

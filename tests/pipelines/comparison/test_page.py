@@ -1,0 +1,106 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipelines.comparison.alignments import sharpness
+from pipelines.comparison.costs import LayerCost
+from pipelines.comparison.gradients import GradientCurve
+from pipelines.comparison.intervals import Interval
+from pipelines.comparison.lengths import LengthScore
+from pipelines.comparison.measures import Measures
+from pipelines.comparison.page import Report, Sample, best_of, render
+from pipelines.comparison.pictures import cost, gradient, length, scores, states
+from pipelines.comparison.pictures.style import Picture, clipped
+from pipelines.comparison.samples import samples
+from pipelines.comparison.speed import TrainingRecord
+from pipelines.comparison.states import StateMap
+from pipelines.comparison.table import amount, as_text, rows
+
+REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
+ONE = Measures(
+    label="a<b",
+    architecture="rnnenc",
+    trained_here=True,
+    bundle="ab" * 32,
+    run="r",
+    parameters=2_610_000,
+    bleu=Interval(20.0, 18.5, 21.5),
+    chrf=Interval(40.0, 39.0, 41.0),
+    lengths=[],
+    signatures={"bleu": "s", "chrf": "t"},
+    sentences_per_second=1234.5,
+    engine="torch",
+    beam=5,
+    length_penalty=1.0,
+    hypotheses=["der hund sieht den baum", "mann geht stadt", "frau"],
+    key="k",
+)
+
+
+def test_the_table_says_what_a_row_won_over_the_row_before() -> None:
+    two = replace(ONE, label="b", hypotheses=REFERENCES, bleu=Interval(100.0, 100.0, 100.0), trained_here=False)
+    table = rows([ONE, two], {"b": TrainingRecord(3, 1_500_000, 2.5, 800.0)}, REFERENCES, "de", "auto", 20)
+    assert table[0].step is None
+    assert table[1].step is not None
+    assert table[1].step.difference > 30
+    first, second = (row.cells() for row in table)
+    assert first[0] == ("a<b", "")
+    assert (first[4], first[5], first[6]) == (("2.61M", ""), ("–", ""), ("–", ""))
+    assert second[0] == ("b", "as it stands")
+    assert (second[5], second[6]) == (("1.50M", "2.5 min"), ("800", ""))
+    assert "1,234.5" in as_text(table)
+
+
+def test_what_people_wrote_is_text_on_the_page() -> None:
+    table = rows([ONE], {}, REFERENCES, "de", "auto", 1)
+    picture = Picture("p", "Title & more", 'a "quote" <i>', "alt <x>", b"\x89PNG", "quality")
+    sample = Sample("<script>alert(1)</script>", "$ref", {"a<b": "</td>"})
+    text = render(Report("t <b>", "lead", table, [picture], [sample], ["note $1"]))
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+    assert "<title>t &lt;b&gt;</title>" in text
+    assert 'alt="Title &amp; more. alt &lt;x&gt;"' in text
+    assert "data:image/png;base64,iVBORw==" in text
+    assert "$ref" in text
+    assert "note $1" in text
+    assert 'id="length"' not in text  # no section without pictures
+
+
+def test_the_best_of_a_column() -> None:
+    assert best_of(["1.5", "–", "1,200", "1,200"]) == {2, 3}
+    assert best_of(["1.5", "–"]) == set()
+
+
+@pytest.mark.parametrize(("number", "text"), [(950, "950"), (9999, "9,999"), (12_300, "12.3k"), (2_610_000, "2.61M")])
+def test_amounts(number: int, text: str) -> None:
+    assert amount(number) == text
+
+
+def test_long_labels_are_clipped() -> None:
+    assert clipped(["word", "e" * 30], 10) == ["word", "e" * 9 + "…"]
+
+
+def test_samples_go_from_short_to_long() -> None:
+    sources = ["a b c", "a", "", "a b c d e", "a b"]
+    found = samples(sources, sources, {"x": [text.upper() for text in sources]}, count=3)
+    assert [one.source for one in found] == ["a", "a b c", "a b c d e"]
+    assert found[0].translations == {"x": "A"}
+
+
+def test_pictures_say_what_they_show() -> None:
+    assert scores.said([ONE]) == "a<b BLEU 20.0 (18.5 to 21.5), chrF 40.0 (39.0 to 41.0)"
+    lengths = [LengthScore(1, 5, 20, 4.0, Interval(30.0, 29, 31)), LengthScore(20, 25, 20, 22.0, Interval(10.0, 9, 11))]
+    assert length.said({"n": lengths}) == "From sources of 1-5 words to those of 20-25: n 30.0 to 10.0 (-20.0)."
+    assert gradient.said([GradientCurve("x", [0, 1, 2], [2.0, 1.0, 0.5])]) == "x 0.25 at k = 2"
+    lstm = LayerCost("LSTM", True, [16, 32, 64], [16.0, 32.0, 64.0], [1.0, 2.0, 4.0])
+    attention = LayerCost("self-attention", False, [16, 32, 64], [6.4, 25.6, 102.4], [2.0, 8.0, 32.0])
+    said = cost.said([lstm, attention], 32)
+    assert "more time than the LSTM from n = 40 on" in said
+    assert "at 64 self-attention takes 8 times" in said
+    state = StateMap("mean", np.zeros((2, 2)), 0.5, 0.25)
+    assert states.said({"n": state}) == (
+        "n (mean): 50% of the variance in the plane, 25% of the sentences next to one that means the same."
+    )
+    assert sharpness(np.eye(3, dtype=np.float32)) == pytest.approx(1.0)
+    assert sharpness(np.full((2, 4), 0.25, np.float32)) == pytest.approx(0.0)
