@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 Table = Any  # (V, d): NDArray[np.float32] or scipy CSR, whose types are unknown to the checker
 Floats = NDArray[np.float32]
 BLOCK_BYTES = 64 << 20  # of what a search holds beside the table, apart from one row of V cosines
+FEW, SMALL = 12, 1 << 19  # queries; multiplications of a product that OpenBLAS does without repacking
 SHORTEST = 1e-30  # a shorter vector counts as zeros: the inverse of its length is no float32
 EPSILON = 1e-3  # Levy and Goldberg 2014, equation 4: keeps 3CosMul from dividing by zero
 
@@ -40,10 +41,24 @@ def inverse_norms(table: Table) -> Floats:
 
 def cosines(table: Table, inverse: Floats, queries: Table, limit: int) -> Floats:
     """The cosine of each query with each of the first `limit` rows, (Q, limit); `queries` (Q, d) of length 1 or 0."""
-    product = queries @ table[:limit].T
+    product: Table = few_products(table[:limit], queries) if is_few(queries) else queries @ table[:limit].T
     answer: Floats = np.asarray(product.toarray() if is_sparse(product) else product, np.float32)
     answer *= inverse[:limit]
     return answer
+
+
+def is_few(queries: Table) -> bool:
+    """Whether BLAS would take longer to repack the table for these queries than to multiply it with them."""
+    return not is_sparse(queries) and 1 < len(queries) < FEW
+
+
+def few_products(table: Floats, queries: Floats) -> Floats:
+    """queries @ table.T, (Q, V), in pieces that are so small that BLAS takes them as they are."""
+    found, columns = np.empty((len(queries), len(table)), np.float32), np.ascontiguousarray(queries.T)
+    size = max(1, SMALL // queries.size)
+    for begin in range(0, len(table), size):
+        found[:, begin : begin + size] = (table[begin : begin + size] @ columns).T
+    return found
 
 
 def units(table: Table, inverse: Floats, rows: NDArray[np.integer[Any]]) -> Table:

@@ -124,6 +124,15 @@ def test_questions_searched_together_are_answered_as_each_alone(kind: str, monke
     assert embeddings.found([]) == []
 
 
+@pytest.mark.parametrize("queries", range(1, 15))
+def test_any_number_of_queries_gives_the_same_cosines(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "SMALL", 60)
+    embeddings = random_embeddings()
+    found = embeddings.row_cosines(np.arange(queries), restrict=53)
+    plain = units(embeddings)
+    np.testing.assert_allclose(found, plain[:queries] @ plain[:53].T, atol=1e-6)
+
+
 def test_a_restriction_leaves_the_frequent_words_alone() -> None:
     embeddings = random_embeddings()
     assert all(int(one.word[1:]) < 10 for one in embeddings.neighbours("w40", 20, restrict=10))
