@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from model.alignment import AlignmentConfig
 from model.decoding import DecodeConfig
-from services.export import ExportConfig
 from services.embed import EmbedConfig
-from services.inspect import InspectConfig
+from services.export import ExportConfig
 from services.generate import ContinueConfig
+from services.inspect import InspectConfig
 from services.jobs import JobsConfig
 from services.query import QueryConfig
 from services.reranker import RerankConfig
@@ -29,10 +29,10 @@ class Config:
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     serve: ServeConfig = field(default_factory=ServeConfig)
     translate: TranslateConfig = field(default_factory=TranslateConfig)
-    score: ScoreConfig = field(default_factory=ScoreConfig)
-    rerank: RerankConfig = field(default_factory=RerankConfig)
     generate: ContinueConfig = field(default_factory=ContinueConfig)
     embed: EmbedConfig = field(default_factory=EmbedConfig)
+    score: ScoreConfig = field(default_factory=ScoreConfig)
+    rerank: RerankConfig = field(default_factory=RerankConfig)
     query: QueryConfig = field(default_factory=QueryConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)

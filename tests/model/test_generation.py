@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from model.decoder_only import DecoderOnly, DecoderOnlyConfig
 from model.errors import UserError
 from model.generation import NEVER, GenerateConfig, Generated, continued, generate, read_prompt, written
 from model.language import BEFORE, LanguageNetwork
@@ -75,7 +76,16 @@ def bounded() -> Bounded:
     return Bounded(CHARACTERS.vocabulary).eval()
 
 
-NETWORKS = {"gru": recurrent, "lstm": lambda: recurrent(cell="lstm"), "bounded": bounded}
+def attending() -> DecoderOnly:
+    torch.manual_seed(4)
+    config = DecoderOnlyConfig(width=8, heads=2, feed_forward=8, layers=1, max_positions=12)
+    made = DecoderOnly(config, CHARACTERS.vocabulary)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.6)
+    return made.eval()
+
+
+NETWORKS = {"gru": recurrent, "lstm": lambda: recurrent(cell="lstm"), "bounded": bounded, "gpt": attending}
 
 
 @pytest.fixture(params=sorted(NETWORKS))
@@ -167,6 +177,7 @@ def test_a_text_ends_at_its_last_line_or_at_the_most_tokens() -> None:
 
 def test_special_tokens_are_never_drawn(network: LanguageNetwork) -> None:
     with torch.no_grad():
+        network.output.bias = nn.Parameter(torch.zeros(CHARACTERS.vocabulary))
         network.output.bias[list(NEVER)] = 100.0
     found = ids_of(network, [BEFORE], max_tokens=30, lines=0)
     assert len(found) == 30 and not set(found) & set(NEVER)
