@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from model.batch import TranslationBatch
+from model.errors import UserError
 
 Side = Literal["source", "target"]
 State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor
@@ -62,6 +63,21 @@ class TranslationNetwork(Network):
 
         The output layer may share its weights too (`output.weight is table.weight`).
         """
+
+    def check_vocabularies(self, joint: bool) -> None:
+        """Refuse tokenizers of two vocabularies where both sides look their tokens up in one table.
+
+        Two vocabularies may be of one size, so that the sizes alone do not tell.
+
+        Raises:
+            UserError: says what to set.
+        """
+        tables = self.embedding_tables()
+        if tables["source"] is tables["target"] and not joint:
+            raise UserError(
+                "model: source and target share one table, but the shards have a vocabulary a side. Choices: "
+                "tokenizer.joint=true and sharding again, or for encoder-decoders model.tie=target, model.tie=none"
+            )
 
     def sentence(self, source: Tensor) -> Tensor:
         """source (B, S) as for `encode` -> sentence vectors (B, D): the mean of the memory over its real positions."""

@@ -19,8 +19,8 @@ from services.translate import TranslateConfig
 
 @dataclass
 class Config:
-    """What `dragoman serve`, `translate`, `generate`, `score`, `rerank`, `neighbours`, `analogy`, `export`, `inspect`
-    and the verbs of jobs read."""
+    """What `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`, `export`,
+    `inspect` and the verbs of jobs read."""
 
     name: str = ""
     pair: str = "en-de"

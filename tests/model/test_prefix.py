@@ -185,6 +185,14 @@ def test_two_vocabularies_are_refused() -> None:
         PrefixTranslation(PrefixConfig(**SIZES), 30, 31)  # type: ignore[arg-type]
 
 
+def test_two_vocabularies_of_one_size_are_refused_too() -> None:
+    network().check_vocabularies(joint=True)
+    with pytest.raises(
+        UserError, match=r"share one table, but the shards have a vocabulary a side\. Choices: tokenizer"
+    ):
+        network().check_vocabularies(joint=False)
+
+
 def test_each_side_has_half_of_the_positions() -> None:
     ours = network()
     assert ours.max_source_positions == ours.max_target_positions == 20
