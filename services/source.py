@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import torch
+
 from model.alignment import AlignmentConfig
 from model.bundle import Bundle, bundle_kind, load_bundle
 from model.bundle_directory import KINDS, BundleKind
@@ -63,8 +65,9 @@ class Loader:
         """The bundle, or the version that the reference names now.
 
         Raises:
-            UserError: no sound bundle, or the registry has no such model.
+            UserError: no sound bundle, the registry has no such model, or a GPU is asked for that is not there.
         """
+        check_device(self.source)
         if self.source.bundle is not None:
             return self._load(Path(self.source.bundle))
         if self.source.model is None:
@@ -109,8 +112,9 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
     """Where the bundle lies, and its name in the registry where it is from there; `what` model it is for messages.
 
     Raises:
-        UserError: none is named, or the registry has no such model.
+        UserError: none is named, the registry has no such model, or it is to run on a GPU that is not there.
     """
+    check_device(source)
     if source.bundle is not None:
         return Path(source.bundle), ""
     if source.model is None:
@@ -128,6 +132,12 @@ def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:
     """
     directory, _ = bundle_directory(source, kind)
     return load_text_bundle(directory, kind)
+
+
+def check_device(source: BundleSource) -> None:
+    """Raises UserError where a GPU is asked for and torch sees none."""
+    if source.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("device=cuda: torch sees no GPU here; choose device=cpu")
 
 
 def check_translation(directory: Path, name: str = "") -> None:

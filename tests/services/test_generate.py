@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from conf import door
 from model.errors import UserError
@@ -132,7 +133,9 @@ def test_yaml_and_dataclass_have_the_same_keys() -> None:
     assert set(door.compose([])["generate"]) == set(door.plain(ContinueConfig()))
 
 
-def test_mistakes_are_named(tmp_path: Path, language_bundle: Path, bundle: Path, vectors: Path) -> None:
+def test_mistakes_are_named(
+    tmp_path: Path, language_bundle: Path, bundle: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for other, what in ((bundle, "a translation model"), (vectors, "word vectors")):
         with pytest.raises(UserError, match=f"a bundle of {what}; one of a language model is needed here"):
             run(tmp_path, other, prompt="a")
@@ -148,6 +151,9 @@ def test_mistakes_are_named(tmp_path: Path, language_bundle: Path, bundle: Path,
         run(tmp_path, language_bundle, prompt="a", top_p=2.0)
     with pytest.raises(UserError, match="no language model is named"):
         go_on(ContinueConfig(prompt="a", model=None))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="device=cuda: torch sees no GPU here; choose device=cpu"):
+        run(tmp_path, language_bundle, prompt="a", device="cuda")
     assert not (tmp_path / "out").exists()
 
 
