@@ -5,7 +5,8 @@ With A the links that were found, S the sure ones of the gold alignment and P th
     precision = |A and P| / |A|     recall = |A and S| / |S|     AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
 All are of a whole set, not means over its sentences. The reference translations are read by teacher forcing, so what is
-measured is the attention alone. The head is chosen on the validation set.
+measured is the attention alone. The best one is chosen on the validation set: of all, means too, to be shown by the
+bundle; and of the single heads, for the question what one head knows.
 
 Letters: N heads and means of heads, T and S tokens, W target and U source words.
 """
@@ -83,7 +84,8 @@ class AlignmentEvaluation:
 
     split: str
     pair: str
-    candidate: Candidate  # the best single head on the validation set, or the one asked for
+    candidate: Candidate  # the best on the validation set, a head or a mean; or the one asked for
+    single: Candidate  # the best single head there; the one asked for where that is one
     chosen_on: str  # "valid", or "alignment.head"
     threshold: float
     sources: list[str]  # of `split`
@@ -99,10 +101,22 @@ class AlignmentEvaluation:
         """The candidate's on `split`."""
         return self.tables[self.split][self.candidate]
 
+    @property
+    def single_score(self) -> AlignmentScore:
+        """The single head's on `split`."""
+        return self.tables[self.split][self.single]
+
     def facts(self) -> dict[str, Any]:
-        """What a bundle says of it: which head to show, and how good it is."""
+        """What a bundle says of it: which head or mean to show, how good it is, and the best single head."""
+        single = {"reading": self.single[0], "head": str(self.single[1]), **self.single_score.record()}
         reading, head = self.candidate
-        return {"head": str(head), "reading": reading, "split": self.split, **self.score.record()}
+        return {
+            "head": str(head),
+            "reading": reading,
+            "split": self.split,
+            **self.score.record(),
+            "single": single,
+        }
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON: everything but the links."""
@@ -144,16 +158,18 @@ def evaluate_alignment(
     tables = {name: measure(aligner, *texts[name], gold[name], settings.threshold) for name in texts}
     named = settings.head != "auto"
     open_to = {
-        candidate: score
+        candidate: score.aer
         for candidate, score in tables["valid"].items()
-        if (candidate[1] == aligner.head if named else candidate[1].head is not None)
-        and settings.reading in ("auto", candidate[0])
+        if settings.reading in ("auto", candidate[0]) and (candidate[1] == aligner.head or not named)
     }
-    candidate = min(open_to, key=lambda one: open_to[one].aer)
+    candidate = min(open_to, key=lambda one: open_to[one])
+    heads = {one: score.aer for one, score in tables["valid"].items() if one[1].head is not None}
+    single = candidate if named and candidate in heads else min(heads, key=lambda one: heads[one])
     return AlignmentEvaluation(
         split=split,
         pair=bundle.pair,
         candidate=candidate,
+        single=single,
         chosen_on="alignment.head" if named else "valid",
         threshold=settings.threshold,
         sources=texts[split][0],
@@ -231,24 +247,28 @@ def table_of(gold: Iterable[Link], rows: int, columns: int) -> NDArray[np.bool_]
 
 def report(evaluation: AlignmentEvaluation) -> str:
     """What a person wants to read: the chosen head's rates, and the error rate of every head."""
-    score, (reading, head) = evaluation.score, evaluation.candidate
+    table, valid = evaluation.tables[evaluation.split], evaluation.tables["valid"]
     lines = [
-        f"alignment on {evaluation.split}: AER {score.aer:.3f}, precision {score.precision:.3f}, recall "
-        f"{score.recall:.3f} ({len(evaluation.sources):,} sentences, {score.sure:,} gold links) by {head}, read by "
-        f"{reading}, chosen by {evaluation.chosen_on} (AER {evaluation.tables['valid'][evaluation.candidate].aer:.3f} "
-        f"on valid)"
+        f"alignment of {evaluation.pair} {evaluation.split}: {len(evaluation.sources):,} sentences, "
+        f"{evaluation.score.sure:,} gold links, chosen by {evaluation.chosen_on}"
     ]
-    table = evaluation.tables[evaluation.split]
+    for what, one in (("best", evaluation.candidate), ("best single head", evaluation.single)):
+        if what == "best" or one != evaluation.candidate:
+            score, (reading, head) = table[one], one
+            lines.append(
+                f"{what}: {head}, read by {reading}: AER {score.aer:.3f}, precision {score.precision:.3f}, recall "
+                f"{score.recall:.3f} (AER {valid[one].aer:.3f} on valid)"
+            )
     layers = 1 + max(one.layer or 0 for _, one in table)
     heads = 1 + max(one.head or 0 for _, one in table)
     several = layers * heads > 1
-    for one in READINGS:
+    for order in READINGS:
         cells = [f"h{number}" for number in range(heads)] + (["mean"] if several else [])
-        title = f"AER on {evaluation.split}, read by {one}"
+        title = f"AER on {evaluation.split}, read by {order}"
         lines += ["", title + "".join(f"{cell:>7}" for cell in cells)]
         for layer in range(layers):
             members = [Head(layer, number) for number in range(heads)] + ([Head(layer)] if several else [])
-            lines.append(f"{f'l{layer}':>{len(title)}}" + "".join(f"{table[one, head].aer:7.3f}" for head in members))
+            lines.append(f"{f'l{layer}':>{len(title)}}" + "".join(f"{table[order, head].aer:7.3f}" for head in members))
         if several:
-            lines.append(f"{'mean of all':>{len(title)}}{table[one, Head()].aer:7.3f}")
+            lines.append(f"{'mean of all':>{len(title)}}{table[order, Head()].aer:7.3f}")
     return "\n".join(lines)

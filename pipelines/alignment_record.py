@@ -95,13 +95,14 @@ def log(
     pictures: "dict[str, Figure]",
     files: Sequence[Path],
 ) -> None:
-    """Metrics `test_aer` ... of the chosen head, `test_aer/l2h1` ... of each in its reading; a table; pictures."""
+    """Metrics `test_aer` ... of the best, `test_aer_head` of the best single head, `test_aer/l2h1` ... of each."""
     split = evaluation.split
     (reading, chosen), score = evaluation.candidate, evaluation.score
     values = {
         f"{split}_aer": score.aer,
         f"{split}_alignment_precision": score.precision,
         f"{split}_alignment_recall": score.recall,
+        f"{split}_aer_head": evaluation.single_score.aer,
         "valid_aer": evaluation.tables["valid"][evaluation.candidate].aer,
     }
     of_heads = {f"{split}_aer/{head}": one.aer for (of, head), one in evaluation.tables[split].items() if of == reading}
@@ -117,7 +118,7 @@ def log(
 
 
 def all_pictures(evaluation: AlignmentEvaluation, bundle: Bundle) -> "dict[str, Figure]":
-    """`errors` of every head; `heads`: all of them on one sentence; `maps`: the chosen one on several."""
+    """`errors` of every head; `heads`: all of them on one sentence; `maps`: the best on several."""
     pictures = {"errors": errors_picture(evaluation)}
     chosen = examples(evaluation)
     if not chosen:
@@ -134,7 +135,7 @@ def every_head(
     evaluation: AlignmentEvaluation, bundle: Bundle, source: str, target: str, gold: Sequence[Link]
 ) -> "Figure":
     """One pair's map of each head, in the reading of the chosen one."""
-    reading, head = evaluation.candidate
+    reading, head = evaluation.single
     aligner = open_aligner(bundle, AlignmentConfig(reading=reading))
     pairs = aligner.encode([source], [ids.tolist() for ids in aligner.tokenizers.target.encode([target])])
     ((_, weights),) = aligner.weights(pairs)  # (L, H, T, S)
@@ -158,7 +159,7 @@ def errors_picture(evaluation: AlignmentEvaluation) -> "Figure":
         values = np.array([table[reading, head].aer for head in heads]).reshape(layers, across)
         axis.imshow(values, cmap="RdYlGn_r", vmin=0.0, vmax=1.0, aspect="auto")
         for (layer, head), value in np.ndenumerate(values):
-            best = (reading, Head(layer, head)) == evaluation.candidate
+            best = (reading, Head(layer, head)) == evaluation.single
             axis.text(head, layer, f"{value:.2f}", ha="center", va="center", weight="bold" if best else "normal")
         axis.set_xticks(range(across), [f"h{head}" for head in range(across)])
         axis.set_yticks(range(layers), [f"l{layer}" for layer in range(layers)])

@@ -167,9 +167,10 @@ def test_every_head_is_measured_as_one_by_one(
 
 def test_the_head_is_chosen_on_validation_and_reported_on_test(evaluation: AlignmentEvaluation) -> None:
     valid, test = evaluation.tables["valid"], evaluation.tables["test"]
-    single = {candidate: score.aer for candidate, score in valid.items() if candidate[1].head is not None}
-    assert single[evaluation.candidate] == min(single.values())
-    assert evaluation.score == test[evaluation.candidate]
+    every = {candidate: score.aer for candidate, score in valid.items()}
+    assert every[evaluation.candidate] == min(every.values())
+    assert every[evaluation.single] == min(aer for one, aer in every.items() if one[1].head is not None)
+    assert (evaluation.score, evaluation.single_score) == (test[evaluation.candidate], test[evaluation.single])
     assert evaluation.chosen_on == "valid"
     assert len(evaluation.pharaoh) == len(evaluation.sources) == len(evaluation.gold)
     again = alignment_score(zip(evaluation.pharaoh, evaluation.gold, evaluation.gold, strict=True))
@@ -178,8 +179,10 @@ def test_the_head_is_chosen_on_validation_and_reported_on_test(evaluation: Align
 
 def test_the_report_has_a_table_of_each_reading(evaluation: AlignmentEvaluation) -> None:
     text = report(evaluation)
-    assert text.splitlines()[0].startswith(f"alignment on test: AER {evaluation.score.aer:.3f}, precision ")
-    assert [text.count(word) for word in ("read by output ", "read by input ", "mean of all")] == [1, 1, 2]
+    first, second, *_ = text.splitlines()
+    assert first.startswith("alignment of en-de test: 6 sentences, ")
+    assert f", read by {evaluation.candidate[0]}: AER {evaluation.score.aer:.3f}, precision " in second
+    assert [text.count(word) for word in ("read by output  ", "read by input  ", "mean of all")] == [1, 1, 2]
     assert f"{evaluation.tables['test']['input', Head(1, 1)].aer:.3f}" in text
 
 
@@ -199,7 +202,7 @@ def overrides(home: Path, name: str) -> list[str]:
 
 def test_the_verb_prints_and_keeps_what_it_measured(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(overrides(home, "rnnsearch")) == 0
-    assert "alignment on test: AER 0." in capsys.readouterr().out
+    assert "best: l0h0, read by " in capsys.readouterr().out
     run = home / "runs" / "rnnsearch"
     record = json.loads((run / "alignment.test.json").read_text())
     assert (record["head"], record["chosen_on"]) == ("l0h0", "valid")
@@ -211,7 +214,7 @@ def test_the_verb_prints_and_keeps_what_it_measured(home: Path, capsys: pytest.C
     spooled = [json.loads(line) for line in (run / "spool" / "records.jsonl").read_text().splitlines()]
     values = {key: value for one in spooled if one["kind"] == "metrics" for key, value in one["values"].items()}
     assert values["test_aer"] == values["test_aer/l0h0"] == pytest.approx(record["aer"], abs=1e-4)
-    assert {"valid_aer", "test_alignment_precision", "test_alignment_recall"} <= set(values)
+    assert {"valid_aer", "test_aer_head", "test_alignment_precision", "test_alignment_recall"} <= set(values)
     artifacts = {Path(one["path"]).name for one in spooled if one["kind"] == "artifact"}
     assert {"heads.json", "heads.png", "maps.png", "errors.png", "alignment.test.txt"} <= artifacts
     assert "alignment" not in load_bundle(run / "bundle").facts  # it may be registered already
@@ -243,7 +246,7 @@ def test_a_bundle_learns_at_its_release_which_head_to_show(home: Path, tmp_path:
     config = Config(name="new", paths=paths)
     record_alignment(config, config.run_dir / "bundle", tracked, 10)
     facts = load_bundle(config.run_dir / "bundle").facts["alignment"]
-    assert set(facts) == {"head", "reading", "split", "aer", "precision", "recall"}
+    assert set(facts) == {"head", "reading", "split", "aer", "precision", "recall", "single"}
     assert str(Aligner(made.network, made.tokenizers, known=facts).head) == facts["head"]
 
 
