@@ -44,6 +44,7 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
         "embeddings",
         "loader",
         "decode",
+        "alignment",
         "evaluate",
         "compare",
         "tracking",
