@@ -1,5 +1,6 @@
 """What is compared: each item of `models`, resolved before anything starts."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,11 +49,23 @@ def resolve(config: "Config") -> list[Entry]:
             f"Choices: {', '.join(translation_models())}; a run's name, a bundle's directory, MODEL@ALIAS"
         )
     entries = [entry(config, str(item)) for item in wanted]
+    refuse_idle_keys(config, entries)
     labels = [one.label for one in entries]
     for label in labels:
         if labels.count(label) > 1:
             raise UserError(f"models: {label!r} stands twice; a network is compared with others")
     return entries
+
+
+def refuse_idle_keys(config: "Config", entries: Sequence[Entry]) -> None:
+    """A key that changes nothing is a mistake: of `compare.model` one that no network trained here has."""
+    known = {key for one in entries if one.config is not None for key in one.config.model}
+    for key in config.compare.model:
+        if key not in known:
+            raise unknown("compare.model: unknown key", key, known)
+    for name in config.compare.recipes:
+        if name not in ARCHITECTURES:
+            raise unknown("compare.recipes", name, ARCHITECTURES)
 
 
 def entry(config: "Config", item: str) -> Entry:

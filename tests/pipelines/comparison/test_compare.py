@@ -57,16 +57,22 @@ class Page(HTMLParser):
         self.alts: list[str] = []
         self.ids: list[str] = []
         self.tags: list[str] = []
+        self.open: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
         self.tags.append(tag)
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
         self.addresses += [value for key, value in attrs if key in ("src", "href", "srcset", "action") and value]
         if tag == "img":
             self.alts.append(values.get("alt") or "")
         if values.get("id"):
             self.ids.append(str(values["id"]))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +104,7 @@ def test_the_page_stands_alone_and_says_everything(home: Path) -> None:
     text = (run_dir(home) / "compare.html").read_text(encoding="utf-8")
     page = Page(text)
     assert all(address.startswith(("#", "data:image/png;base64,")) for address in page.addresses)
+    assert not page.open
     assert not {"script", "link", "iframe"} & set(page.tags)
     assert "url(" not in text
     assert "@import" not in text
@@ -185,6 +192,8 @@ def spool(home: Path) -> list[dict[str, Any]]:
         ("rnnenc", ["compare.max_tokens=3500"], "more than this budget"),
         ("rnnenc", ["compare.warmup=1.5"], "compare.warmup: 1.5"),
         ("rnnenc", ["+compare.recipes.rnnenc.rate=1"], "compare.recipes.rnnenc: unknown key: 'rate'"),
+        ("rnnenc", ["+compare.model.dropot=0.2"], "compare.model: unknown key: 'dropot' is not known. Did you mean"),
+        ("rnnenc", ["+compare.recipes.rnnsaerch.lr=1"], "compare.recipes: 'rnnsaerch' is not known. Did you mean"),
         ("rnnenc", ["pair=en-fr"], "no shards"),
         ("tiny-rnnenc", ["pair=de-en"], "translates en-de"),
         ("transformer", ["+compare.model.heads=3", "compare.name=other"], "model.heads=3"),
