@@ -92,11 +92,10 @@ def best_of(texts: Sequence[str]) -> set[int]:
 def figure_html(one: Picture) -> str:
     """The picture inside of the page, with its caption and its words for who does not see it."""
     data = base64.b64encode(one.png).decode()
-    return (
-        f'<figure id="{escape(one.name)}"><img loading="lazy" alt="{escape(f"{one.title}. {one.alt}")}" '
-        f'src="data:image/png;base64,{data}">\n<figcaption><b>{escape(one.title)}.</b> {escape(one.text)}</figcaption>'
-        f"</figure>"
-    )
+    alt = escape(f"{one.title}. {one.alt}")
+    image = f'<div class="scroll"><img loading="lazy" alt="{alt}" src="data:image/png;base64,{data}"></div>'
+    caption = f"<figcaption><b>{escape(one.title)}.</b> {escape(one.text)}</figcaption>"
+    return f'<figure id="{escape(one.name)}">{image}\n{caption}</figure>'
 
 
 def sample_html(one: Sample) -> str:
