@@ -24,14 +24,15 @@ class Paths:
     dropout: Literal["bytes", "native"]  # model/dropout.py
     cross_entropy: Literal["chunked", "native"]  # model/losses.py
     padded_recurrence: Literal["held", "packed"]  # model/recurrent.py: how padding is kept out of the states
+    lstm_step: Literal["written", "fused"]  # model/recurrent.py: one step alone; fused, a CPU rearranges the weights
     attention_chunk: int  # model/attention_scores.py: elements B x T x S x D of additive attention at a time
     ddp_backend: Literal["gloo", "nccl"]
     length_multiple: int  # pad T and S up to a multiple: tensor cores like 8, a CPU pays for every column
 
 
 PATHS = {
-    "cpu": Paths("matmul", "bytes", "chunked", "held", 2**18, "gloo", length_multiple=1),
-    "cuda": Paths("sdpa", "native", "native", "packed", 2**26, "nccl", length_multiple=8),
+    "cpu": Paths("matmul", "bytes", "chunked", "held", "written", 2**18, "gloo", length_multiple=1),
+    "cuda": Paths("sdpa", "native", "native", "packed", "fused", 2**26, "nccl", length_multiple=8),
 }
 
 

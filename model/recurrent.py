@@ -85,8 +85,10 @@ class Recurrent(nn.Module):
 
     def _layer(self, layer: nn.RNNBase, x: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
         """One layer: x (B, T, I), state (B, N, P, W) -> (B, T, NW), (B, N, P, W)."""
-        if real is not None and paths(x.device).padded_recurrence == "held":
-            return self._held(layer, x, state, real)
+        chosen = paths(x.device)
+        padded = real is not None and chosen.padded_recurrence == "held"
+        if padded or (self._stepping(x) and chosen.lstm_step == "written"):
+            return self._written(layer, x, state, real)
         lengths = None if real is None else real.sum(1).clamp_min(1)  # (B,) a row of nothing but padding reads one
         if self.direction == "backward":
             x = turned(x, lengths)
@@ -103,7 +105,11 @@ class Recurrent(nn.Module):
         after = torch.stack(last if isinstance(last, tuple) else (last,), 2)  # (N, B, P, W)
         return x, after.transpose(0, 1).to(state.dtype)
 
-    def _held(self, layer: nn.RNNBase, x: Tensor, state: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    def _stepping(self, x: Tensor) -> bool:
+        """Is this an LSTM's single step of decoding or generation?"""
+        return self.cell == "lstm" and x.shape[1] == 1 and not torch.is_grad_enabled()
+
+    def _written(self, layer: nn.RNNBase, x: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same by model/recurrence.py, where a row holds its state over its padding."""
         hidden, last = [], []
         for number, before in enumerate(state.unbind(1)):

@@ -156,6 +156,20 @@ def test_a_sequence_in_two_pieces_is_the_whole(cell: CellName) -> None:
     torch.testing.assert_close(end, last)
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_both_ways_of_a_single_step_agree(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = stack("lstm", direction)
+    x, state = inputs(ours)
+    found = []
+    for way in ("written", "fused"):
+        table = replace(paths(x.device), lstm_step=way)
+        monkeypatch.setattr(recurrent, "paths", lambda _, table=table: table)
+        with torch.no_grad():
+            found.append(ours(x[:, :1], state))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("cell", CELL_NAMES)
 def test_gradients_match_finite_differences(cell: CellName, backward: bool) -> None:
