@@ -1,6 +1,7 @@
 """A checkpoint is a directory that is written whole or not at all, and carries its own manifest.
 
-RUN/checkpoints/step-00000100/   network.safetensors, optimizer.safetensors, [average.safetensors,] state.json
+RUN/checkpoints/step-00000100/   network.safetensors, optimizer.safetensors, [average.safetensors,]
+                                 [carried.safetensors: the states that lanes of text go on from,] state.json
                                  word vectors: tables.safetensors, state.json
                                  manifest.json: {format_version, step, attempt, files: {name: sha256}}
 RUN/weights/step-00000100.safetensors   the network alone, kept for averaging after its checkpoint is gone

@@ -9,7 +9,7 @@ import math
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -18,12 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from model.architectures import Loss
-from model.batch import TranslationBatch
 from model.bundle import distinct_weights, fill
 from model.device import Precision, autocast_dtype, paths
 from model.losses import LossConfig
-from model.network import TranslationNetwork
+from model.network import Network
+from model.text_batch import Batch
 from pipelines import checkpoint
+from pipelines.carried import carried_by, drop_broken, give_back
 from pipelines.journal import Journal
 from pipelines.optimizer import LossScale, MovingAverage, OptimizerConfig, clip, learning_rate, make_optimizer
 from pipelines.ranks import Ranks
@@ -61,9 +62,9 @@ class TrainConfig:
 
 
 class Loader(Protocol):
-    """What the loop needs of pipelines/loader.py."""
+    """What the loop needs of pipelines/lanes.py."""
 
-    def step(self) -> list[TranslationBatch]: ...
+    def step(self) -> Sequence[Batch]: ...
     def state(self) -> dict[str, Any]: ...
     def load_state(self, state: dict[str, Any]) -> None: ...
     def close(self) -> None: ...
@@ -85,12 +86,12 @@ class Progress:
 class Objective(nn.Module):
     """Network and loss as one module: what DDP wraps, so that its hooks see the whole backward pass."""
 
-    def __init__(self, network: TranslationNetwork, loss: Loss, config: LossConfig) -> None:
+    def __init__(self, network: Network, loss: Loss, config: LossConfig) -> None:
         super().__init__()
         self.network = network
         self._loss, self._config = loss, config
 
-    def forward(self, batch: TranslationBatch) -> tuple[Tensor, Tensor]:
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Summed (loss, nll) of one micro-batch."""
         return self._loss(self.network, batch, self._config)
 
@@ -100,7 +101,7 @@ class Trainer:
 
     def __init__(
         self,
-        network: TranslationNetwork,
+        network: Network,
         loss: Loss,
         loader: Loader,
         lanes: int,
@@ -108,7 +109,7 @@ class Trainer:
         run: Path,
         ranks: Ranks,
         seed: int,
-        held_out: Callable[[], Iterable[TranslationBatch]],
+        held_out: Callable[[], Iterable[Batch]],
         bleu: Callable[[], float] | None = None,
     ) -> None:
         """`held_out` gives this rank's share of the validation batches; `bleu` is called on every rank together."""
@@ -149,6 +150,8 @@ class Trainer:
             loss, nll, items, *digests, seconds = self.ranks.sum(sums).tolist()
             norm = self._update(lr, items)
             finite = math.isfinite(norm) and math.isfinite(loss)
+            if not finite:
+                drop_broken(self.network)
             nonfinite = 0 if finite else nonfinite + 1
             progress.step, progress.items = step, progress.items + int(items)
             progress.skipped += not finite
@@ -177,7 +180,7 @@ class Trainer:
             if last or step % config.checkpoint_every == 0:
                 self.save(attempt)
 
-    def _gradients(self, model: nn.Module, batches: list[TranslationBatch], step: int) -> Tensor:
+    def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
         """Backward through this rank's lanes; (3 + lanes + 1,) float64: loss, nll, items, a digest a lane, seconds."""
         sums = torch.zeros(4 + self.lanes, dtype=torch.float64, device=self.ranks.device)
         self.network.train()
@@ -242,11 +245,14 @@ class Trainer:
     def save(self, attempt: int) -> None:
         """A checkpoint of everything that an exact resume needs. All ranks call it, rank 0 writes."""
         lanes = self.ranks.gather(self.loader.state())
+        carried = self.ranks.gather(carried_by(self.network))
         if self.ranks.first:
             progress = self.progress
             tensors = {"network": distinct_weights(self.network), "optimizer": self._optimizer_tensors()}
             if self.average:
                 tensors["average"] = dict(self.average.items())
+            if any(carried):
+                tensors["carried"] = {lane: state for of_rank in carried for lane, state in of_rank.items()}
             state = {
                 **vars(progress),
                 "loss_scale": vars(progress.loss_scale),
@@ -273,6 +279,8 @@ class Trainer:
             for (_, held), name in zip(self.average.items(), names, strict=True):
                 held.copy_(tensors["average"][name])
         self.loader.load_state(state.pop("loader"))
+        own = range(self.ranks.rank, self.lanes, self.ranks.world)
+        give_back(self.network, tensors.get("carried", {}), own, self.ranks.device)
         state.pop("limits")
         state["stopped"] = ""  # whoever starts a stopped run again has moved its limits
         self.progress = Progress(**{**state, "loss_scale": LossScale(**state["loss_scale"])})

@@ -5,17 +5,17 @@ from collections.abc import Iterable
 import torch
 
 from model.architectures import Loss
-from model.batch import TranslationBatch
 from model.device import Precision, autocast_dtype
 from model.losses import LossConfig
-from model.network import TranslationNetwork
+from model.network import Network
+from model.text_batch import Batch
 from pipelines.ranks import Ranks
 
 
 def validation_loss(
-    network: TranslationNetwork,
+    network: Network,
     objective: tuple[Loss, LossConfig],
-    batches: Iterable[TranslationBatch],
+    batches: Iterable[Batch],
     precision: Precision,
     ranks: Ranks,
 ) -> tuple[float, int]:
