@@ -65,8 +65,10 @@ def make_monolingual(
         UserError: a file that cannot be read, no text left, nothing to make a vocabulary of.
     """
     corpus = config.corpus
-    paragraphs = corpus.records == "paragraph"
+    paragraphs, blank = corpus.records == "paragraph", corpus.blank == "keep"
     encodings = encodings_of(corpus)
+    if corpus.blank == "keep" and paragraphs:
+        raise UserError("corpus.blank=keep: a blank line ends a paragraph; take corpus.records=line")
     check_config(config.tokenizer)
     check_phrases(corpus.phrases)
     clean = scratch / "clean"
@@ -75,7 +77,7 @@ def make_monolingual(
     blocks = text_blocks(sources, scratch)
     with workers(config.cluster, _bytes(blocks) // LINE_BYTES) as cluster:
         tasks = [
-            TextCleaningTask(block, corpus.clean, corpus.on_error, encodings, paragraphs, scratch, clean)
+            TextCleaningTask(block, corpus.clean, corpus.on_error, encodings, paragraphs, blank, scratch, clean)
             for block in blocks
         ]
         all_of("cleaning", clean_text_block, tasks, cluster)

@@ -49,6 +49,7 @@ class CutConfig:
     test: float = 0.0
     references: Literal["first", "all"] = "first"  # of a held-out source with several translations
     run: int = 256  # text only: neighbouring records that stay together in one split
+    place: Literal["drawn", "end"] = "drawn"  # text only: runs drawn by the seed, or the last ones (test after valid)
 
 
 @dataclass
@@ -81,6 +82,7 @@ class CorpusConfig:
     pairs: int = 0  # phrasebook only: how many training pairs to generate
     encoding: str | list[str] = "utf-8"  # of a list, each line is read in the first that fits it
     records: Literal["line", "paragraph"] = "line"  # text: what a record is; a blank line ends a paragraph
+    blank: Literal["drop", "keep"] = "drop"  # text: blank lines are dropped, or kept as records without a word
     between: list[str] = field(default_factory=list)  # text: how the lines before and after what is kept begin
     on_error: OnError = "raise"  # text in no such encoding or a malformed row: stop, or skip and count
     misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not each other's translation

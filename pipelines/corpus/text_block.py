@@ -1,4 +1,5 @@
-"""The cleaning task of text: one block in, its records out, normalised, none blank and none longer than allowed."""
+"""The cleaning task of text: one block in, its records out, normalised, none longer than allowed and, unless asked for,
+none blank."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,7 @@ class TextCleaningTask:
     on_error: OnError
     encodings: tuple[str, ...]
     paragraphs: bool  # a record is what stands between blank lines; false: a line
+    blank: bool  # blank lines are records too
     scratch: Path  # where the block's file was indexed
     folder: Path  # of clean blocks
 
@@ -51,11 +53,11 @@ def clean_text_block(task: TextCleaningTask) -> int:
     changed["nul"] += sum("\0" in line for line in raw)
     lines = normalised(raw, task.clean.form, changed)
     dropped = Counter(bad.values())
-    if not task.paragraphs:
+    if not task.paragraphs and not task.blank:
         dropped["blank"] += sum(not line for line in lines) - len(bad)
     records: list[str] = []
     numbers: list[int] = []
-    for number, text in _texts(lines, bad, task.paragraphs):
+    for number, text in _texts(lines, bad, task.paragraphs, task.blank):
         pieces = list(cut(text, task.clean.max_words, task.clean.max_chars))
         changed["cut"] += len(pieces) > 1
         records += pieces
@@ -94,13 +96,15 @@ def cut(text: str, max_words: int, max_chars: int) -> Iterator[str]:
         yield piece[start:]
 
 
-def _texts(lines: Iterable[str], bad: dict[int, str], paragraphs: bool) -> Iterator[tuple[int, str]]:
+def _texts(lines: Iterable[str], bad: dict[int, str], paragraphs: bool, blank: bool) -> Iterator[tuple[int, str]]:
     """(number of the first line, text) of every line, or of every run of lines without a blank one, that has text.
+
+    `blank`: of every line that could be read, with text or without.
 
     A line that could not be read does not end a paragraph.
     """
     if not paragraphs:
-        yield from ((number, line) for number, line in enumerate(lines) if line)
+        yield from ((number, line) for number, line in enumerate(lines) if line or (blank and number not in bad))
         return
     first = 0
     waiting: list[str] = []

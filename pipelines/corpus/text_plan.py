@@ -1,7 +1,7 @@
 """What becomes of every record of a text corpus: training, a held-out split, or dropped and why.
 
 Splits that are cut out of the training files are runs of neighbouring records, not single ones: a language model reads
-on from one record to the next, and random lines of a book are no text.
+on from one record to the next, and random lines of a book are no text. They are drawn, or are the last of the text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -82,7 +82,7 @@ def _drawn(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) -> d
             f"{' and '.join(f'{split} {getattr(cut, split)}' for split in wanted)}; give a smaller one"
         )
     keys = np.concatenate([np.arange(count, dtype=np.uint64) + (number << 32) for number, count in counts.items()])
-    order = np.argsort(uniform(keys, seed), kind="stable")
+    order = np.arange(total)[::-1] if cut.place == "end" else np.argsort(uniform(keys, seed), kind="stable")
     codes = np.full(total, code("train"), np.uint8)
     for split, number in wanted.items():
         codes[order[:number]], order = code(split), order[number:]

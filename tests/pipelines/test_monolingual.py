@@ -361,3 +361,28 @@ def test_real_books_and_archives(corpora: Path, make: Make, monkeypatch: pytest.
     assert json.dumps(result.manifest.sources).count("11-0.txt.gz") == 1
     with zipfile.ZipFile(corpora / "nltk" / "inaugural.zip") as archive:
         assert sum(name.endswith(".txt") for name in archive.namelist()) == 59
+
+
+def test_blank_lines_stay_where_they_are_asked_for(make: Make, tmp_path: Path) -> None:
+    lines = [line for number, one in enumerate(_lines(300, 2)) for line in ([one, ""] if number % 3 else [one])]
+    (tmp_path / "blank.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    corpus = {"train": SplitFiles(file=str(tmp_path / "blank.txt")), "blank": "keep"}
+    result = shard(make("kept", corpus))
+    tokenizer = load_pair(result.directory, result.manifest.tokenizer).source
+    rows = [row[:-1] for chunk in ShardReader(result.directory, "train") for row, _ in chunk.rows()]
+    assert tokenizer.decode(rows) == lines
+    assert result.manifest.dropped.get("train", {}).get("blank", 0) == 0
+    with pytest.raises(UserError, match=r"corpus\.blank=keep: a blank line ends a paragraph"):
+        shard(make("paragraphs", {**corpus, "records": "paragraph"}))
+
+
+def test_the_end_of_the_text_is_held_out_where_it_is_asked_for(make: Make) -> None:
+    cut = CutConfig(valid=0.1, test=0.05, run=1, place="end")
+    result = shard(make("end", {"cut": cut}))
+    lines = _lines(900, 1)
+    held = {
+        split: (result.directory / f"{split}.en.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        for split in ("valid", "test")
+    }
+    assert held["test"] == lines[-45:]
+    assert held["valid"] == [line for line in lines[-135:-45] if line not in lines[-45:]]
