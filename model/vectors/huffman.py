@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+PIECE = 65_536  # words looked at together
+
 
 @dataclass(frozen=True)
 class HuffmanTree:
@@ -45,6 +47,15 @@ class HuffmanTree:
     def longest(self) -> int:
         """The most inner nodes that a word passes."""
         return int(np.diff(self.offsets).max())
+
+    def visits(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(V - 1,) the weight of the words that pass each inner node, of words' `weights` (V,)."""
+        found, lengths = np.zeros(len(weights) - 1), np.diff(self.offsets)
+        for first in range(0, len(weights), PIECE):
+            words = slice(first, first + PIECE)
+            passed = self.nodes[self.offsets[first] : self.offsets[min(first + PIECE, len(weights))]]
+            found += np.bincount(passed, np.repeat(weights[words], lengths[words]), len(found))
+        return found
 
 
 def _merged(counts: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int8]]:

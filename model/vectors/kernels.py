@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from model.vectors.compiled import compiled, inlined
 from model.vectors.products import (
     combine,
+    copy,
+    exchange,
     learn_apart,
     learn_in_place,
     likelihoods,
@@ -23,10 +25,13 @@ from model.vectors.products import (
     scores,
     spread,
 )
+from model.vectors.replicas import MEET, Replica
 from model.vectors.workspace import HIERARCHICAL, NEGATIVE, TILE, Chances, Rules, Scratch
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]
+Places: TypeAlias = NDArray[np.int64]
+Home: TypeAlias = tuple[int, int, int]  # W, rows with copies, how far the copies are from the table
 STEP, FIRST, SECOND = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 LOW = np.uint64(0xFFFFFFFF)
 FOLD = 1024  # windows after which the loss is summed up
@@ -42,6 +47,7 @@ def train_records(
     rules: Rules,
     chances: Chances,
     scratch: Scratch,
+    replicas: tuple[Replica, Replica],
     lr: np.float32,
 ) -> tuple[float, int]:
     """One pass over the records rows[offsets[r]:offsets[r + 1]]; (summed loss, predictions).
@@ -49,7 +55,9 @@ def train_records(
     inputs (V, W), outputs (V or V - 1, W). A prediction is one context word (skip-gram) or one window (CBOW).
     """
     keep, noise, paths, nodes, branches = chances  # unpacked: what stays packed is counted at each use
-    state, drawn, kept, around, order, old, moved, targets, signs, errors, product, powers = scratch
+    state, drawn, kept, spots, around, order, old, moved, targets, signs, errors, product, powers = scratch
+    (near, near_before, near_shares, near_due, near_shift), (far, far_before, far_shares, far_due, far_shift) = replicas
+    near_home, far_home = (inputs.shape[1], len(near), near_shift), (outputs.shape[1], len(far), far_shift)
     cbow, half = rules.cbow, len(targets) // 2
     apart = cbow or half > TILE  # one tile reads each row once before it moves; several need the rows as they were
     before, places = (old, order) if apart else (inputs, around)
@@ -57,16 +65,16 @@ def train_records(
     radius, radius_ahead, radius_drawn, count, count_ahead = 0, 0, 0, 0, 0
     by_noise, by_path = rules.output == NEGATIVE, rules.output == HIERARCHICAL
     for record in range(len(offsets) - 1):
-        words = subsample(rows, offsets[record], offsets[record + 1], keep, state, kept)
+        words = subsample(rows, offsets[record], offsets[record + 1], keep, state, kept, spots, near_home)
         for ahead in range(-1, words + 1):  # chance is drawn for ahead + 1, targets are chosen for ahead, then
             place = ahead - 1  # is trained: what a step needs from memory is asked for a step before
             begin, start = ahead % 2 * half, place % 2 * half
             radius, radius_ahead, count = radius_ahead, radius_drawn, count_ahead
             if 0 <= ahead < words:
                 if by_noise:
-                    count_ahead = choose(kept[ahead], begin, drawn, noise, targets, signs)
+                    count_ahead = choose(kept[ahead], begin, drawn, noise, targets, signs, far_home)
                 elif by_path:
-                    count_ahead = follow(kept[ahead], begin, paths, nodes, branches, targets, signs)
+                    count_ahead = follow(kept[ahead], begin, paths, nodes, branches, targets, signs, far_home)
                 else:
                     count_ahead = len(keep)  # all words, written once into the scratch
             if ahead + 1 < words:
@@ -74,8 +82,8 @@ def train_records(
                 if by_noise:
                     draw_noise(state, noise, drawn)
             if 0 <= ahead < words - rules.window:
-                prefetch(inputs, kept, ahead + rules.window, ahead + rules.window + 1)
-            size = surround(place, radius, words, kept, around) if place >= 0 else 0
+                prefetch(inputs, spots, ahead + rules.window, ahead + rules.window + 1)
+            size = surround(place, radius, words, spots, around) if place >= 0 else 0
             if size == 0:
                 continue
             soon = begin + count_ahead // 2 if by_noise or by_path else begin
@@ -110,6 +118,11 @@ def train_records(
             windows += 1
             if windows % FOLD == 0:
                 loss += folded(product, powers)
+            if windows % MEET == 0:
+                exchange(inputs, near, near_before, near_shares, rows_due(near_due, windows // MEET))
+                exchange(outputs, far, far_before, far_shares, rows_due(far_due, windows // MEET))
+    exchange(inputs, near, near_before, near_shares, len(near))
+    exchange(outputs, far, far_before, far_shares, len(far))
     return loss + folded(product, powers), predictions
 
 
@@ -130,25 +143,48 @@ def below(state: NDArray[np.uint64], limit: int) -> int:
 
 
 @inlined
+def locate(row: int, home: Home) -> int:
+    """Where a row begins, counted in numbers from where the table begins: of the first rows, the thread's copy."""
+    width, hot, shift = home
+    return row * width + (shift if row < hot else 0)
+
+
+@inlined
+def rows_due(due: NDArray[np.int64], meeting: int) -> int:
+    """How many rows meet at meeting 1, 2, 3, ...: those of the highest power of two that divides its number."""
+    level = 0
+    while level < len(due) and meeting % 2 == 0:
+        level, meeting = level + 1, meeting // 2
+    return due[min(level, len(due) - 1)] if len(due) else 0
+
+
+@inlined
 def subsample(
-    rows: Rows, first: int, last: int, keep: NDArray[np.uint32], state: NDArray[np.uint64], kept: Rows
+    rows: Rows,
+    first: int,
+    last: int,
+    keep: NDArray[np.uint32],
+    state: NDArray[np.uint64],
+    kept: Rows,
+    spots: Places,
+    home: Home,
 ) -> int:
     """Copy to `kept` the rows that chance leaves; how many."""
     words = 0
     for i in range(first, last):
         row = rows[i]
         if row >= 0 and np.uint32(draw(state) >> np.uint64(32)) <= keep[row]:
-            kept[words] = row
+            kept[words], spots[words] = row, locate(row, home)
             words += 1
     return words
 
 
 @inlined
-def surround(place: int, radius: int, words: int, kept: Rows, around: Rows) -> int:
+def surround(place: int, radius: int, words: int, spots: Places, around: Places) -> int:
     """Copy to `around` the rows of the window, the centre left out; how many."""
     size = 0
     for i in range(max(0, place - radius), min(words, place + radius + 1)):
-        around[size] = kept[i]
+        around[size] = spots[i]
         size += i != place  # the centre is written over
     return size
 
@@ -163,16 +199,22 @@ def draw_noise(state: NDArray[np.uint64], noise: NDArray[np.uint32], drawn: NDAr
 
 @inlined
 def choose(
-    centre: int, first: int, drawn: NDArray[np.uint64], noise: NDArray[np.uint32], targets: Rows, signs: Floats
+    centre: int,
+    first: int,
+    drawn: NDArray[np.uint64],
+    noise: NDArray[np.uint32],
+    targets: Places,
+    signs: Floats,
+    home: Home,
 ) -> int:
     """Write the centre and its negatives from `first` on; T. A negative that is the centre itself is left out."""
-    targets[first], signs[first], count = centre, np.float32(1), 1
+    targets[first], signs[first], count = locate(centre, home), np.float32(1), 1
     for i in range(len(drawn)):
         row = np.int64(((drawn[i] >> np.uint64(32)) * np.uint64(len(noise))) >> np.uint64(32))
         other, stays = np.int64(noise[row, 1]), np.uint32(drawn[i] & LOW) <= noise[row, 0]
         row = other + (row - other) * stays  # no branch: it would be guessed wrong every other time
         if row != centre:
-            targets[first + count], signs[first + count] = row, np.float32(-1)
+            targets[first + count], signs[first + count] = locate(row, home), np.float32(-1)
             count += 1
     for t in range(first + count, first + -(-count // TILE) * TILE):
         signs[t] = np.float32(0)
@@ -181,25 +223,23 @@ def choose(
 
 @inlined
 def follow(
-    centre: int, first: int, paths: NDArray[np.int64], nodes: Rows, branches: Floats, targets: Rows, signs: Floats
+    centre: int,
+    first: int,
+    paths: NDArray[np.int64],
+    nodes: Rows,
+    branches: Floats,
+    targets: Places,
+    signs: Floats,
+    home: Home,
 ) -> int:
     """Write the inner nodes of the centre's Huffman path from `first` on, with sign +1 for code 0; T."""
     count = 0
     for i in range(paths[centre], paths[centre + 1]):
-        targets[first + count], signs[first + count] = nodes[i], branches[i]
+        targets[first + count], signs[first + count] = locate(nodes[i], home), branches[i]
         count += 1
     for t in range(first + count, first + -(-count // TILE) * TILE):
         signs[t] = np.float32(0)
     return count
-
-
-@inlined
-def copy(inputs: Floats, around: Rows, size: int, old: Floats) -> None:
-    """old[c] = inputs[around[c]]."""
-    for c in range(size):
-        row = around[c]
-        for k in range(old.shape[1]):
-            old[c, k] = inputs[row, k]
 
 
 @inlined

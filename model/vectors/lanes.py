@@ -39,8 +39,8 @@ class Array:
         return self.builder.gep(self.start, [index])
 
     def number(self, index: Value) -> Value:
-        """The whole number at a place, as 64 bits."""
-        return self.builder.zext(self.builder.load(self.place(index)), WORD)
+        """The whole number of 64 bits at a place."""
+        return self.builder.load(self.place(index))
 
 
 class Code:

@@ -36,10 +36,10 @@ def scores(
         above = builder.mul(args[2], args[8])
 
         def tile(n: int) -> None:
-            chosen = [theirs.row(numbers.number(code.plus(args[5], t))) for t in range(n)]
+            chosen = [theirs.place(numbers.number(code.plus(args[5], t))) for t in range(n)]
 
             def some(first: Value, together: int) -> None:
-                mine = [ours.row(own_numbers.number(code.plus(first, c))) for c in range(together)]
+                mine = [ours.place(own_numbers.number(code.plus(first, c))) for c in range(together)]
                 sums = [[code.variable() for _ in range(n)] for _ in mine]
                 with code.loop(code.vectors(ours)) as k:
                     left = [code.load(row, k) for row in mine]
@@ -80,14 +80,14 @@ def _learn(apart: bool) -> Callable[..., None]:
             above = builder.mul(args[1], args[9])
 
             def tile(n: int) -> None:
-                chosen = [right.row(right_numbers.number(code.plus(args[6], t))) for t in range(n)]
+                chosen = [right.place(right_numbers.number(code.plus(args[6], t))) for t in range(n)]
                 sums = [code.variable() for _ in range(n)]
                 with code.loop(code.vectors(left)) as k:
                     theirs = [code.load(row, k) for row in chosen]
                     for total in sums:
                         builder.store(ZEROS, total)
                     with code.loop(args[1]) as c:
-                        row, gain = left.row(left_numbers.number(c)), gains.row(builder.add(above, c))
+                        row, gain = left.place(left_numbers.number(c)), gains.row(builder.add(above, c))
                         moved = code.load(row, k)
                         mine = code.load(before.row(c), k) if apart else moved
                         for t, total in enumerate(sums):
@@ -125,13 +125,29 @@ def combine(typing: Any, inputs: Any, around: Any, size: Any, share: Any, old: A
         with code.loop(code.vectors(table)) as k:
             builder.store(ZEROS, total)
             with code.loop(args[2]) as c:
-                row = code.load(table.row(numbers.number(c)), k)
+                row = code.load(table.place(numbers.number(c)), k)
                 builder.store(builder.fadd(builder.load(total), row), total)
             code.store(builder.fmul(builder.load(total), factor), result.start, k)
             code.store(ZEROS, zeros.start, k)
         return context.get_dummy_value()
 
     return types.void(inputs, around, types.intp, types.float32, old, moved), emit
+
+
+@emitted
+def copy(typing: Any, inputs: Any, around: Any, size: Any, old: Any) -> tuple[Any, Emit]:
+    """old[c] = inputs[around[c]]."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
+        code = Code(context, builder, sig, args)
+        table, numbers, result = code.array(0), code.array(1), code.array(3)
+        with code.loop(args[2]) as c:
+            source, goal = table.place(numbers.number(c)), result.row(c)
+            with code.loop(code.vectors(table)) as k:
+                code.store(code.load(source, k), goal, k)
+        return context.get_dummy_value()
+
+    return types.void(inputs, around, types.intp, old), emit
 
 
 @emitted
@@ -144,11 +160,32 @@ def spread(typing: Any, moved: Any, around: Any, size: Any, inputs: Any) -> tupl
         with code.loop(code.vectors(table)) as k:
             move = code.load(source.start, k)
             with code.loop(args[2]) as c:
-                row = table.row(numbers.number(c))
+                row = table.place(numbers.number(c))
                 code.store(builder.fadd(code.load(row, k), move), row, k)
         return context.get_dummy_value()
 
     return types.void(moved, around, types.intp, inputs), emit
+
+
+@emitted
+def exchange(typing: Any, table: Any, own: Any, before: Any, shares: Any, rows: Any) -> tuple[Any, Emit]:
+    """table[r] += shares[r] (own[r] - before[r]) for the first `rows` rows; own and before go on from there."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
+        code = Code(context, builder, sig, args)
+        arrays, weights = [code.array(i) for i in range(3)], code.array(3)
+        with code.loop(args[4]) as r:
+            share = code.spread(builder.load(weights.place(r)))
+            shared, mine, old = (array.row(r) for array in arrays)
+            _prefetch(code, arrays[0], arrays[0].row(code.plus(r, 2)), 1)
+            with code.loop(code.vectors(arrays[0])) as k:
+                moved = builder.fsub(code.load(mine, k), code.load(old, k))
+                now = code.fma(share, moved, code.load(shared, k))
+                for row in (shared, mine, old):
+                    code.store(now, row, k)
+        return context.get_dummy_value()
+
+    return types.void(table, own, before, shares, types.intp), emit
 
 
 @emitted
@@ -229,7 +266,7 @@ def prefetch(typing: Any, table: Any, numbers: Any, start: Any, end: Any) -> tup
         code = Code(context, builder, sig, args)
         array, chosen = code.array(0), code.array(1)
         with code.loop(builder.sub(args[3], args[2])) as i:
-            _prefetch(code, array, array.row(chosen.number(builder.add(args[2], i))))
+            _prefetch(code, array, array.place(chosen.number(builder.add(args[2], i))), 1)
         return context.get_dummy_value()
 
     return types.void(table, numbers, types.intp, types.intp), emit
@@ -241,17 +278,17 @@ def prefetch_row(typing: Any, table: Any, row: Any) -> tuple[Any, Emit]:
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
         code = Code(context, builder, sig, args)
-        _prefetch(code, code.array(0), code.array(0).row(args[1]))
+        _prefetch(code, code.array(0), code.array(0).row(args[1]), 0)
         return context.get_dummy_value()
 
     return types.void(table, types.intp), emit
 
 
-def _prefetch(code: Code, array: Array, start: Value) -> None:
-    """The cache lines of the row that begins at `start`, into the nearest cache, to be read."""
+def _prefetch(code: Code, array: Array, start: Value, write: int) -> None:
+    """The cache lines of the row that begins at `start`, into the nearest cache, to be read or (1) to be written."""
     builder, line, byte = code.builder, WORD(16), ir.PointerType(ir.IntType(8))
     call = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
     function = builder.module.declare_intrinsic("llvm.prefetch", [byte], call)
     with code.loop(builder.udiv(code.plus(array.columns, 15), line)) as k:
         address = builder.bitcast(builder.gep(start, [builder.mul(k, line)]), byte)
-        builder.call(function, [address, INT(0), INT(3), INT(1)])
+        builder.call(function, [address, INT(write), INT(3), INT(1)])

@@ -1,6 +1,7 @@
 """A segment cut into shares, one for each thread; all write the same tables without locks (Recht et al. 2011).
 
-Two threads seldom meet in a row, and where they do an update is lost, which stochastic gradient descent forgives.
+Two threads seldom meet in a rare row, and where they do an update is lost, which stochastic gradient descent forgives;
+of frequent rows each has a copy (replicas.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -29,10 +30,16 @@ def shares(text: Text, threads: int) -> list[Text]:
     return parts
 
 
-def in_threads(work: Callable[[int, Text], T], parts: Sequence[Text]) -> list[T]:
-    """`work(number, part)` of every part at once, the first in this thread; the work must let go of the GIL."""
-    if len(parts) == 1:
-        return [work(0, parts[0])]
-    with ThreadPoolExecutor(len(parts) - 1, "word-vectors") as pool:
-        others = [pool.submit(work, number, part) for number, part in enumerate(parts[1:], 1)]
+class Crew:
+    """Threads that wait for the next segment: to start one takes as long as to train on a thousand words."""
+
+    def __init__(self) -> None:
+        self._pool, self._size = ThreadPoolExecutor(1, "word-vectors"), 1  # which starts threads when work comes
+
+    def work(self, work: Callable[[int, Text], T], parts: Sequence[Text]) -> list[T]:
+        """`work(number, part)` of every part at once, the first in this thread; the work must let go of the GIL."""
+        if len(parts) - 1 > self._size:
+            self._pool.shutdown()
+            self._pool, self._size = ThreadPoolExecutor(len(parts) - 1, "word-vectors"), len(parts) - 1
+        others = [self._pool.submit(work, number, part) for number, part in enumerate(parts[1:], 1)]
         return [work(0, parts[0]), *(other.result() for other in others)]

@@ -1,19 +1,21 @@
 """word2vec (Mikolov et al. 2013a, b): skip-gram and CBOW with three output layers, trained on a CPU."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
-from model.vectors import tables
+from model.vectors import replicas, tables
 from model.vectors.huffman import HuffmanTree
 from model.vectors.learner import Text
+from model.vectors.replicas import Copies, Plan
 from model.vectors.sampling import AliasTable, keep_probability
-from model.vectors.threads import in_threads, shares
+from model.vectors.threads import Crew, shares
 from model.vectors.workspace import Chances, Rules, Scratch
 
+NAMES = ("vectors", "contexts")
 SOFTMAX_WORDS = 50_000  # a full softmax scores every word at every step: a reference, not for large vocabularies
 
 
@@ -35,6 +37,14 @@ class Word2VecConfig:
     min_count: int = 5  # rarer words get no vector and leave the text
     lr: float = 0.025  # at the start, falling linearly to
     min_lr: float = 1e-4
+
+
+class Place(NamedTuple):
+    """What one thread works in, for one segment after the other."""
+
+    scratch: Scratch
+    inputs: Copies
+    outputs: Copies
 
 
 class Word2Vec:
@@ -62,7 +72,11 @@ class Word2Vec:
             "vectors": tables.drawn(len(counts), config.width, seed),
             "contexts": tables.zeros(outputs, config.width),
         }
+        kept = np.asarray(counts) * self.keep
+        self._stays = float(kept.sum() / np.sum(counts))  # share of the text that subsampling leaves
+        self._uses = self._expected_uses(kept / max(kept.sum(), 1e-300))
         self._rules, self._chances = Rules.of(config), Chances.of(self.keep, self.noise, self.tree)
+        self._crew, self._places = Crew(), dict[int, Place]()
 
     def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:
         """One pass over the segment; (summed loss, predictions), a prediction being a pair, with CBOW a window.
@@ -74,19 +88,40 @@ class Word2Vec:
 
         rows = np.require(segment.rows, np.int32, ["C", "W"])  # one type of array, so one compilation
         parts = shares(Text(rows, np.require(segment.offsets, np.int64, ["C", "W"])), threads)
-        rate = np.float32(lr)
+        rate, windows = np.float32(lr), float(segment.offsets[-1] - segment.offsets[0]) * self._stays
+        plans = {name: Plan.of(uses, windows, len(parts), lr) for name, uses in self._uses.items()}
 
         def work(number: int, part: Text) -> tuple[float, int]:
-            longest = int(np.diff(part.offsets).max(initial=0))
-            scratch = Scratch.of(self._rules, self._targets, self.config.width, longest, seed, number)
-            inputs, outputs = self.tables["vectors"], self.tables["contexts"]
+            place = self._place(number, int(np.diff(part.offsets).max(initial=0)))
+            place.scratch.begin(seed, number)
+            inputs, outputs = (self.tables[name] for name in NAMES)
+            copies = (place.inputs.of(inputs, plans["vectors"]), place.outputs.of(outputs, plans["contexts"]))
             found: tuple[float, int] = kernels.train_records(
-                inputs, outputs, part.rows, part.offsets, self._rules, self._chances, scratch, rate
+                inputs, outputs, part.rows, part.offsets, self._rules, self._chances, place.scratch, copies, rate
             )
             return found
 
-        found = in_threads(work, parts)
+        found = self._crew.work(work, parts)
         return sum(loss for loss, _ in found), sum(predictions for _, predictions in found)
+
+    def _place(self, number: int, longest: int) -> "Place":
+        """Where thread `number` works; made anew for longer records than before."""
+        place = self._places.get(number)
+        if place is None or len(place.scratch.kept) < longest:
+            scratch = Scratch.of(self._rules, self._targets, self.config.width, longest)
+            place = self._places[number] = Place(scratch, *(Copies(self.tables[name]) for name in NAMES))
+        return place
+
+    def _expected_uses(self, kept: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """How often a window uses each of the first rows, falling; `kept` (V,) shares of the words trained on."""
+        config = self.config
+        around = config.window + 1.0 if config.dynamic_window else 2.0 * config.window
+        outputs = np.zeros(len(kept))  # softmax: every window uses all of them, none is hotter than another
+        if self.noise:
+            outputs = kept + config.negatives * self.noise.probabilities()
+        elif self.tree:
+            outputs = self.tree.visits(kept)
+        return {"vectors": around * kept[: replicas.MOST], "contexts": outputs[: replicas.MOST].copy()}
 
     @property
     def _targets(self) -> int:

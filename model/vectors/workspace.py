@@ -71,38 +71,45 @@ class Scratch(NamedTuple):
     state: NDArray[np.uint64]  # (1,) of the random numbers
     drawn: NDArray[np.uint64]  # (K,) of them, for the negatives of a word
     kept: NDArray[np.int32]  # (longest record,) rows that subsampling left
-    around: NDArray[np.int32]  # (C,) rows of the window
-    order: NDArray[np.int32]  # (C,) 0, 1, 2, ...: the rows of `old`
+    spots: NDArray[np.int64]  # (longest record,) where these rows begin in the inputs
+    around: NDArray[np.int64]  # (C,) of the window
+    order: NDArray[np.int64]  # (C,) where the rows of `old` begin
     old: Floats  # (C, W) the window's rows as they were; CBOW: (1, W) their mean
     moved: Floats  # (1, W) CBOW: what is added to each
-    targets: NDArray[np.int32]  # (2 T',) of this word and of the next; T' is T up to whole tiles
+    targets: NDArray[np.int64]  # (2 T',) where the outputs' rows begin, of this word and of the next; T' in whole tiles
     signs: Floats  # (2 T',) +1: yes, -1: no, 0: no target
     errors: Floats  # (C T' / TILE, TILE) scores, then errors: all rows for the first TILE targets, then for the next
     product: Floats  # (2 TILE,) of the likelihoods' inverses, each in [1, 2), and
     powers: NDArray[np.int32]  # (2 TILE,) the powers of two taken out
 
     @classmethod
-    def of(cls, rules: Rules, targets: int, width: int, longest: int, seed: int, thread: int) -> "Scratch":
-        """For at most so many `targets` a word and words a record; every thread has its own stream of chance."""
+    def of(cls, rules: Rules, targets: int, width: int, longest: int) -> "Scratch":
+        """For at most so many `targets` a word and words a record."""
         lines, size = 2 * rules.window, -(-targets // TILE) * TILE
-        signs = np.zeros(2 * size, dtype=np.float32)
-        numbers = np.zeros(2 * size, dtype=np.int32)
-        if rules.output == SOFTMAX:  # the targets of every word are all words
-            numbers[:size] = numbers[size:] = np.minimum(np.arange(size), targets - 1)
-        return cls(
-            np.array([first_state(seed, thread)], dtype=np.uint64),
-            np.empty(rules.negatives if rules.output == NEGATIVE else 0, dtype=np.uint64),
-            np.empty(longest, dtype=np.int32),
-            np.empty(lines, dtype=np.int32),
-            np.arange(lines, dtype=np.int32),
+        made = cls(
+            tables.lines(1, np.uint64),
+            tables.lines(rules.negatives if rules.output == NEGATIVE else 0, np.uint64),
+            tables.lines(longest, np.int32),
+            tables.lines(longest, np.int64),
+            tables.lines(lines, np.int64),
+            tables.lines(lines, np.int64),
             tables.zeros(1 if rules.cbow else lines, width),
             tables.zeros(1, width),
-            numbers,
-            signs,
+            tables.lines(2 * size, np.int64),
+            tables.lines(2 * size, np.float32),
             tables.zeros(-(-size * (1 if rules.cbow else lines) // 16), 16).reshape(-1, TILE),
-            np.ones(2 * TILE, dtype=np.float32),
-            np.zeros(2 * TILE, dtype=np.int32),
+            tables.lines(2 * TILE, np.float32),
+            tables.lines(2 * TILE, np.int32),
         )
+        made.product[:] = 1
+        made.order[:] = np.arange(lines) * tables.padded(width)
+        if rules.output == SOFTMAX:  # the targets of every word are all words
+            made.targets[:] = np.tile(np.minimum(np.arange(size), targets - 1) * tables.padded(width), 2)
+        return made
+
+    def begin(self, seed: int, thread: int) -> None:
+        """Every thread has its own stream of chance."""
+        self.state[0] = first_state(seed, thread)
 
 
 def first_state(seed: int, thread: int) -> int:

@@ -5,6 +5,7 @@ import heapq
 import numpy as np
 import pytest
 
+from model.vectors import huffman
 from model.vectors.huffman import HuffmanTree
 
 FIBONACCI = np.array([832040, 514229, 317811, 196418, 121393, 75025, 46368, 28657, 17711, 10946, 6765, 4181, 2584])
@@ -40,6 +41,18 @@ def test_codes_are_optimal_and_prefix_free(counts: np.ndarray) -> None:
     proper = {code[:k] for code in codes for k in range(len(code))}
     assert not proper & set(codes)
     assert tree.longest == max(map(len, codes))
+
+
+@pytest.mark.parametrize("piece", [1, 7, 65_536])
+def test_a_node_is_visited_by_the_words_behind_it(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huffman, "PIECE", piece)
+    tree = HuffmanTree.of(np.array([8, 4, 3, 1]))  # the root, then all words but the first, then the last two
+    assert tree.visits(np.array([0.1, 0.2, 0.3, 0.4])).tolist() == pytest.approx([1.0, 0.9, 0.7])
+    counts = np.maximum(1, (1e4 / np.arange(1, 101)).astype(np.int64))
+    visits = HuffmanTree.of(counts).visits(counts.astype(float))
+    assert visits[0] == counts.sum()
+    assert (np.diff(visits) <= 0).all()
+    assert visits.sum() == least_length(counts)
 
 
 @pytest.mark.parametrize("counts", TEXTS.values(), ids=TEXTS.keys())

@@ -16,6 +16,17 @@ def test_rows_fill_whole_cache_lines(width: int, columns: int) -> None:
     assert not table.any()
 
 
+@pytest.mark.parametrize(("count", "kind"), [(1, np.uint64), (5, np.int32), (16, np.float32), (0, np.int64)])
+def test_lines_are_shared_with_nothing(count: int, kind: type[np.generic]) -> None:
+    made = [tables.lines(count, kind) for _ in range(20)]
+    for one in made:
+        assert (one.shape, one.dtype, one.flags.c_contiguous, one.any()) == ((count,), kind, True, False)
+        assert count == 0 or one.ctypes.data % 64 == 0
+    if count:
+        taken = [set(range(one.ctypes.data // 64, (one.ctypes.data + one.nbytes - 1) // 64 + 1)) for one in made]
+        assert len(set().union(*taken)) == sum(map(len, taken))
+
+
 def test_first_values_are_small_and_repeat_by_their_seed() -> None:
     table = tables.drawn(70_000, 10, 3)
     assert np.array_equal(table, tables.drawn(70_000, 10, 3))

@@ -1,12 +1,13 @@
 """A text cut into shares."""
 
+import threading
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from model.vectors.learner import Text
-from model.vectors.threads import in_threads, shares
+from model.vectors.threads import Crew, shares
 
 
 def text(*lengths: int) -> Text:
@@ -35,7 +36,22 @@ def test_a_short_or_empty_text_stays_whole() -> None:
 
 
 def test_results_come_in_the_order_of_the_parts_and_errors_come_out() -> None:
-    parts = shares(text(5000), 4)
-    assert in_threads(lambda number, part: (number, len(part.offsets)), parts) == [(n, 2) for n in range(4)]
+    parts, crew = shares(text(5000), 4), Crew()
+    for some in (parts[:2], parts, parts[:1], parts):  # more of them than before, and fewer
+        assert crew.work(lambda number, part: (number, len(part.offsets)), some) == [(n, 2) for n in range(len(some))]
     with pytest.raises(ZeroDivisionError):
-        in_threads(lambda number, part: 1 // (number - 3), parts)
+        crew.work(lambda number, part: 1 // (number - 3), parts)
+    assert crew.work(lambda number, part: number, parts) == [0, 1, 2, 3]
+
+
+def test_all_parts_are_worked_on_at_once_by_threads_that_stay() -> None:
+    parts, crew, meeting = shares(text(5000), 3), Crew(), threading.Barrier(3, timeout=10)
+
+    def work(number: int, part: Text) -> int:
+        meeting.wait()
+        return threading.get_ident()
+
+    first = crew.work(work, parts)
+    assert len(set(first)) == 3
+    assert first[0] == threading.get_ident()
+    assert set(crew.work(work, parts)) == set(first)
