@@ -36,6 +36,8 @@ SETTINGS = [
     "compare.cost_width=8",
     "compare.cost_lengths=[8,16]",
     "compare.map_count=1",
+]
+SIZES = [
     "+compare.model.width=8",
     "+compare.model.encoder_width=4",
     "+compare.model.embedding=8",
@@ -45,6 +47,7 @@ SETTINGS = [
     "+compare.model.encoder_layers=1",
     "+compare.model.decoder_layers=1",
 ]
+ALL = "rnnenc,rnnsearch_additive,transformer"
 LABELS = ("rnnenc", "rnnsearch_additive", "transformer_tiny")
 
 
@@ -88,12 +91,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert compare(folder, "rnnenc,rnnsearch_additive,transformer") == 0
+    assert compare(folder, ALL) == 0
     return folder
 
 
 def compare(home: Path, models: str, *overrides: str) -> int:
-    return main([*SETTINGS, f"paths.root={home}", f"models=[{models}]", *overrides])
+    sizes = SIZES if models == ALL else []
+    return main([*SETTINGS, *sizes, f"paths.root={home}", f"models=[{models}]", *overrides])
 
 
 def run_dir(home: Path) -> Path:
@@ -155,7 +159,7 @@ def test_again_nothing_is_trained_or_measured_twice(
     # as after a kill: one network is measured, one trained and not measured
     (run_dir(home) / "measures" / "transformer_tiny.json").unlink()
     with caplog.at_level("INFO"):
-        assert compare(home, "rnnenc,rnnsearch_additive,transformer") == 0
+        assert compare(home, ALL) == 0
     assert caplog.text.count("trained before") == 3
     assert caplog.text.count("measured before") == 2
     assert before == {label: (home / "runs" / f"tiny-{label}" / "steps.jsonl").stat().st_mtime_ns for label in LABELS}
@@ -181,6 +185,9 @@ def spool(home: Path) -> list[dict[str, Any]]:
     return [{"kind": record.kind, **record.fields} for record in Spool(run_dir(home)).records()]
 
 
+SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run tiny-rnnenc was started
+
+
 @pytest.mark.parametrize(
     ("models", "overrides", "message"),
     [
@@ -188,23 +195,24 @@ def spool(home: Path) -> list[dict[str, Any]]:
         ("", [], "models=[rnnenc,rnnsearch_additive,transformer]"),
         ("rnnenc,rnnenc", [], "'rnnenc' stands twice"),
         ("skipgram", [], "'skipgram' does not translate"),
-        ("rnnenc", ["compare.warmup=0.5"], "train.optimizer.warmup_steps was"),
-        ("rnnenc", ["compare.max_tokens=3500"], "more than this budget"),
-        ("rnnenc", ["compare.warmup=1.5"], "compare.warmup: 1.5"),
-        ("rnnenc", ["+compare.recipes.rnnenc.rate=1"], "compare.recipes.rnnenc: unknown key: 'rate'"),
-        ("rnnenc", ["+compare.model.dropot=0.2"], "compare.model: unknown key: 'dropot' is not known. Did you mean"),
-        ("rnnenc", ["+compare.recipes.rnnsaerch.lr=1"], "compare.recipes: 'rnnsaerch' is not known. Did you mean"),
-        ("rnnenc", ["pair=en-fr"], "no shards"),
         ("tiny-rnnenc", ["pair=de-en"], "translates en-de"),
-        ("transformer", ["+compare.model.heads=3", "compare.name=other"], "model.heads=3"),
+        ("rnnenc", ["pair=en-fr"], "no shards"),
+        ("rnnenc", [*SMALL, "compare.max_tokens=3000"], "more than this budget"),
+        ("rnnenc", [*SMALL, "compare.warmup=0.5"], "train.optimizer.warmup_steps was"),
+        ("rnnenc", ["compare.warmup=1.5"], "compare.warmup: 1.5"),
         ("rnnenc", ["compare.cost_width=6"], "multiple of 4"),
+        ("rnnenc", ["compare.cost_lengths=[8]"], "must be two lengths at least"),
+        ("rnnenc", ["+compare.model.dropot=0.2"], "compare.model: unknown key: 'dropot' is not known. Did you mean"),
+        ("tiny-rnnenc", ["+compare.model.dropout=0.2"], "compare.model: unknown key: 'dropout' is not known"),
+        ("transformer", ["+compare.model.heads=3", "compare.name=other"], "model.heads=3"),
+        ("rnnenc", ["+compare.recipes.rnnenc.rate=1"], "compare.recipes.rnnenc: unknown key: 'rate'"),
+        ("rnnenc", ["+compare.recipes.rnnsaerch.lr=1"], "compare.recipes: 'rnnsaerch' is not known. Did you mean"),
     ],
 )
 def test_mistakes_are_refused_before_anything_starts(
     home: Path, models: str, overrides: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(path.name for path in (home / "runs").iterdir())
-    words = [word for word in SETTINGS if not any(word.split("=")[0] == one.split("=")[0] for one in overrides)]
-    assert main([*words, f"paths.root={home}", f"models=[{models}]", *overrides]) == 2
+    assert compare(home, models, *overrides) == 2
     assert message in capsys.readouterr().err
     assert sorted(path.name for path in (home / "runs").iterdir()) == before
