@@ -21,7 +21,7 @@ def draw(every: Mapping[str, AttentionMap], source: str) -> "Figure":
     tall = max(len(one.target_tokens) for one in every.values())
     wide = max(len(one.source_tokens) for one in every.values())
     size = (1.0 + columns * (1.6 + 0.3 * wide), 0.9 + rows * (1.5 + 0.27 * tall))
-    figure, axes = panels(rows, columns, size, f"Attention: {shortened(source)}")
+    figure, axes = panels(rows, columns, size, f"Attention: {shortened(source, int(8 * size[0]) - 11)}")
     for axis, (label, one) in zip(axes, every.items(), strict=False):
         fill(axis, one)
         axis.set_title(f"{label} ({head_name(one.head)})", fontsize=9, loc="left")
@@ -51,8 +51,8 @@ def head_name(head: str) -> str:
     return f"layer {int(layer) + 1}, head {int(number) + 1}" if number else f"layer {int(layer) + 1}, mean of heads"
 
 
-def shortened(text: str, most: int = 80) -> str:
-    """A title of one line."""
+def shortened(text: str, most: int) -> str:
+    """A title of one line: an inch holds some eight bold letters."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
