@@ -1,6 +1,7 @@
 """`dragoman evaluate`: a bundle's scores on a held-out set, and against other bundles' when asked.
 
-Word vectors are measured on other sets, and in `pipelines/vectors/evaluate.py`.
+Word vectors are measured on other sets, in `pipelines/vectors/evaluate.py`; language models by the likelihood of a
+held-out text, in `pipelines/language/evaluate.py`.
 """
 
 import logging
@@ -34,7 +35,8 @@ class EvaluateConfig:
     split: str = "test"
     engine: EngineName = "auto"
     sentences: int = 0  # the first so many; 0: all
-    samples: int = 10  # sentences shown, from the worst to the best
+    stride: int = 0  # language models with a bounded view: tokens scored at a time; 0: half of the view
+    samples: int = 10  # sentences shown, from the worst to the best; of language models: continuations
     tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, char, none
     bootstrap: int = 1000  # resampled sets
     length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
@@ -54,10 +56,15 @@ def task(config: "Config") -> int:
     settings = config.evaluate
     directory = locate(config, settings.bundle)
     rivals = [settings.against] if isinstance(settings.against, str) else settings.against or []
-    if bundle_kind(directory) == "vectors":
+    kind = bundle_kind(directory)
+    if kind == "vectors":
         from pipelines.vectors.evaluate import task as evaluate_vectors
 
         return evaluate_vectors(config, directory, rivals, lambda rival: locate(config, rival))
+    if kind != "translation":
+        from pipelines.language.evaluate import task as evaluate_language
+
+        return evaluate_language(config, directory, rivals, lambda rival: locate(config, rival))
     evaluation = evaluate(config, directory)
     print(report(evaluation))
     record, texts = write_evaluation(evaluation, directory.parent)

@@ -109,23 +109,26 @@ def held_out(shards: Path, split: str, languages: Sequence[str], sentences: int 
     Raises:
         UserError: no such split or language, or a file that is not the one that was written (named).
     """
+    source, target = (held_out_lines(shards, split, language, sentences) for language in languages)
+    return source, target
+
+
+def held_out_lines(shards: Path, split: str, language: str, most: int = 0) -> list[str]:
+    """One language of `held_out`."""
     texts = read_manifest(shards).texts
     if split not in texts:
         raise unknown("evaluate.split", split, texts)
-    sides = []
-    for language in languages:
-        if language not in texts[split]:
-            raise UserError(f"{shards}: {split} is in {', '.join(texts[split])}; the bundle needs {language!r}")
-        entry = texts[split][language]
-        path = shards / entry["file"]
-        if not path.is_file():
-            raise UserError(f"{path}: missing from the shard directory; run `dragoman shard` again")
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-            raise UserError(f"{path}: not the file that was written (its sha256 differs); run `dragoman shard` again")
-        sides.append(content.decode().split("\n")[:-1])
-    source, target = sides
-    return (source[:sentences], target[:sentences]) if sentences else (source, target)
+    if language not in texts[split]:
+        raise UserError(f"{shards}: {split} is in {', '.join(texts[split])}; the bundle needs {language!r}")
+    entry = texts[split][language]
+    path = shards / entry["file"]
+    if not path.is_file():
+        raise UserError(f"{path}: missing from the shard directory; run `dragoman shard` again")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise UserError(f"{path}: not the file that was written (its sha256 differs); run `dragoman shard` again")
+    lines: list[str] = content.decode().split("\n")[:-1]
+    return lines[:most] if most else lines
 
 
 def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Path]:

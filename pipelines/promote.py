@@ -5,7 +5,8 @@
     dragoman promote promote.force=true promote.reason="the champion mistranslates names"
 
 Both versions translate the same split of `paths.shards`, each as it would be served; word vectors answer the same
-similarity sets and analogies (`vectors.evaluate`). The lead has to hold under paired bootstrap resampling.
+similarity sets and analogies (`vectors.evaluate`); language models are asked for the likelihood of the split. The lead
+has to hold under paired bootstrap resampling.
 Exit code 0: the version is champion now. 1: it is not better, the champion stays.
 """
 
@@ -80,6 +81,10 @@ def comparison(registry: Registry, config: PromoteConfig, shards: Path, sets: Ev
             from pipelines.vectors.promotion import compare_versions
 
             return compare_versions(registry, candidate, champion, config, sets or EvaluateVectors())
+        if kinds[0] in ("language", "masked"):
+            from pipelines.language.promotion import compare_texts
+
+            return compare_texts(registry, candidate, champion, config, shards)
         return compare_translations(registry, candidate, champion, config, shards)
 
     return compare

@@ -7,9 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from model.bundle import fill, load_bundle, save_bundle, update_facts
+from torch import Tensor
+
+from model.bundle import bundle_kind, fill, load_bundle, save_bundle, update_facts
 from model.errors import UserError
 from model.network import TranslationNetwork
+from model.text_bundle import load_text_bundle
 from model.tokenizer import TokenizerPair, load_pair
 from pipelines import checkpoint, embeddings
 from pipelines.alignment_record import record_alignment
@@ -90,17 +93,25 @@ def make_bundle(config: Config, bundle: Path, tracked: TrackedRun) -> None:
 
 def final_network(config: Config, tokenizers: TokenizerPair) -> tuple[TranslationNetwork, list[int]]:
     """The network with its final weights, in evaluation mode, and the steps that they come from."""
+    weights, steps = final_weights(config)
+    network = fresh_network(config, tokenizers)
+    fill(network, weights, str(config.run_dir))
+    return network.eval(), steps
+
+
+def final_weights(config: Config) -> tuple[dict[str, Tensor], list[int]]:
+    """The weights that `train.final` asks for, and the steps that they come from.
+
+    Raises:
+        UserError: the run has no checkpoint yet.
+    """
     newest = checkpoint.newest(config.run_dir)
     if newest is None:
         raise UserError(f"{config.run_dir}: no checkpoint; the run has not got that far")
-    network = fresh_network(config, tokenizers)
     if config.train.final == "average":
-        weights, steps = checkpoint.average(config.run_dir, config.train.average_last)
-    else:
-        tensors, state = checkpoint.read(newest)
-        weights, steps = tensors["average" if config.train.final == "ema" else "network"], [state["step"]]
-    fill(network, weights, str(config.run_dir))
-    return network.eval(), steps
+        return checkpoint.average(config.run_dir, config.train.average_last)
+    tensors, state = checkpoint.read(newest)
+    return tensors["average" if config.train.final == "ema" else "network"], [state["step"]]
 
 
 def weights_hashes(config: Config) -> list[str]:
@@ -116,7 +127,8 @@ def made_from(bundle: Path) -> list[str] | None:
     """What `weights_hashes` gave when the bundle was made."""
     if not (bundle / "config.json").is_file():
         return None
-    return list(load_bundle(bundle).facts.get("weights", {}).get("sha256", []))
+    made = load_bundle(bundle) if bundle_kind(bundle) == "translation" else load_text_bundle(bundle)
+    return list(made.facts.get("weights", {}).get("sha256", []))
 
 
 def validation(config: Config, manifest: Manifest) -> tuple[list[str], list[str]] | None:

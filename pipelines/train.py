@@ -6,18 +6,18 @@ import sys
 from dataclasses import replace
 
 from conf import door
+from model.architectures import architecture, model_config
 from model.errors import UserError
 from model.tokenizer import load_pair
 from model.vectors.methods import is_vectors
-from pipelines import checkpoint, embeddings, release
+from pipelines import embeddings, release
 from pipelines.config import Config
 from pipelines.launch import launch
 from pipelines.loader import LaneLoader
-from pipelines.loop import limits
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.tracking.server import resolved
-from pipelines.training import claim, fresh_network, identity, train_rank
+from pipelines.training import claim, fresh_network, identity, remaining, train_rank, workers
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,10 @@ def task(config: Config) -> int:
         from pipelines.vectors.train import task as train_vectors
 
         return train_vectors(config)
+    if architecture(model_config(config.model).architecture).family != "translation":
+        from pipelines.language.train import task as train_language
+
+        return train_language(config)
     refuse_what_cannot_be(config)
     claim(config, identity(config))
     embeddings.keep(config)
@@ -56,36 +60,23 @@ def refuse_what_cannot_be(config: Config) -> None:
     if manifest.kind != "parallel":
         raise UserError(
             f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "
-            f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). Word vectors can be trained "
-            f"on them: model=skipgram"
+            f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). Word vectors and language "
+            f"models can be trained on them: model=skipgram, model=rnnlm_lstm"
         )
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
     if config.train.final == "ema" and not config.train.optimizer.ema_decay:
         raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
-    workers = config.cluster.workers if config.cluster.backend == "ray" else int(os.environ.get("WORLD_SIZE", "1"))
-    LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, workers).close()
+    processes = workers(config)
+    LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, processes).close()
     ShardReader(config.shard_dir, "valid")
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
     train = manifest.split("train")
     logger.info(
         f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {train.records:,} pairs, "
-        f"{train.target_tokens:,} target tokens; {workers} workers, {config.loader.lanes} lanes of "
+        f"{train.target_tokens:,} target tokens; {processes} workers, {config.loader.lanes} lanes of "
         f"{config.loader.batch_tokens:,} tokens; shards {manifest_hash(config.shard_dir)[:12]}"
     )
-
-
-def remaining(config: Config) -> bool:
-    """Whether there is anything left to train."""
-    newest = checkpoint.newest(config.run_dir)
-    if newest is None:
-        return True
-    state = checkpoint.state(newest)
-    step, max_steps = state["step"], config.train.max_steps
-    over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
-    said = "is trained to its end" if over else f"goes on to step {max_steps:,}"
-    logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {said}")
-    return not over
 
 
 if __name__ == "__main__":

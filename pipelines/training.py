@@ -1,7 +1,9 @@
 """What one training process does: puts shards, loader, network and tracking together and runs the loop."""
 
 import json
-from collections.abc import Callable, Iterable
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -14,16 +16,18 @@ from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.network import TranslationNetwork
 from model.tokenizer import TokenizerPair, load_pair
-from pipelines import embeddings
+from pipelines import checkpoint, embeddings
 from pipelines.config import Config
 from pipelines.evaluation import held_out as held_out_texts
-from pipelines.loader import LaneLoader, held_out_batches
-from pipelines.loop import Progress, Trainer
+from pipelines.loader import OF_PAIRS, LaneLoader, held_out_batches
+from pipelines.loop import Progress, Trainer, limits
 from pipelines.ranks import Ranks
 from pipelines.scores import quick_bleu
 from pipelines.shards.manifest import manifest_hash
 from pipelines.shards.reader import ShardReader
 from pipelines.tracking.run import TrackedRun
+
+logger = logging.getLogger(__name__)
 
 VALIDATION_SENTENCES = 500  # decoded for a BLEU in mid-training; the final evaluation takes all
 
@@ -65,10 +69,11 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwo
     """The untrained network of the configuration; every rank draws the same weights from the seed.
 
     Raises:
-        UserError: the section `embeddings` asks for vectors that it cannot have.
+        UserError: one table for two vocabularies, or the section `embeddings` asks for vectors that it cannot have.
     """
     torch.manual_seed(config.seed)
     network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+    network.check_vocabularies(tokenizers.joint)
     embeddings.initialise(config, network, tokenizers)
     return network
 
@@ -96,16 +101,37 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
 
 def identity(config: Config) -> dict[str, Any]:
     """What makes two starts the same run: everything that the weights after a given step depend on."""
+    return {**identity_of_text(config, OF_PAIRS), **embeddings.identity(config)}
+
+
+def identity_of_text(config: Config, of_loader: Sequence[str]) -> dict[str, Any]:
+    """The same for any network; `of_loader`: the settings that its loader's order depends on."""
     train = asdict(config.train)
-    kept = {key: train[key] for key in ("precision", "optimizer", "loss")}
     return {
         "seed": config.seed,
         "shards": manifest_hash(config.shard_dir),
         "model": asdict(model_config(config.model)),
-        "loader": asdict(config.loader),
-        "train": kept,
-        **embeddings.identity(config),
+        "loader": {key: getattr(config.loader, key) for key in of_loader},
+        "train": {key: train[key] for key in ("precision", "optimizer", "loss")},
     }
+
+
+def workers(config: Config) -> int:
+    """How many processes will train."""
+    return config.cluster.workers if config.cluster.backend == "ray" else int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def remaining(config: Config) -> bool:
+    """Whether there is anything left to train."""
+    newest = checkpoint.newest(config.run_dir)
+    if newest is None:
+        return True
+    state = checkpoint.state(newest)
+    step, max_steps = state["step"], config.train.max_steps
+    over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
+    said = "is trained to its end" if over else f"goes on to step {max_steps:,}"
+    logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {said}")
+    return not over
 
 
 def claim(config: Config, wanted: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from services.shard_contents import read_shard, read_shard_directory
 LARGEST_HEADER = 100 * 2**20  # bytes of a safetensors header, the format's own bound
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
+TEXT_KINDS = {"language": "language model", "masked": "masked language model"}  # bundles by what they say they are
 FREQUENT = 12  # words of word vectors that are shown
 
 
@@ -55,8 +56,9 @@ def read_bundle(path: Path) -> dict[str, Any]:
     files = config.pop("files", {})
     if config.get("kind") == "vectors":
         return read_vectors(path, config, files)
+    kind = config.pop("kind", "translation")
     return {
-        "kind": "bundle",
+        "kind": TEXT_KINDS.get(kind, "bundle"),
         "path": str(path),
         "sha256": sha256(path / "config.json"),
         **config,

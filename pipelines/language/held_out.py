@@ -12,16 +12,27 @@ spans together score every token once.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from model.text_batch import TextBatch
 from model.tokenizer import PAD
-from pipelines.language.text import SplitText
 
 PARTS = 16  # that a recurrent network reads at a time
 WARM_UP = 1024  # tokens read before a part, at most
+
+
+class Row(Protocol):
+    """A text as one row of tokens, on disk (`text.SplitText`) or in memory (`lines.Lines`)."""
+
+    tokens: int
+
+    def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """(B, count) the tokens from each of the positions (B,) on, going round at both ends."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ def views(tokens: int, length: int, stride: int) -> list[Span]:
 
 
 def span_batches(
-    text: SplitText, spans: Sequence[Span], rows: int, length: int, rank: int = 0, world: int = 1
+    text: Row, spans: Sequence[Span], rows: int, length: int, rank: int = 0, world: int = 1
 ) -> Iterator[TextBatch]:
     """The spans, `rows` at a time, `length` tokens a step; every `world`-th of them for this rank.
 

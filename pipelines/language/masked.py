@@ -42,10 +42,23 @@ class MaskedWindow:
     def of(
         chunks: Sequence[Chunk], side: int, longest: int, masking: Masking, bits: np.random.Philox
     ) -> "MaskedWindow":
+        """The records of chunks, one side of them."""
         sides = [side_of(chunk, side == 1) for chunk in chunks]
         tokens = np.concatenate([ids for ids, _ in sides]).astype(np.int64)
         lengths = np.concatenate([np.diff(offsets.astype(np.int64)) for _, offsets in sides])
         ids = np.concatenate([np.arange(chunk.first_id, chunk.first_id + chunk.records) for chunk in chunks])
+        return MaskedWindow.masked(tokens, lengths, ids, longest, masking, bits)
+
+    @staticmethod
+    def masked(
+        tokens: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        ids: NDArray[np.int64],
+        longest: int,
+        masking: Masking,
+        bits: np.random.Philox,
+    ) -> "MaskedWindow":
+        """Records that stand one after the other in `tokens`, with their lengths (n,) and ids (n,)."""
         pieces, lengths = pieces_of(lengths, longest)
         starts = np.cumsum(lengths) - lengths
         return MaskedWindow(ids[pieces], starts, lengths, *masking.mask(tokens, starts, bits))
@@ -127,11 +140,25 @@ def held_out_masked(
 
     The whole split is held in memory: it is meant for held-out sets.
     """
-    window = MaskedWindow.of(list(text.reader), text.side, longest, masking, philox(*HELD_OUT_MASKS))
+    window = MaskedWindow.of(list(text.reader), text.side, longest, masking, held_out_bits())
+    for batch, _ in sorted_batches(window, batch_tokens, rank, world):
+        yield batch
+
+
+def held_out_bits() -> np.random.Philox:
+    """What held-out splits are masked by."""
+    return philox(*HELD_OUT_MASKS)
+
+
+def sorted_batches(
+    window: MaskedWindow, batch_tokens: int, rank: int = 0, world: int = 1
+) -> Iterator[tuple[TextBatch, NDArray[np.int64]]]:
+    """A window's pieces that have something to guess, sorted by length, and their numbers (B,) in the window; every
+    `world`-th batch for this rank."""
     rows = np.flatnonzero(window.to_guess() > 0)
     rows, parts = cut(rows, window.lengths, window.lengths, batch_tokens)
     for part in parts[rank::world]:
-        yield window.batch(rows[part])
+        yield window.batch(rows[part]), rows[part]
 
 
 def pieces_of(lengths: NDArray[np.int64], longest: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

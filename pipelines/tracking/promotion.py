@@ -27,8 +27,9 @@ class PromoteConfig:
 
     version: str | None = None  # null: the newest
     split: str = "test"
-    # auto: BLEU; of word vectors the mean of Spearman's correlation and of analogies right
-    metric: Literal["auto", "bleu", "chrf", "similarity", "analogies"] = "auto"
+    # auto: BLEU; of word vectors the mean of Spearman's correlation and of analogies right; of language models the
+    # likelihood, as bits a character (masked ones: nats a guessed token)
+    metric: Literal["auto", "bleu", "chrf", "similarity", "analogies", "likelihood"] = "auto"
     samples: int = 1000  # bootstrap resamples
     p_value: float = 0.05  # the chance of so large a difference by luck must be below
     force: bool = False  # promote without proof; needs a reason
@@ -37,7 +38,7 @@ class PromoteConfig:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two versions on the same test set. Scores: higher is better."""
+    """Two versions on the same test set."""
 
     metric: str
     candidate: float
@@ -45,16 +46,17 @@ class Comparison:
     p_value: float  # of the paired bootstrap
     items: int
     unit: str = "sentences"
+    lower_is_better: bool = False  # as of losses
+    digits: int = 2
 
     def better(self, p_value: float) -> bool:
         """Whether the candidate's lead is real at that level."""
-        return self.candidate > self.champion and self.p_value < p_value
+        lead = self.champion - self.candidate if self.lower_is_better else self.candidate - self.champion
+        return lead > 0 and self.p_value < p_value
 
     def __str__(self) -> str:
-        return (
-            f"{self.metric} {self.candidate:.2f} against {self.champion:.2f} on {self.items:,} {self.unit}, "
-            f"p = {self.p_value:.4f}"
-        )
+        ours, theirs = (f"{value:.{self.digits}f}" for value in (self.candidate, self.champion))
+        return f"{self.metric} {ours} against {theirs} on {self.items:,} {self.unit}, p = {self.p_value:.4f}"
 
 
 @dataclass(frozen=True)

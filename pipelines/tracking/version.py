@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.bundle_directory import BundleKind
+from model.bundle_directory import KINDS, BundleKind
 from pipelines.tracking import names
 from pipelines.tracking.server import Verdict, verdict
 
@@ -23,6 +23,14 @@ MEANS = {  # of word vectors
     "analogies/mean": "analogies {:.2f} % right (3CosAdd)",
 }
 VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|coverage/[^/]+|retrieval/.+")  # as tags
+
+OF_TEXT = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors")  # what language models need
+TEXT_SCORES = {  # of language models, on a split
+    "bits_per_character": "{:.4f} bits a character",
+    "nats": "{:.4f} nats a token",
+    "perplexity": "perplexity {:.2f}",
+    "accuracy": "{:.3f} of the masked tokens guessed right",
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ FLAVOURS: dict[BundleKind, Flavour] = {
     "vectors": Flavour(
         "vectors_model.py", "word-vectors", ("mlflow", "numpy", "scipy", "sentencepiece", "safetensors")
     ),
+    "language": Flavour("language_model.py", "language-model", OF_TEXT),
+    "masked": Flavour("masked_model.py", "fill-mask", OF_TEXT),
 }
 
 
@@ -99,7 +109,8 @@ def ensure_model(client: Any, name: str) -> None:
 
 def kind_of(config: Mapping[str, Any]) -> BundleKind:
     """The kind of bundle that a `config.json` is of; those of translations do not say it."""
-    return "vectors" if config.get("kind") == "vectors" else "translation"
+    kind = config.get("kind", "translation")
+    return kind if kind in KINDS else "translation"
 
 
 def facts(config: Mapping[str, Any]) -> dict[str, str]:
@@ -114,7 +125,7 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "config_hash": config.get("config_hash"),
         "run_name": run.get("name"),
         "format_version": config.get("format_version"),
-        **(_vector_facts(config) if kind == "vectors" else _translation_scores(config)),
+        **_FACTS[kind](config),
     }
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
 
@@ -125,6 +136,20 @@ def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
         found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
         found[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
     return found
+
+
+def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:
+    measured = (config.get("scores") or {}).items()
+    return {
+        "method": (config.get("model") or {}).get("name"),
+        "vocabulary": config.get("vocabulary"),
+        **{
+            f"{split}_{name}": f"{scores[name]:.4f}"
+            for split, scores in measured
+            for name in TEXT_SCORES
+            if name in scores
+        },
+    }
 
 
 def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,6 +166,14 @@ def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_FACTS = {
+    "translation": _translation_scores,
+    "vectors": _vector_facts,
+    "language": _text_scores,
+    "masked": _text_scores,
+}
+
+
 def describe(run_id: str, tags: Mapping[str, str]) -> str:
     """The version's description: from here to its run, its configuration, its shards and their sources."""
     lines = [
@@ -152,6 +185,8 @@ def describe(run_id: str, tags: Mapping[str, str]) -> str:
     ]
     if tags.get(KIND_TAG) == "vectors":
         return "\n\n".join([*lines, *_described_vectors(tags)])
+    if tags.get(KIND_TAG) in ("language", "masked"):
+        return "\n\n".join([*lines, *_described_text(tags)])
     for split in sorted(key.removesuffix("_bleu") for key in tags if key.endswith("_bleu")):
         measured = ", ".join(
             f"{label} {float(tags[f'{split}_{name}']):.2f}"
@@ -160,6 +195,19 @@ def describe(run_id: str, tags: Mapping[str, str]) -> str:
         )
         lines.append(f"**Scores on {split}** {measured} `{tags.get(f'{split}_signature', '')}`")
     return "\n\n".join(lines)
+
+
+def _described_text(tags: Mapping[str, str]) -> list[str]:
+    kind = "Masked language model" if tags[KIND_TAG] == "masked" else "Language model"
+    lines = [f"**{kind}** {tags.get('method', '')}, `{tags.get('pair')}`"]
+    for split in sorted(key.removesuffix("_nats") for key in tags if key.endswith("_nats")):
+        measured = [
+            label.format(float(tags[f"{split}_{name}"]))
+            for name, label in TEXT_SCORES.items()
+            if f"{split}_{name}" in tags
+        ]
+        lines.append(f"**On {split}** {', '.join(measured)}")
+    return lines
 
 
 def _described_vectors(tags: Mapping[str, str]) -> list[str]:
@@ -188,9 +236,9 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
     from mlflow.types import ColSpec, DataType, Schema
     from mlflow.types.schema import Array
 
-    is_vectors = tags[KIND_TAG] == "vectors"
-    flavour = FLAVOURS["vectors" if is_vectors else "translation"]
-    answer: Any = Array(DataType.double) if is_vectors else DataType.string
+    kind = tags[KIND_TAG]
+    flavour = FLAVOURS[kind]  # type: ignore[index]  # `facts` wrote one of the kinds
+    answer: Any = Array(DataType.double) if kind == "vectors" else DataType.string
     run = client.get_run(run_id)
     model = client.create_logged_model(
         run.info.experiment_id,

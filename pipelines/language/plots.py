@@ -1,0 +1,74 @@
+"""Pictures of a language model: its course of training, and where a held-out text surprises it."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipelines.language.evaluation import TextEvaluation
+from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, empty, finish, line, noisy, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BINS = 60
+RUNNING = 50  # records that the running mean is of, at least
+
+
+def curves(metrics: Mapping[str, Points], title: str) -> "Figure":
+    """Loss, perplexity, learning rate and speed over the steps; a panel without data says so."""
+    figure, axes = panels(2, 2, (10.0, 6.4), title)
+    loss, perplexity, rate, speed = axes
+    noisy(loss, metrics.get("nll", ()), BLUE, "training")
+    line(loss, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
+    finish(loss, "Negative log-likelihood", "nats a token")
+    line(perplexity, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
+    finish(perplexity, "Perplexity", "of a token")
+    line(rate, metrics.get("lr", ()), BLUE, "learning rate")
+    rate.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
+    finish(rate, "Learning rate", "step size")
+    noisy(speed, metrics.get("tokens_per_second", ()), BLUE, "training")
+    speed.set_ylim(bottom=0)
+    finish(speed, "Speed", "tokens a second")
+    speed.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    return figure
+
+
+def surprise_by_line(evaluation: TextEvaluation) -> "Figure":
+    """How surprised the model is by each record: over the text, with its running mean, and as a distribution."""
+    unit = "nats a guessed token" if evaluation.kind == "masked" else "bits a character"
+    title = f"{evaluation.language} {evaluation.split}: {unit}, record by record"
+    figure, (over, spread) = panels(1, 2, (10.0, 3.8), title)
+    sizes = evaluation.items if evaluation.kind == "masked" else evaluation.characters
+    scale = 1.0 if evaluation.kind == "masked" else math.log(2)
+    counted = np.flatnonzero(sizes)
+    if not len(counted):
+        for axis in (over, spread):
+            empty(axis, "nothing to measure")
+        return figure
+    values = evaluation.nll[counted] / scale / sizes[counted]
+    over.plot(counted, values, ".", color=BLUE, alpha=0.25, markersize=2.5)
+    width = max(RUNNING, len(counted) // 40)
+    if len(counted) > width:
+        window = np.ones(width)
+        totals, lengths = (
+            np.convolve(each[counted], window, "valid") for each in (evaluation.nll / scale, sizes.astype(float))
+        )
+        over.plot(
+            counted[width // 2 :][: len(totals)], totals / lengths, color=ORANGE, label=f"mean of {width} records"
+        )
+        over.legend(frameon=False, fontsize=9)
+    mean = float(evaluation.nll.sum() / scale / sizes.sum())
+    over.axhline(mean, color=GREY, linewidth=0.8, linestyle=":")
+    over.set_ylim(0, float(np.quantile(values, 0.995)) * 1.1 + 1e-9)
+    over.set_xlabel("record", fontsize=9)
+    over.set_ylabel(unit, fontsize=9)
+    spread.hist(values, BINS, range=over.get_ylim(), color=BLUE, weights=sizes[counted] / sizes.sum())
+    spread.axvline(mean, color=GREY, linewidth=0.8, linestyle=":", label=f"all: {mean:.3f}")
+    spread.legend(frameon=False, fontsize=9)
+    spread.set_xlabel(unit, fontsize=9)
+    spread.set_ylabel("share of the text", fontsize=9)
+    for axis in (over, spread):
+        clean(axis)
+    return figure

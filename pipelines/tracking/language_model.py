@@ -1,0 +1,32 @@
+"""A bundle of a language model as an MLflow model: like `translation_model.py`, this file itself is stored, no pickle.
+
+MLflow runs it to load the model, so it acts at import: `set_model` is MLflow's convention. The package `model` is
+stored beside it; `mlflow models serve` needs nothing else of Dragoman.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from mlflow.models import set_model
+from mlflow.pyfunc import PythonModel
+
+
+class LanguageModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are untyped here
+    """`predict(["Once upon a", ...]) -> [" time there was ...", ...]`, the continuation of each text, in order."""
+
+    def load_context(self, context: Any) -> None:
+        """Open the bundle; called once."""
+        from model.text_bundle import load_text_bundle
+
+        self.bundle = load_text_bundle(Path(context.artifacts["bundle"]), "language")
+
+    def predict(self, model_input: list[str], params: dict[str, Any] | None = None) -> list[str]:
+        """`model_input`: beginnings. Tokens are drawn by `GenerateConfig`'s defaults; `params` are ignored."""
+        from model.generation import GenerateConfig, generate
+
+        bundle, prompts = self.bundle, list(model_input)
+        found = generate(bundle.language_network, bundle.tokenizer, prompts, GenerateConfig(), bundle.normalisation)
+        return [texts[0].text for texts in found]
+
+
+set_model(LanguageModel())
