@@ -1,9 +1,10 @@
-"""Training every translation network at the parameters of Transformer-tiny, target tokens/s, in turns.
+"""Training every network at the parameters of Transformer-tiny, tokens/s, in turns.
 
     python -m bench networks [--quick] [--threads N]
 
-All have some 2.6M parameters over a vocabulary of 10,000 and train on the same made-up pairs, 4,096 tokens a batch, by
-the loop that `dragoman train` runs. The figure is RNNsearch with additive attention; the peer is the Transformer.
+All have some 2.6M parameters over a vocabulary of 10,000 (language models have no second side and some 2.2M) and train
+on the same made-up pairs, 4,096 tokens a batch, by the loop that `dragoman train` runs; language models read the target
+sides, rows of 128 tokens. The figure is RNNsearch with additive attention; the peer is the Transformer.
 """
 
 import argparse
@@ -16,12 +17,16 @@ import torch
 from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
-from bench.train import VOCABULARY, training_speed
+from bench.train import TOKENS, VOCABULARY, training_speed
 from conf import door
-from model.architectures import build_network, model_config
+from model.architectures import any_network, architecture, model_config
+from pipelines.config import Config
+from pipelines.language.training import fresh_network, make_loader, text_tokenizer
 
 FIXED = {"embedding": 160, "width": 224}
 ATTENTIVE = {"embedding": 176, "width": 288, "encoder_width": 144}
+RECURRENT = {"embedding": 176, "width": 176}
+TEXT = ["loader.side=target", "loader.lanes=1", f"loader.batch_tokens={TOKENS}", "corpus.format=tsv"]
 NETWORKS: dict[str, dict[str, Any]] = {
     "transformer_tiny": {},
     "rnnenc": FIXED,
@@ -31,36 +36,49 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "rnnsearch_general": ATTENTIVE,
     "rnnsearch_scaled_dot": ATTENTIVE,
     "prefixlm_tiny": {},
+    "rnnlm_tanh": RECURRENT,
+    "rnnlm_relu": RECURRENT,
+    "rnnlm_gru": RECURRENT,
+    "rnnlm_lstm": RECURRENT,
+    "gpt_tiny": {},
+    "bert_tiny": {},
 }
 OURS, PEER = "rnnsearch_additive", "transformer_tiny"
 
 
 def run(quick: bool, args: list[str]) -> Result:
-    """Tokens are the real ones of the target side, EOS included."""
+    """Tokens are the real ones that are predicted, EOS included; of masked text, those that were to be guessed."""
     parser = argparse.ArgumentParser(prog="python -m bench networks")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args(args)
     torch.set_num_threads(options.threads)
-    configs = {name: configuration(name, changes) for name, changes in NETWORKS.items()}
-    steps, rounds = (4, 1) if quick else (20, 3)
+    settings = {name: overrides(name, changes) for name, changes in NETWORKS.items()}
+    steps, rounds = (2, 1) if quick else (20, 3)
     with tempfile.TemporaryDirectory() as folder:
         shards = write_sample_shards(Path(folder) / "shards", write_ids(30_000, VOCABULARY), VOCABULARY)
         found = in_turns(
             rounds,
-            **{name: lambda config=config: speed(shards, steps, config) for name, config in configs.items()},
+            **{name: lambda words=words: speed(shards, steps, words) for name, words in settings.items()},
         )
     for name, value in found.items():
-        parameters = build_network(configs[name], VOCABULARY, VOCABULARY).parameter_count()
-        print(f"{name:<22}{parameters / 1e6:6.2f}M parameters {value:10,.0f} target tokens/s")
+        config = model_config(door.compose(settings[name])["model"])
+        parameters = any_network(config, VOCABULARY, VOCABULARY).parameter_count()
+        print(f"{name:<22}{parameters / 1e6:6.2f}M parameters {value:10,.0f} tokens/s")
     return Result("networks", found[OURS], found[PEER], "target tokens/s, RNNsearch additive against Transformer-tiny")
 
 
-def configuration(name: str, changes: dict[str, Any]) -> Any:
-    """conf/model/NAME.yaml with some sizes changed, typed."""
-    overrides = [f"model={name}", *(f"model.{key}={value}" for key, value in changes.items())]
-    return model_config(door.compose(overrides)["model"])
+def overrides(name: str, changes: dict[str, Any]) -> list[str]:
+    """The command line of conf/model/NAME.yaml with some sizes changed."""
+    return [f"model={name}", *(f"model.{key}={value}" for key, value in changes.items())]
 
 
-def speed(shards: Path, steps: int, config: Any) -> float:
+def speed(shards: Path, steps: int, words: list[str]) -> float:
     """bf16, as `dragoman train` by default."""
-    return training_speed(shards, steps, "bf16", model=config)
+    values = door.compose([*words, f"paths.shards={shards}", *TEXT])
+    model = model_config(values["model"])
+    if architecture(model.architecture).family == "translation":
+        return training_speed(shards, steps, "bf16", model=model)
+    config = door.typed(Config, values)
+    tokenizer = text_tokenizer(config)
+    loader = make_loader(config, fresh_network(config, tokenizer), tokenizer)
+    return training_speed(shards, steps, "bf16", model=model, loader=loader)

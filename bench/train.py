@@ -26,11 +26,11 @@ from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from model import device
-from model.architectures import architecture, build_network
+from model.architectures import any_network, architecture
 from model.tokenizer import load_pair
 from model.transformer import TransformerConfig
 from pipelines.loader import LaneLoader, LoaderConfig
-from pipelines.loop import TrainConfig, Trainer
+from pipelines.loop import Loader, TrainConfig, Trainer
 from pipelines.ranks import Ranks
 from pipelines.shards.reader import ShardReader
 
@@ -77,10 +77,18 @@ def run(quick: bool, args: list[str]) -> Result:
 
 
 def training_speed(
-    shards: Path, steps: int, precision: device.Precision, tokens: int = TOKENS, model: Any = TINY
+    shards: Path,
+    steps: int,
+    precision: device.Precision,
+    tokens: int = TOKENS,
+    model: Any = TINY,
+    loader: Loader | None = None,
 ) -> float:
     """Our loop as `dragoman train` runs it in one process, journal and all; target tokens/s after the warm-up."""
-    with tempfile.TemporaryDirectory() as folder, trainer(shards, Path(folder), precision, tokens, model) as ours:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        trainer(shards, Path(folder), precision, tokens, model, loader) as ours,
+    ):
         ours.config = replace(ours.config, max_steps=WARM_UP)
         ours.run(lambda step, values: None)
         before, began = ours.progress.items, time.perf_counter()
@@ -108,17 +116,25 @@ def plain_paths() -> Iterator[None]:
 
 @contextlib.contextmanager
 def trainer(
-    shards: Path, run_dir: Path, precision: device.Precision, tokens: int, model: Any = TINY
+    shards: Path,
+    run_dir: Path,
+    precision: device.Precision,
+    tokens: int,
+    model: Any = TINY,
+    loader: Loader | None = None,
 ) -> Iterator[Trainer]:
-    """A trainer of a network (by its configuration) on one lane, that evaluates and saves only at its end."""
+    """A trainer of a network (by its configuration) on one lane, that evaluates and saves only at its end.
+
+    Without a `loader` it reads pairs, as translation networks do.
+    """
     torch.manual_seed(1)
     never = 10**9
     config = TrainConfig(precision=precision, evaluate_every=never, checkpoint_every=never, log_every=never)
     config.optimizer.lr, config.optimizer.warmup_steps = 0.005, 2000
     reader = ShardReader(shards, "train")
-    loader = LaneLoader(reader, LoaderConfig(lanes=1, batch_tokens=tokens), 1)
+    loader = loader or LaneLoader(reader, LoaderConfig(lanes=1, batch_tokens=tokens), 1)
     pair = load_pair(shards, reader.manifest.tokenizer)
-    network = build_network(model, pair.source.vocabulary, pair.target.vocabulary)
+    network = any_network(model, pair.source.vocabulary, pair.target.vocabulary)
     made = Trainer(
         network,
         architecture(model.architecture).loss,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> "Figure":
     """The same curves twice: what a token teaches, and what a minute does. `labels`: of the whole comparison."""
-    figure, axes = panels(1, 2, (10.0, 4.2), "Learning with the same budget")
+    figure, axes = panels(1, 2, (10.0, 4.2), "Learning")
     colour, mark = colours(labels), markers(labels)
     for axis, unit, place in zip(axes, ("million target tokens", "minutes of training"), (0, 1), strict=True):
         for label, record in records.items():
