@@ -1,0 +1,105 @@
+"""Language models in the registry: loaded by MLflow without a pickle, told apart by kind, promoted by likelihood."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.architectures import any_network, model_config
+from model.errors import UserError
+from model.fill_mask import fill_masks
+from model.generation import GenerateConfig, generate
+from model.text_bundle import TextKind, load_text_bundle, save_text_bundle
+from model.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig, train
+from pipelines.promote import PromoteConfig, promote_version
+from pipelines.shards.manifest import Manifest, write_manifest
+from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig
+
+REGISTRY = RegistryConfig(name="toy-en-language")
+TEXT = ["the cat sat on the mat", "a dog sat on the cat", "the mat was the dog's"] * 5
+WORDS = train(TokenizerConfig(name="words", type="words"), TEXT)
+MODELS: dict[TextKind, dict[str, object]] = {
+    "language": {"architecture": "rnnlm", "name": "rnnlm_lstm", "embedding": 8, "width": 8, "layers": 1},
+    "masked": {
+        "architecture": "bert", "name": "bert_tiny", "width": 8, "heads": 2, "feed_forward": 8, "layers": 1,
+        "max_positions": 32,
+    },
+}  # fmt: skip
+
+
+def register(tracking: TrackingConfig, folder: Path, kind: TextKind, learned: float = 0.0) -> Path:
+    """`learned`: how far the ids that no text has are made unlikely."""
+    config = model_config(MODELS[kind])
+    torch.manual_seed(1)
+    network = any_network(config, WORDS.vocabulary, WORDS.vocabulary)
+    with torch.no_grad():
+        network.output.bias[[PAD, UNK, BOS, MASK, SEP]] -= learned
+    facts = {
+        "pair": "en",
+        "manifest_hash": "ab" * 32,
+        "run": {"name": "r", "id": None},
+        "scores": {"valid": {"nats": 2.5, "bits_per_character": 1.25, "perplexity": 12.18, "tokens": 7}},
+    }
+    bundle = folder / f"run-{kind}-{learned}" / "bundle"
+    save_text_bundle(bundle, network=network, config=config, tokenizer=WORDS, facts=facts)
+    with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
+        assert register_bundle(tracking, REGISTRY, run, bundle) is not None
+    return bundle
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_mlflow_loads_a_version_without_a_pickle(kind: TextKind, tracking: TrackingConfig, tmp_path: Path) -> None:
+    bundle = load_text_bundle(register(tracking, tmp_path, kind))
+    registry = Registry(tracking, REGISTRY)
+    expected = {"bundle_kind": kind, "pair": "en", "method": MODELS[kind]["name"], "valid_nats": "2.5000"}
+    assert registry.version("1").tags.items() >= expected.items()
+    described = registry.client.get_model_version(REGISTRY.name, "1").description
+    assert "**On valid** 1.2500 bits a character, 2.5000 nats a token, perplexity 12.18" in described
+    assert not [path for path in (tmp_path / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt")]
+    text = "the cat <mask> on" if kind == "masked" else "the cat"
+    if kind == "masked":
+        wanted = fill_masks(bundle.network, bundle.tokenizer, [text])[0].text
+    else:
+        wanted = generate(bundle.language_network, bundle.tokenizer, [text], GenerateConfig())[0][0].text
+    loading = (
+        "import json, mlflow; model = mlflow.pyfunc.load_model('models:/toy-en-language/1')\n"
+        f"print(json.dumps(model.predict([{text!r}])))"
+    )
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        "MLFLOW_TRACKING_URI": tracking.uri,
+        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    command = [sys.executable, "-W", "ignore", "-c", loading]
+    loaded = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(loaded.stdout.splitlines()[-1]) == [wanted]
+
+
+def test_versions_are_promoted_by_likelihood_and_kinds_are_not_mixed(tracking: TrackingConfig, tmp_path: Path) -> None:
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    content = "".join(f"{line}\n" for line in TEXT).encode()
+    (shards / "valid.en.txt").write_bytes(content)
+    entry = {"file": "valid.en.txt", "sha256": hashlib.sha256(content).hexdigest(), "lines": len(TEXT)}
+    write_manifest(shards, Manifest("toy", ["en"], {}, "<u2", {}, kind="monolingual", texts={"valid": {"en": entry}}))
+    for learned in (0.0, 2.0, 1.0):
+        register(tracking, tmp_path, "language", learned)
+    register(tracking, tmp_path, "masked")
+
+    def promote(version: str) -> bool:
+        config = PromoteConfig(version=version, split="valid", samples=200)
+        return promote_version(tracking, REGISTRY, config, shards, tmp_path).accepted
+
+    assert promote("1"), "the first"
+    assert promote("2"), "it knows that the specials do not come"
+    assert not promote("3"), "it knows it less well"
+    with pytest.raises(UserError, match="version 4 is of kind masked, the champion 2 of kind language"):
+        promote("4")
