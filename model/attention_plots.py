@@ -20,6 +20,7 @@ COLOURS = "Blues"
 MARK = "#d9730d"  # of gold links and of a chosen head
 CELL, SMALL_CELL = 0.28, 0.15  # inches a word; the small one for texts of more than MANY words
 HEAD_CELL = 0.19  # in a picture of all heads
+TITLE_SIGN = 0.08  # inches a character of a title
 MANY = 70
 LONGEST_LABEL = 20  # characters
 WIDEST_PAIR = 26  # words up to which two maps stand side by side
@@ -38,10 +39,10 @@ def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequ
     heights = [len(one.target_tokens) * inch for one, inch in zip(maps, inches, strict=True)]
     across = room([word for one in maps for word in one.target_tokens])
     down = room([word for one in maps for word in one.source_tokens]) + 0.35
+    each = [max(widths[place] for place in range(column, len(maps), columns)) for column in range(columns)]
+    across += max(0.0, TITLE_SIGN * max(map(len, titles)) - min(each))  # a title begins where its map does
     figure, axes = grid(
-        [max(heights[place] for place in row) for row in rows],
-        [max(widths[place] for place in range(column, len(maps), columns)) for column in range(columns)],
-        (across * columns, down * len(rows)),
+        [max(heights[place] for place in row) for row in rows], each, (across * columns, down * len(rows))
     )
     for place, axis in enumerate(axes):
         if place >= len(maps):
