@@ -60,9 +60,12 @@ def autocast_dtype(precision: Precision) -> torch.dtype | None:
     return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
-def use_cores(share: int) -> int:
-    """Give this process its share of the machine's cores (`share` processes run here); returns the threads set."""
+def use_cores(share: int, most: int = 0) -> int:
+    """Give this process its share of the machine's cores (`share` processes run here), at most `most` unless that is 0.
+
+    Returns the threads set.
+    """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = max(1, available // share)
+    threads = max(1, min(available // share, most or available))
     torch.set_num_threads(threads)
     return threads

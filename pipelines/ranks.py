@@ -58,7 +58,8 @@ class Ranks:
 
 def alone(device: str = "auto") -> Ranks:
     """One process, nothing to talk to."""
-    use_cores(1)
+    wanted = os.environ.get("OMP_NUM_THREADS", "")  # a user's word; Ray and torchrun set it themselves, always to 1
+    use_cores(1, int(wanted) if wanted.isdigit() else 0)
     return Ranks(0, 1, pick_device(device))
 
 
