@@ -19,7 +19,7 @@ def test_bleu_falls_where_the_long_sentences_are_wrong() -> None:
     assert (first.low, first.high, first.sentences, first.mean) == (4, 4, 20, 4.0)
     assert first.bleu.score == pytest.approx(100.0)
     assert last.bleu.score < 50
-    assert last.bleu.low <= last.bleu.score <= last.bleu.high
+    assert last.bleu.low <= round(last.bleu.score, 5) <= last.bleu.high  # sacreBLEU rounds the bounds
 
 
 def test_an_interval_holds_the_score_and_is_the_same_again() -> None:
