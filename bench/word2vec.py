@@ -1,6 +1,6 @@
 """word2vec on ten million words, raw words/s a core: ours against gensim, in turns; in full also the quality.
 
-    python -m bench word2vec [--quick] [--words N] [--no-quality]
+    python -m bench word2vec [--quick] [--words N] [--rounds N] [--no-quality]
     python -m bench word2vec --device cuda     the torch paths on a GPU instead (no peer needed)
 
 Skip-gram and CBOW, each with 5 negatives and with hierarchical softmax; d = 100, window 5 dynamic, sample 1e-3, rate
@@ -44,6 +44,7 @@ def run(quick: bool, args: list[str]) -> Result:
     parser = argparse.ArgumentParser(prog="python -m bench word2vec")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--words", type=int, default=1_500_000 if quick else 10_000_000)
+    parser.add_argument("--rounds", type=int, default=1 if quick else 3)
     parser.add_argument("--no-quality", action="store_true")
     options = parser.parse_args(args)
     if options.device == "cuda":
@@ -51,7 +52,7 @@ def run(quick: bool, args: list[str]) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         english = english_text(Path(folder) / "text.txt", options.words)
         with Gensim(english.path) as gensim:
-            found = speeds(english, gensim, rounds=1 if quick else 3)
+            found = speeds(english, gensim, options.rounds)
             if english.real and not quick and not options.no_quality:
                 qualities(english, gensim, Path(folder) / "gensim.npz")
     ours, peer = (found[side, next(iter(VARIANTS)), 1] for side in ("ours", "gensim"))
