@@ -23,7 +23,7 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
-    assert "Choices: decode, memory, read, shard, train, word2vec" in capsys.readouterr().err
+    assert "Choices: decode, memory, networks, read, shard, train, word2vec" in capsys.readouterr().err
 
 
 def test_the_last_line_holds_both_figures_and_their_ratio() -> None:

@@ -22,6 +22,7 @@ def _cleaned(
     on_error: str = "raise",
     encodings: tuple[str, ...] = ("utf-8",),
     paragraphs: bool = False,
+    blank: bool = False,
 ) -> tuple[list[str], dict[str, Any], list[int]]:
     """Records, facts, and the line each record began in."""
     file = folder / "text"
@@ -30,7 +31,7 @@ def _cleaned(
     (staging,) = text_staging_tasks([source], folder, paragraphs, ())
     stage_text(staging)
     (block,) = text_blocks([source], folder)
-    task = TextCleaningTask(block, CLEAN, on_error, encodings, paragraphs, folder, folder)  # type: ignore[arg-type]
+    task = TextCleaningTask(block, CLEAN, on_error, encodings, paragraphs, blank, folder, folder)  # type: ignore[arg-type]
     clean_text_block(task)
     loaded = load_block(folder, 0)
     return loaded.texts()[0], load_facts(folder, 0), loaded.line.tolist()
@@ -44,6 +45,13 @@ def test_lines_become_records(tmp_path: Path) -> None:
     assert facts["dropped"] == {"blank": 1}
     assert facts["changed"]["cut"] == 1
     assert (facts["lines"], facts["records"], facts["characters"]) == (5, 6, sum(map(len, records)))
+
+
+def test_blank_lines_are_records_where_they_may_stay(tmp_path: Path) -> None:
+    records, facts, lines = _cleaned(tmp_path, b"one\n\n\xff\ntwo\n", "skip", blank=True)
+    assert records == ["one", "", "two"]
+    assert lines == [0, 1, 3]
+    assert facts["dropped"] == {"invalid_utf8": 1}
 
 
 def test_paragraphs_become_records(tmp_path: Path) -> None:
