@@ -157,7 +157,7 @@ class CrossAttention(nn.Module):
     ) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         (q,) = split_heads(self.q(x), 1, self.heads)
-        return self.out(join_heads(attend(q, *memory, bias, self.dropout, record)))  # type: ignore[no-any-return]
+        return self.out(join_heads(attend(q, *memory, bias, self.dropout, record)))  # type: ignore[no-any-return]  # modules' calls are untyped
 
 
 def split_heads(x: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:

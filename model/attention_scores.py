@@ -47,7 +47,7 @@ class Additive(Score):
         self.v = nn.Parameter(torch.empty(width).uniform_(-1.0, 1.0) * math.sqrt(3.0 / width))
 
     def keys(self, annotations: Tensor) -> Tensor:
-        return self.annotation(annotations)  # type: ignore[no-any-return]
+        return self.annotation(annotations)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return additive_scores(self.query(query), keys, self.v)
@@ -83,7 +83,7 @@ class General(Score):
         self.annotation = nn.Linear(annotation, query, bias=False)
 
     def keys(self, annotations: Tensor) -> Tensor:
-        return self.annotation(annotations)  # type: ignore[no-any-return]
+        return self.annotation(annotations)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return torch.bmm(query.to(keys.dtype), keys.transpose(1, 2))

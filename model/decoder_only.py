@@ -122,4 +122,4 @@ class DecoderOnly(LanguageNetwork):
             before = (state[f"key.{i}"], state[f"value.{i}"]) if past else None
             x, grown = layer.step(x, before, bias, record, rotation, causal=past == 0 and length > 1)
             state[f"key.{i}"], state[f"value.{i}"] = grown  # (B, G, P + T, K)
-        return self.norm(x)  # type: ignore[no-any-return]
+        return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

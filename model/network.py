@@ -28,7 +28,7 @@ class Network(nn.Module):
 
     def logits(self, states: Tensor) -> Tensor:
         """(..., D) -> (..., V)."""
-        return self.output(states)  # type: ignore[no-any-return]
+        return self.output(states)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def parameter_count(self) -> int:
         """Trainable numbers; a tied table counts once."""

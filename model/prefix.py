@@ -180,7 +180,7 @@ class PrefixTranslation(TranslationNetwork):
         rotation = self.positions.rotation(length, at)
         for layer, past in zip(self.stack, prefix, strict=True):
             x, _ = layer.step(x, past, bias, record, rotation)
-        return self.norm(x)  # type: ignore[no-any-return]
+        return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def _check(self, length: int, side: Side) -> None:
         if length > self.max_source_positions:

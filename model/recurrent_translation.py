@@ -69,7 +69,7 @@ class RecurrentTranslation(TranslationNetwork):
 
     def embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
         """ids (B, T) -> (B, T, E)."""
-        return self.dropout(table(ids) * math.sqrt(table.embedding_dim))  # type: ignore[no-any-return]
+        return self.dropout(table(ids) * math.sqrt(table.embedding_dim))  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def read(self, *parts: Tensor) -> Tensor:
         """tanh(W [h; c; ...]) of parts (B, T, ...) -> (B, T, E) (Luong et al. 2015, equation 5)."""

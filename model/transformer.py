@@ -154,4 +154,4 @@ class Transformer(TranslationNetwork):
         rotation = self.target_positions.rotation(target_in.shape[1])
         for layer in self.decoder_layers:
             x = layer(x, causal, layer.cross_attention.memory(memory.states), source_bias, record, rotation)
-        return self.decoder_norm(x)  # type: ignore[no-any-return]
+        return self.decoder_norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

@@ -93,7 +93,7 @@ def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropo
     x = positions.add(table(ids) * math.sqrt(table.embedding_dim), at)
     if torch.is_autocast_enabled(x.device.type):  # the residual stream too: every product would cast it again
         x = x.to(torch.get_autocast_dtype(x.device.type))
-    return dropout(x)  # type: ignore[no-any-return]
+    return dropout(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 
 
 class RMSNorm(nn.Module):
@@ -158,7 +158,7 @@ class FeedForward(nn.Module):
             inner = self.activation(activated) * gate
         else:
             inner = self.activation(inner)
-        return self.outer(self.dropout(inner))  # type: ignore[no-any-return]
+        return self.outer(self.dropout(inner))  # type: ignore[no-any-return]  # modules' calls are untyped
 
 
 class EncoderLayer(nn.Module):

@@ -27,7 +27,8 @@ def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> "Figure":
         if not axis.lines:
             empty(axis, "no run's journal lies beside these bundles")
     if axes[0].lines:
-        thousands(axes[1], "x") if max(r.minutes for r in records.values()) > 20 else None
+        if max(record.minutes for record in records.values()) > 20:
+            thousands(axes[1], "x")
         axes[0].legend(frameon=False, fontsize=8)
     return figure
 
