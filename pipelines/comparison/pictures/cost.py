@@ -63,7 +63,8 @@ def said(every: Sequence[LayerCost], width: int) -> str:
                 parts.append(f"self-attention takes more {word} than the {other.label} from n = {round(met):,} on")
             else:
                 parts.append(
-                    f"in {word} the two do not cross once and for all between {attention.lengths[0]} and {longest:,}; "
-                    f"at {longest:,} self-attention takes {ratio:.2g} times what the {other.label} takes"
+                    f"self-attention and the {other.label} do not cross for good in {word} up to n = {longest:,}; "
+                    f"at {longest:,} self-attention takes {ratio:.2g} times as much"
                 )
-    return f"{'; '.join(parts)}. Theory (n d^2 = n^2 d) has them meet at n = d = {width}."
+    found = "; ".join(parts)
+    return f"{found[:1].upper()}{found[1:]}. Theory (n d^2 = n^2 d) has them meet at n = d = {width}."
