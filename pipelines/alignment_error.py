@@ -19,19 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.alignment import (
-    READINGS,
-    Aligner,
-    AlignmentConfig,
-    AttentionMap,
-    Head,
-    Link,
-    Reading,
-    Weights,
-    links,
-    open_aligner,
-    read,
-)
+from model.aligner import Aligner, open_aligner
+from model.alignment import READINGS, AlignmentConfig, AttentionMap, Head, Link, Reading, Weights, links, read
 from model.bundle import Bundle
 from model.spans import merged
 from pipelines.corpus.gold import Links, gold_alignments, gold_words

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.alignment import READINGS, AlignmentConfig, AttentionMap, Head, Link, open_aligner, pharaoh, read
+from model.aligner import open_aligner
+from model.alignment import READINGS, AlignmentConfig, AttentionMap, Head, Link, pharaoh, read
 from model.attention_plots import heads_picture, maps_picture, save
 from model.bundle import Bundle, load_bundle, update_facts
 from model.errors import UserError

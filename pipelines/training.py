@@ -143,6 +143,9 @@ def claim(config: Config, wanted: dict[str, Any]) -> None:
     path = config.run_dir / "run.json"
     if path.is_file():
         stored = json.loads(path.read_text(encoding="utf-8"))
+        if "architecture" in stored.get("model", {}):
+            # A network that has been given a switch since then is the same one while that is at its default.
+            stored["model"] = asdict(model_config(stored["model"]))
         differences = [
             f"{key} was {before!r}, is {now!r}"
             for key, before, now in _differences(stored, json.loads(json.dumps(wanted)))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from model.alignment import Aligner, AlignmentConfig, open_aligner
+from model.aligner import Aligner, open_aligner
+from model.alignment import AlignmentConfig
 from model.bundle import load_bundle
 from model.decoding import DecodeConfig
 from model.errors import UserError

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.alignment import AlignmentConfig, AttentionMap, Weights, open_aligner
+from model.aligner import open_aligner
+from model.alignment import AlignmentConfig, AttentionMap, Weights
 from model.bundle import Bundle
 from model.errors import UserError
 from model.text import normalise

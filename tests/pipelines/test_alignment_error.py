@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.alignment import Aligner, AlignmentConfig, Head, links
+from model.aligner import Aligner
+from model.alignment import AlignmentConfig, Head, links
 from model.bundle import load_bundle, save_bundle
 from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from model.rnnsearch import RNNSearch, RNNSearchConfig
