@@ -30,7 +30,23 @@ def _train(path: str, counts: Counter[str], records: int, request: dict[str, Any
     from gensim.models import Word2Vec
 
     save, settings = request["save"], request["settings"]
-    model = Word2Vec(**settings)
+    negative = settings["output"] == "negative"
+    model = Word2Vec(
+        vector_size=settings["width"],
+        window=settings["window"],
+        min_count=settings["min_count"],
+        sample=settings["sample"],
+        sg=int(settings["form"] == "skipgram"),
+        hs=int(not negative),
+        negative=settings["negatives"] if negative else 0,
+        ns_exponent=settings["exponent"],
+        cbow_mean=int(settings["mean"]),
+        alpha=settings["lr"],
+        min_alpha=settings["min_lr"],
+        workers=settings["threads"],
+        seed=settings["seed"],
+        epochs=settings["epochs"],
+    )
     model.build_vocab_from_freq(counts, corpus_count=records)
     began = time.perf_counter()
     model.train(

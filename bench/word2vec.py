@@ -1,11 +1,12 @@
-"""word2vec on ten million words, raw words/s a core: ours against gensim, in turns; in full also the quality.
+"""word2vec on ten million words, raw words/s a core: ours against a peer, in turns; in full also the quality.
 
-    python -m bench word2vec [--quick] [--words N] [--rounds N] [--no-quality]
+    python -m bench word2vec [--quick] [--peer gensim|fasttext] [--words N] [--rounds N] [--no-quality]
     python -m bench word2vec --device cuda     the torch paths on a GPU instead (no peer needed)
 
 Skip-gram and CBOW, each with 5 negatives and with hierarchical softmax; d = 100, window 5 dynamic, sample 1e-3, rate
-0.025 falling to 1e-4, on one and on two threads. Ours is given encoded text, as the shards hold it; gensim reads its
-file. Quality: 5 epochs on 2 threads, mean over 3 seeds.
+0.025 falling to 1e-4, on one and on two threads. Ours is given encoded text, as the shards hold it; the peers read
+their file. Quality: 5 epochs on 2 threads, mean over 3 seeds (fastText has one seed: its three runs differ by the
+order in which its threads happened to write).
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,13 +38,14 @@ VARIANTS = {
 SETS = {"WordSim-353": "EN-WS-353-ALL.txt", "SimLex-999": "EN-SIMLEX-999.txt", "MEN": "EN-MEN-TR-3k.txt"}
 ANALOGIES, RESTRICT = "questions-words.txt", 30_000
 EPOCHS, SEEDS = 5, 3
-NAMES = ("ours", "gensim")
+PEERS = ("gensim", "fasttext")
 
 
 def run(quick: bool, args: list[str]) -> Result:
     """Words are those of the text, frequent and rare ones included."""
     parser = argparse.ArgumentParser(prog="python -m bench word2vec")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--peer", choices=PEERS, default=PEERS[0])
     parser.add_argument("--words", type=int, default=1_500_000 if quick else 10_000_000)
     parser.add_argument("--rounds", type=int, default=1 if quick else 3)
     parser.add_argument("--no-quality", action="store_true")
@@ -51,14 +54,13 @@ def run(quick: bool, args: list[str]) -> Result:
         return gpu(quick)
     with tempfile.TemporaryDirectory() as folder:
         english = english_text(Path(folder) / "text.txt", options.words)
-        with Gensim(english.path) as gensim:
-            found = speeds(english, gensim, options.rounds)
+        with Peer(options.peer, english.path) as peer:
+            found = speeds(english, peer, options.rounds)
             if english.real and not quick and not options.no_quality:
-                qualities(english, gensim, Path(folder) / "gensim.npz")
-    ours, peer = (found[side, next(iter(VARIANTS)), 1] for side in ("ours", "gensim"))
-    return Result(
-        "word2vec", ours / 1e6, peer / 1e6, "M raw words/s on one core, skip-gram with 5 negatives, and gensim"
-    )
+                qualities(english, peer, Path(folder) / "peer.npz")
+    ours, theirs = (found[side, next(iter(VARIANTS)), 1] for side in ("ours", options.peer))
+    what = f"M raw words/s on one core, skip-gram with 5 negatives, and {options.peer}"
+    return Result("word2vec", ours / 1e6, theirs / 1e6, what)
 
 
 def gpu(quick: bool) -> Result:
@@ -72,7 +74,7 @@ def gpu(quick: bool) -> Result:
     return Result("word2vec", fastest / 1e6, found["bmm"] / 1e6, "M raw words/s on one GPU, and by plain torch")
 
 
-def speeds(english: EnglishText, gensim: "Gensim", rounds: int) -> dict[tuple[str, str, int], float]:
+def speeds(english: EnglishText, peer: "Peer", rounds: int) -> dict[tuple[str, str, int], float]:
     """(side, variant, threads) -> raw words/s of one epoch, the median of the turns; printed as a table."""
     for config in VARIANTS.values():  # compiled, or read from where compiled code is kept, before the clock starts
         train(Word2Vec(config, english.vocabulary.counts, 1), english, 1, 1, 2, words=2 * RECORD)
@@ -80,17 +82,18 @@ def speeds(english: EnglishText, gensim: "Gensim", rounds: int) -> dict[tuple[st
     places = [(variant, threads) for variant in VARIANTS for threads in (1, 2)]
     for number, (variant, threads) in enumerate(places):
         measures[f"ours{number}"] = partial(our_rate, VARIANTS[variant], english, threads)
-        measures[f"gensim{number}"] = partial(gensim.rate, VARIANTS[variant], len(english.text), threads)
+        measures[f"peer{number}"] = partial(peer.rate, VARIANTS[variant], len(english.text), threads)
     medians = in_turns(rounds, **measures)
     found = {}
-    print(f"{'M raw words/s':<26}{'threads':>8}{'ours':>8}{'gensim':>8}{'ratio':>8}{'2 threads / 1':>20}")
+    print(f"{'M raw words/s':<26}{'threads':>8}{'ours':>8}{peer.name:>9}{'ratio':>8}{'2 threads / 1':>24}")
     for number, (variant, threads) in enumerate(places):
-        ours, peer = medians[f"ours{number}"], medians[f"gensim{number}"]
-        found["ours", variant, threads], found["gensim", variant, threads] = ours, peer
-        line = f"{variant:<26}{threads:>8}{ours / 1e6:>8.2f}{peer / 1e6:>8.2f}{ours / peer:>8.1f}"
+        ours, theirs = medians[f"ours{number}"], medians[f"peer{number}"]
+        found["ours", variant, threads], found[peer.name, variant, threads] = ours, theirs
+        line = f"{variant:<26}{threads:>8}{ours / 1e6:>8.2f}{theirs / 1e6:>9.2f}{ours / theirs:>8.1f}"
         if threads == 2:
             line += "".join(
-                f"{name} {found[name, variant, 2] / found[name, variant, 1]:.2f}".rjust(13) for name in NAMES
+                f"{name} {found[name, variant, 2] / found[name, variant, 1]:.2f}".rjust(15)
+                for name in ("ours", peer.name)
             )
         print(line, flush=True)
     return found
@@ -123,13 +126,14 @@ def our_rate(config: Word2VecConfig, english: EnglishText, threads: int) -> floa
     return rate(work)
 
 
-class Gensim:
-    """The peer, in a process of its own environment that stays for all turns."""
+class Peer:
+    """A peer of PEERS, in a process of its own environment that stays for all turns."""
 
-    def __init__(self, text: Path) -> None:
-        self._words = [str(peer_python()), "-m", "bench.gensim_word2vec", str(text)]
+    def __init__(self, name: str, text: Path) -> None:
+        self.name = name
+        self._words = [str(peer_python()), "-m", f"bench.{name}_word2vec", str(text)]
 
-    def __enter__(self) -> "Gensim":
+    def __enter__(self) -> "Peer":
         self._process = subprocess.Popen(
             self._words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
@@ -143,31 +147,15 @@ class Gensim:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("gensim's process ended without an answer; its message stands above")
+            raise RuntimeError(f"{self.name}'s process ended without an answer; its message stands above")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def train(
         self, config: Word2VecConfig, threads: int, seed: int = 1, epochs: int = 1, save: Path | None = None
     ) -> float:
-        """Seconds of the training with the settings of `config`."""
-        negative = config.output == "negative"
-        settings = {
-            "vector_size": config.width,
-            "window": config.window,
-            "min_count": config.min_count,
-            "sample": config.sample,
-            "sg": int(config.form == "skipgram"),
-            "hs": int(not negative),
-            "negative": config.negatives if negative else 0,
-            "ns_exponent": config.exponent,
-            "cbow_mean": int(config.mean),
-            "alpha": config.lr,
-            "min_alpha": config.min_lr,
-            "workers": threads,
-            "seed": seed,
-            "epochs": epochs,
-        }
+        """Seconds of the training with the settings of `config`, which the process writes in its library's words."""
+        settings = {**asdict(config), "threads": threads, "seed": seed, "epochs": epochs}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"settings": settings, "save": str(save) if save else None}) + "\n")
         return float(self._answer()["seconds"])
@@ -177,23 +165,23 @@ class Gensim:
         return words / self.train(config, threads)
 
 
-def qualities(english: EnglishText, gensim: Gensim, saved: Path) -> None:
+def qualities(english: EnglishText, peer: Peer, saved: Path) -> None:
     """Print the scores of both sides, the mean of the seeds and their range."""
     print(f"\nafter {EPOCHS} epochs on 2 threads, mean of {SEEDS} seeds (range); analogies: 3CosAdd, top {RESTRICT:,}")
-    print(f"{'':<33}" + "".join(f"{name:>20}" for name in (*SETS, "Google analogies")))
+    print(f"{'':<35}" + "".join(f"{name:>20}" for name in (*SETS, "Google analogies")))
     for variant, config in VARIANTS.items():
-        rows: dict[str, list[list[float]]] = {name: [] for name in NAMES}
+        rows: dict[str, list[list[float]]] = {name: [] for name in ("ours", peer.name)}
         for seed in range(1, SEEDS + 1):
             ours = Word2Vec(config, english.vocabulary.counts, seed)
             train(ours, english, seed, EPOCHS, 2)
             rows["ours"].append(scores(english.vocabulary.words, ours.vectors()["vectors"]))
-            gensim.train(config, 2, seed, EPOCHS, saved)
-            with np.load(saved) as peer:
-                rows["gensim"].append(scores(peer["words"].tolist(), peer["vectors"]))
-        for name in NAMES:
-            columns = np.array(rows[name])
+            peer.train(config, 2, seed, EPOCHS, saved)
+            with np.load(saved) as trained:
+                rows[peer.name].append(scores(trained["words"].tolist(), trained["vectors"]))
+        for name, found in rows.items():
+            columns = np.array(found)
             cells = [f"{c.mean():.1f} ({c.min():.1f}-{c.max():.1f})" for c in columns.T]
-            print(f"{variant:<26}{name:<7}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
+            print(f"{variant:<26}{name:<9}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
 
 
 def scores(words: list[str], vectors: np.ndarray) -> list[float]:
