@@ -51,7 +51,9 @@ def _train(path: str, counts: Counter[str], records: int, request: dict[str, Any
     began = time.perf_counter()
     model.train(
         corpus_file=path,
-        total_examples=records,
+        # Each thread holds its own records against this number to see how far the rate shall have fallen. With all
+        # records the rate falls by half of each epoch's share only, where there are two threads.
+        total_examples=max(1, records // settings["threads"]),
         total_words=sum(counts.values()),
         epochs=settings["epochs"],
     )

@@ -21,7 +21,7 @@ from model.vectors.learner import Text
 from model.vectors.sampling import AliasTable, keep_probability
 from model.vectors.step import Paths, Step
 from model.vectors.tables import drawn, zeros
-from model.vectors.word2vec import Word2VecConfig, check
+from model.vectors.word2vec import REACH, Word2VecConfig, check
 
 Path = Literal["steps", "graph", "triton"]
 TOKENS = 512  # kept words a step
@@ -110,7 +110,7 @@ def first_tables(
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """The untrained tables as a learner shows them (on a CPU arrays), and as tensors of the same memory."""
     outputs = words - 1 if config.output == "hierarchical" else words
-    arrays = {"vectors": drawn(words, config.width, seed), "contexts": zeros(outputs, config.width)}
+    arrays = {"vectors": drawn(words, config.width, seed, REACH), "contexts": zeros(outputs, config.width)}
     tensors = {name: torch.from_numpy(table).to(device) for name, table in arrays.items()}
     return (arrays if device.type == "cpu" else dict(tensors)), tensors
 

@@ -36,12 +36,15 @@ def lines(count: int, kind: type[Number]) -> NDArray[Number]:
     return floats.reshape(-1).view(kind)[:count]
 
 
-def drawn(rows: int, width: int, seed: int) -> NDArray[np.float32]:
-    """A table drawn uniformly from [-0.5, 0.5) / width, as word2vec begins; the padding is zero and stays zero."""
+def drawn(rows: int, width: int, seed: int, reach: float = 0.5) -> NDArray[np.float32]:
+    """A table drawn uniformly from [-reach, reach) / width; the padding is zero and stays zero.
+
+    The original tools of word2vec and GloVe begin with a reach of 0.5.
+    """
     table, rng = zeros(rows, width), np.random.default_rng([seed, 0x77326376])
     for first in range(0, rows, PIECE):
         piece = table[first : first + PIECE, :width]
-        piece[:] = (rng.random(piece.shape, dtype=np.float32) - np.float32(0.5)) / np.float32(width)
+        piece[:] = (rng.random(piece.shape, dtype=np.float32) - np.float32(0.5)) * np.float32(2 * reach / width)
     return table
 
 

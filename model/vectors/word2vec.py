@@ -16,6 +16,7 @@ from model.vectors.threads import Crew, shares
 from model.vectors.workspace import Chances, Rules, Scratch
 
 NAMES = ("vectors", "contexts")
+REACH = 1.0  # of the first vectors: twice the original tool's, which CBOW is a little slow to leave
 SOFTMAX_WORDS = 50_000  # a full softmax scores every word at every step: a reference, not for large vocabularies
 
 
@@ -69,7 +70,7 @@ class Word2Vec:
         self.tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None
         outputs = len(counts) - 1 if self.tree else len(counts)
         self.tables = {
-            "vectors": tables.drawn(len(counts), config.width, seed),
+            "vectors": tables.drawn(len(counts), config.width, seed, REACH),
             "contexts": tables.zeros(outputs, config.width),
         }
         kept = np.asarray(counts) * self.keep

@@ -34,6 +34,7 @@ def test_first_values_are_small_and_repeat_by_their_seed() -> None:
     assert np.abs(table).max() <= 0.05
     assert not table[:, 10:].any()
     assert abs(float(table[:, :10].std()) - 0.1 / np.sqrt(12)) < 1e-4
+    np.testing.assert_allclose(tables.drawn(70_000, 10, 3, 1.0), 2 * table, rtol=1e-6)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
