@@ -71,9 +71,10 @@ def by_length(found: Compared) -> Picture:
     said = length.said(lengths)
     text = (
         "Whatever a sentence's length, a fixed context holds it in a vector of one size; attention looks at every "
-        f"word's own. After figure 2 of Bahdanau et al. 2015. {said}"
+        f"word's own. Left BLEU, after figure 2 of Bahdanau et al. 2015; right how far the reference surprises each "
+        f"network, which can be told of one that is seldom right too. {said}"
     )
-    return picture("length", "length", "BLEU against length", text, said, length.draw(lengths))
+    return picture("length", "length", "Quality against length", text, said, length.draw(lengths))
 
 
 def attention(config: "Config", found: Compared) -> Iterator[Picture]:

@@ -1,4 +1,8 @@
-"""BLEU against the length of the sentence to translate (figure 2 of Bahdanau et al. 2015)."""
+"""Quality against the length of the sentence to translate (figure 2 of Bahdanau et al. 2015).
+
+BLEU says little of a network that is right now and then only; how far the reference surprises it can be told of any
+network, and needs no search.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +22,7 @@ class LengthScore:
     sentences: int
     mean: float  # words of the source
     bleu: Interval
+    surprise: float  # nats a character of the reference, by teacher forcing
 
 
 def length_buckets(sources: Sequence[str], step: int = STEP, fewest: int = FEWEST) -> list[list[int]]:
@@ -38,14 +43,24 @@ def length_buckets(sources: Sequence[str], step: int = STEP, fewest: int = FEWES
     return found
 
 
-def bleu_by_length(
-    sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], tokenise: str, samples: int = 1000
+def scores_by_length(
+    sources: Sequence[str],
+    references: Sequence[str],
+    hypotheses: Sequence[str],
+    log_probabilities: Sequence[float],
+    tokenise: str,
+    samples: int = 1000,
 ) -> list[LengthScore]:
-    """BLEU with its bootstrap interval of every bucket, the shortest sentences first."""
+    """BLEU with its bootstrap interval and the surprise of every bucket, the shortest sentences first.
+
+    `log_probabilities`: of the references. A character is counted, not a token, so that networks with different
+    vocabularies can be compared.
+    """
     scores = []
     for rows in length_buckets(sources):
         words = [len(sources[row].split()) for row in rows]
         ours, gold = [hypotheses[row] for row in rows], [references[row] for row in rows]
         found = interval(ours, gold, "bleu", tokenise, samples)
-        scores.append(LengthScore(min(words), max(words), len(rows), sum(words) / len(rows), found))
+        surprise = -sum(log_probabilities[row] for row in rows) / max(1, sum(map(len, gold)))
+        scores.append(LengthScore(min(words), max(words), len(rows), sum(words) / len(rows), found, surprise))
     return scores

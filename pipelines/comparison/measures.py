@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from conf import door
 from model.bleu import tokeniser
 from model.bundle import Bundle, load_bundle
+from model.device import pick_device
 from model.errors import UserError
 from model.schema import build
+from model.scoring import open_scorer
 from pipelines.comparison.entries import Entry
 from pipelines.comparison.intervals import Interval, interval
-from pipelines.comparison.lengths import LengthScore, bleu_by_length
+from pipelines.comparison.lengths import LengthScore, scores_by_length
 from pipelines.comparison.speed import TrainingRecord, training_record
 from pipelines.evaluation import evaluate_bundle
 from pipelines.shards.manifest import manifest_hash, write_durably
@@ -106,6 +108,9 @@ def measured(config: "Config", one: Entry, bundle: Bundle, key: str, references:
     if evaluation.references != list(references):
         raise UserError(f"{one.label}: its held-out references are not those of the others")
     name = tokeniser(settings.tokenise, bundle.languages[1])
+    device = str(pick_device(config.cluster.device))
+    scored = open_scorer(bundle, device).score(evaluation.sources, references, too_long="truncate")
+    log_probabilities = [one.log_probability for one in scored]
     texts = evaluation.hypotheses, references
     logger.info(f"{one.label}: {evaluation.scores.lines['bleu']}")
     return Measures(
@@ -117,7 +122,9 @@ def measured(config: "Config", one: Entry, bundle: Bundle, key: str, references:
         parameters=bundle.network.parameter_count(),
         bleu=interval(*texts, "bleu", name, settings.bootstrap),
         chrf=interval(*texts, "chrf", name, settings.bootstrap),
-        lengths=bleu_by_length(evaluation.sources, references, evaluation.hypotheses, name, settings.bootstrap),
+        lengths=scores_by_length(
+            evaluation.sources, references, evaluation.hypotheses, log_probabilities, name, settings.bootstrap
+        ),
         signatures={metric: evaluation.scores.signatures[metric] for metric in ("bleu", "chrf")},
         sentences_per_second=evaluation.speed,
         engine=evaluation.engine,

@@ -1,4 +1,4 @@
-"""BLEU against the length of the sentence: the bottleneck of a fixed context (figure 2 of Bahdanau et al. 2015)."""
+"""BLEU and surprise against the length of the sentence: the bottleneck of a fixed context (Bahdanau et al. 2015)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def draw(every: Mapping[str, Sequence[LengthScore]]) -> "Figure":
-    """A line a network, the bands its 95 % intervals."""
-    figure, (axis,) = panels(1, 1, (8.6, 4.8), "BLEU against the length of the source")
+    """Left BLEU, a line a network, the bands its 95 % intervals; right what the reference costs each."""
+    figure, (axis, costs) = panels(1, 2, (12.0, 4.8), "Quality against the length of the source")
     labels = list(every)
     colour, mark = colours(labels), markers(labels)
     for label, scores in every.items():
@@ -26,15 +26,20 @@ def draw(every: Mapping[str, Sequence[LengthScore]]) -> "Figure":
             xs, [one.bleu.score for one in scores], color=colour[label], marker=mark[label], markersize=5,
             linewidth=1.7, label=label,
         )  # fmt: skip
+        costs.plot(
+            xs, [one.surprise for one in scores], color=colour[label], marker=mark[label], markersize=5,
+            linewidth=1.7, label=label,
+        )  # fmt: skip
     first = next(iter(every.values()))
-    axis.set_xticks(
-        [one.mean for one in first],
-        [f"{span(one)}\n{one.sentences:,}" for one in first],
-    )
-    axis.set_xlabel("words of the source; sentences of that length below", fontsize=9)
-    axis.set_ylabel("BLEU", fontsize=9)
+    for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats a character")):
+        panel.set_xticks(
+            [one.mean for one in first],
+            [f"{span(one)}\n{one.sentences:,}" for one in first],
+        )
+        panel.set_xlabel("words of the source; sentences of that length below", fontsize=9)
+        panel.set_ylabel(unit, fontsize=9)
+        clean(panel)
     axis.set_ylim(bottom=0)
-    clean(axis)
     axis.legend(frameon=False, fontsize=9)
     return figure
 
@@ -50,9 +55,12 @@ def said(every: Mapping[str, Sequence[LengthScore]]) -> str:
     for label, scores in every.items():
         first, last = scores[0], scores[-1]
         if first is last:
-            parts.append(f"{label} {first.bleu.score:.1f} at {span(first)} words")
+            parts.append(f"{label} {first.bleu.score:.1f} BLEU, {first.surprise:.2f} nats at {span(first)} words")
         else:
             change = last.bleu.score - first.bleu.score
-            parts.append(f"{label} {first.bleu.score:.1f} to {last.bleu.score:.1f} ({change:+.1f})")
+            parts.append(
+                f"{label} {first.bleu.score:.1f} to {last.bleu.score:.1f} BLEU ({change:+.1f}), "
+                f"{first.surprise:.2f} to {last.surprise:.2f} nats"
+            )
     first, last = next(iter(every.values()))[0], next(iter(every.values()))[-1]
     return f"From sources of {span(first)} words to those of {span(last)}: " + "; ".join(parts) + "."

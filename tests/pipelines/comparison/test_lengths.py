@@ -1,7 +1,7 @@
 import pytest
 
 from pipelines.comparison.intervals import interval
-from pipelines.comparison.lengths import bleu_by_length, length_buckets
+from pipelines.comparison.lengths import length_buckets, scores_by_length
 
 
 def test_a_bucket_spans_five_lengths_and_small_ones_are_joined() -> None:
@@ -15,7 +15,8 @@ def test_bleu_falls_where_the_long_sentences_are_wrong() -> None:
     short, long = "ein hund läuft schnell", "ein sehr alter hund läuft mit einem kind durch den großen park"
     sources, references = [short] * 20 + [long] * 20, [short] * 20 + [long] * 20
     hypotheses = [short] * 20 + ["ein hund läuft mit einem ball durch den park"] * 20
-    first, last = bleu_by_length(sources, references, hypotheses, "13a", samples=20)
+    first, last = scores_by_length(sources, references, hypotheses, [-2.2] * 20 + [-12.4] * 20, "13a", samples=20)
+    assert [first.surprise, last.surprise] == pytest.approx([2.2 / len(short), 12.4 / len(long)])
     assert (first.low, first.high, first.sentences, first.mean) == (4, 4, 20, 4.0)
     assert first.bleu.score == pytest.approx(100.0)
     assert last.bleu.score < 50

@@ -90,8 +90,13 @@ def test_samples_go_from_short_to_long() -> None:
 
 def test_pictures_say_what_they_show() -> None:
     assert scores.said([ONE]) == "a<b BLEU 20.0 (18.5 to 21.5), chrF 40.0 (39.0 to 41.0)"
-    lengths = [LengthScore(1, 5, 20, 4.0, Interval(30.0, 29, 31)), LengthScore(20, 25, 20, 22.0, Interval(10.0, 9, 11))]
-    assert length.said({"n": lengths}) == "From sources of 1-5 words to those of 20-25: n 30.0 to 10.0 (-20.0)."
+    lengths = [
+        LengthScore(1, 5, 20, 4.0, Interval(30.0, 29, 31), 0.5),
+        LengthScore(20, 25, 20, 22.0, Interval(10.0, 9, 11), 0.75),
+    ]
+    assert length.said({"n": lengths}) == (
+        "From sources of 1-5 words to those of 20-25: n 30.0 to 10.0 BLEU (-20.0), 0.50 to 0.75 nats."
+    )
     assert gradient.said([GradientCurve("x", [0, 1, 2], [2.0, 1.0, 0.5])]) == "x 0.25 at k = 2"
     lstm = LayerCost("LSTM", True, [16, 32, 64], [16.0, 32.0, 64.0], [1.0, 2.0, 4.0])
     attention = LayerCost("self-attention", False, [16, 32, 64], [6.4, 25.6, 102.4], [2.0, 8.0, 32.0])
