@@ -63,9 +63,10 @@ def refuse_idle_keys(config: "Config", entries: Sequence[Entry]) -> None:
     for key in config.compare.model:
         if key not in known:
             raise unknown("compare.model: unknown key", key, known)
-    for name in config.compare.recipes:
-        if name not in ARCHITECTURES:
-            raise unknown("compare.recipes", name, ARCHITECTURES)
+    for section in ("recipes", "networks"):
+        for name in getattr(config.compare, section):
+            if name not in ARCHITECTURES:
+                raise unknown(f"compare.{section}", name, ARCHITECTURES)
 
 
 def entry(config: "Config", item: str) -> Entry:
@@ -97,14 +98,18 @@ def run_config(config: "Config", name: str) -> "Config":
     """The configuration of the run that trains conf/model/NAME.yaml: what `dragoman train` would be given.
 
     Raises:
-        UserError: it is no translation network, or `compare.model` and `compare.recipes` do not fit it.
+        UserError: it is no translation network, or `compare.networks`, `model` or `recipes` do not fit it.
     """
     values: dict[str, Any] = door.compose([f"model={name}"])["model"]
     if not translates(values):
         raise UserError(f"models: {name!r} does not translate. Choices: {', '.join(translation_models())}")
-    values |= {key: value for key, value in config.compare.model.items() if key in values}
-    model_config(values)
     network = str(values["architecture"])
+    own = config.compare.networks.get(network, {})
+    for key in own:
+        if key not in values:
+            raise unknown(f"compare.networks.{network}: unknown key", key, values)
+    values |= own | {key: value for key, value in config.compare.model.items() if key in values}
+    model_config(values)
     recipe = config.compare.recipes.get(network, {})
     optimizer = build(OptimizerConfig, asdict(config.train.optimizer) | recipe, f"compare.recipes.{network}")
     return replace(

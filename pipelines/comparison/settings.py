@@ -18,6 +18,7 @@ class CompareConfig:
     max_minutes: float = 30.0  # of training a model; 0: no limit
     warmup: float = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)  # architecture -> keys of train.optimizer
+    networks: dict[str, dict[str, Any]] = field(default_factory=dict)  # architecture -> keys of its model
     model: dict[str, Any] = field(default_factory=dict)  # keys of every network trained here that has them
     engine: EngineName = "torch"  # that decodes: the same for all, so that their speeds can be compared
     maps: list[str] = field(default_factory=list)  # source sentences of the alignment maps; []: from the held-out set

@@ -207,6 +207,12 @@ SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run t
         ("transformer", ["+compare.model.heads=3", "compare.name=other"], "model.heads=3"),
         ("rnnenc", ["+compare.recipes.rnnenc.rate=1"], "compare.recipes.rnnenc: unknown key: 'rate'"),
         ("rnnenc", ["+compare.recipes.rnnsaerch.lr=1"], "compare.recipes: 'rnnsaerch' is not known. Did you mean"),
+        ("rnnenc", ["+compare.networks.rnnenc.nrm=pre"], "compare.networks.rnnenc: unknown key: 'nrm' is not known"),
+        (
+            "rnnenc",
+            ["+compare.networks.rnnsaerch.norm=pre"],
+            "compare.networks: 'rnnsaerch' is not known. Did you mean",
+        ),
     ],
 )
 def test_mistakes_are_refused_before_anything_starts(
