@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from model.architectures import architecture, build_network, model_config
+from model.architectures import ARCHITECTURES, architecture, build_network, model_config
 from model.batch import TranslationBatch
 from model.decoding import DecodeConfig
 from model.errors import UserError
@@ -143,7 +143,7 @@ def claim(config: Config, wanted: dict[str, Any]) -> None:
     path = config.run_dir / "run.json"
     if path.is_file():
         stored = json.loads(path.read_text(encoding="utf-8"))
-        if "architecture" in stored.get("model", {}):
+        if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
             # A network that has been given a switch since then is the same one while that is at its default.
             stored["model"] = asdict(model_config(stored["model"]))
         differences = [
