@@ -96,7 +96,7 @@ def notes(config: Config, table: Sequence[Row]) -> list[str]:
     keys = {name: own for name, own in config.compare.networks.items() if name in trained}
     keys |= {"every network that has the key": config.compare.model} if trained and config.compare.model else {}
     said = "; ".join(
-        f"{name}: " + ", ".join(f"{key} {value}" for key, value in own.items()) for name, own in keys.items()
+        f"{name} with {', '.join(f'{key}={value}' for key, value in own.items())}" for name, own in keys.items()
     )
     penalties = ", ".join(f"{row.measures.label} {row.measures.length_penalty:g}" for row in table)
     return [
@@ -105,7 +105,7 @@ def notes(config: Config, table: Sequence[Row]) -> list[str]:
         f"sets, two-sided.",
         f"Decoding: {engines}; beam {first.beam}; length penalty chosen on the validation set: {penalties}. Speeds are "
         f"those of the machine that this ran on, with everything else that ran there.",
-        *([f"Trained here with keys that differ from conf/model, {said}."] if said else []),
+        *([f"Trained here other than conf/model says: {said}."] if said else []),
         f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
         + ", ".join(f"{row.measures.label} {row.measures.bundle[:12]}" for row in table)
         + ".",
