@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,8 @@ def release(config: Config) -> Path:
         print(report(evaluation))
         if config.registry.register:
             version = register_bundle(config.tracking, config.registry, tracked, bundle)
-            note(config, bundle, evaluation, tracked, version)
+            bleu = evaluation.scores.lines["bleu"]
+            note(config, bundle, tracked, version, manifest_hash=evaluation.manifest_hash, bleu=bleu)
             if version is not None:
                 logger.info(f"registered as version {version} of {config.registry.name}")
     return bundle
@@ -166,8 +166,8 @@ def record(config: Config, bundle: Path, evaluation: Evaluation, tracked: Tracke
     log_curves(tracked)
 
 
-def note(config: Config, bundle: Path, evaluation: Evaluation, tracked: TrackedRun, version: str | None) -> None:
-    """RUN/release.json: where everything is, for whoever comes next (the demo, a script)."""
+def note(config: Config, bundle: Path, tracked: TrackedRun, version: str | None, **measured: Any) -> None:
+    """RUN/release.json, written whole: where everything is and what was `measured`, for whoever comes next."""
     content = {
         "run": config.name,
         "run_id": tracked.run_id,
@@ -175,15 +175,9 @@ def note(config: Config, bundle: Path, evaluation: Evaluation, tracked: TrackedR
         "model": config.registry.name,
         "version": version,
         "shards": str(config.shard_dir),
-        "manifest_hash": evaluation.manifest_hash,
-        "bleu": evaluation.scores.lines["bleu"],
+        **measured,
     }
-    write_note(config.run_dir, content)
-
-
-def write_note(run: Path, content: Mapping[str, Any]) -> None:
-    """Write RUN/release.json whole."""
-    path = run / "release.json"
+    path = config.run_dir / "release.json"
     part = path.with_suffix(".part")
     part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     part.replace(path)

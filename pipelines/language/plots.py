@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipelines.language.evaluation import TextEvaluation
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, empty, finish, line, noisy, panels
+from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, empty, finish, line, noisy, pace, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,13 +25,7 @@ def curves(metrics: Mapping[str, Points], title: str) -> "Figure":
     finish(loss, "Negative log-likelihood", "nats a token")
     line(perplexity, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
     finish(perplexity, "Perplexity", "of a token")
-    line(rate, metrics.get("lr", ()), BLUE, "learning rate")
-    rate.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
-    finish(rate, "Learning rate", "step size")
-    noisy(speed, metrics.get("tokens_per_second", ()), BLUE, "training")
-    speed.set_ylim(bottom=0)
-    finish(speed, "Speed", "tokens a second")
-    speed.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    pace(rate, speed, metrics, "tokens a second")
     return figure
 
 

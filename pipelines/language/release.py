@@ -16,7 +16,7 @@ from pipelines.language.evaluation import TextEvaluation, report, write_text_eva
 from pipelines.language.plots import curves, surprise_by_line
 from pipelines.language.text import side_number
 from pipelines.language.training import fresh_network, text_tokenizer
-from pipelines.release import final_weights, made_from, weights_hashes, write_note
+from pipelines.release import final_weights, made_from, note, weights_hashes
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
@@ -40,7 +40,8 @@ def release(config: Config) -> Path:
         print(report(evaluation))
         if config.registry.register:
             version = register_bundle(config.tracking, config.registry, tracked, bundle)
-            note(config, bundle, evaluation, tracked, version)
+            scores = evaluation.scores()
+            note(config, bundle, tracked, version, manifest_hash=evaluation.manifest_hash, scores=scores)
             if version is not None:
                 logger.info(f"registered as version {version} of {config.registry.name}")
     return bundle
@@ -89,18 +90,3 @@ def record(config: Config, bundle: Path, evaluation: TextEvaluation, tracked: Tr
     tracked.text(f"{report(evaluation)}\n", "evaluation/report.txt")
     tracked.figure(curves(tracked.history(), config.name), "curves.png")
     tracked.figure(surprise_by_line(evaluation), f"evaluation/surprise-{evaluation.split}.png")
-
-
-def note(config: Config, bundle: Path, evaluation: TextEvaluation, tracked: TrackedRun, version: str | None) -> None:
-    """RUN/release.json: where everything is, for whoever comes next."""
-    content = {
-        "run": config.name,
-        "run_id": tracked.run_id,
-        "bundle": str(bundle),
-        "model": config.registry.name,
-        "version": version,
-        "shards": str(config.shard_dir),
-        "manifest_hash": evaluation.manifest_hash,
-        "scores": evaluation.scores(),
-    }
-    write_note(config.run_dir, content)

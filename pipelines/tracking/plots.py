@@ -24,14 +24,19 @@ def curves(metrics: Mapping[str, Points], title: str) -> "Figure":
     line(bleu, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
     _mark_best(bleu, metrics.get("valid_bleu", ()))
     finish(bleu, "BLEU", "sacreBLEU")
+    pace(rate, speed, metrics, "target tokens a second")
+    return figure
+
+
+def pace(rate: "Axes", speed: "Axes", metrics: Mapping[str, Points], unit: str, key: str = "tokens_per_second") -> None:
+    """The panels that every training's curves have: learning rate, and speed in `unit` from the metric `key`."""
     line(rate, metrics.get("lr", ()), BLUE, "learning rate")
     rate.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
     finish(rate, "Learning rate", "step size")
-    noisy(speed, metrics.get("tokens_per_second", ()), BLUE, "training")
+    noisy(speed, metrics.get(key, ()), BLUE, "training")
     speed.set_ylim(bottom=0)
-    finish(speed, "Speed", "target tokens a second")
+    finish(speed, "Speed", unit)
     speed.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    return figure
 
 
 def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], title: str) -> "Figure":

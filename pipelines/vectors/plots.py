@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from model.vectors.embeddings import Embeddings
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, empty, finish, line, noisy, panels
+from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, empty, finish, line, noisy, pace, panels
 from pipelines.vectors.analogies import Question
 from pipelines.vectors.evaluation import TOTALS, Sets, VectorsEvaluation
 from pipelines.vectors.labels import place_labels
@@ -184,19 +184,8 @@ def losses(history: Mapping[str, Points]) -> "Figure":
     line(epochs, [(round(numbers.get(step, step)), value) for step, value in history.get("epoch_loss", ())], BLUE, "")
     finish(epochs, "Loss by epoch", "nats a prediction")
     epochs.set_xlabel("epoch", fontsize=9)
-    line(rate, history.get("lr", ()), BLUE, "learning rate")
-    rate.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
-    finish(rate, "Learning rate", "step size")
-    found = [
-        (key.removesuffix("_per_second"), points) for key, points in history.items() if key.endswith("_per_second")
-    ]
-    for unit, points in found[:1]:
-        noisy(speed, points, BLUE, "training")
-        speed.set_ylim(bottom=0)
-        speed.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        finish(speed, "Speed", f"{unit} a second")
-    if not found:
-        finish(speed, "Speed", "a second")
+    key = next((key for key in history if key.endswith("_per_second")), "words_per_second")
+    pace(rate, speed, history, f"{key.removesuffix('_per_second')} a second", key)
     return figure
 
 

@@ -19,7 +19,7 @@ from model.vectors.vocabulary import Vocabulary
 from pipelines import checkpoint
 from pipelines.config import Config
 from pipelines.ranks import Ranks
-from pipelines.release import write_note
+from pipelines.release import note
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
@@ -48,7 +48,8 @@ def release(config: Config) -> Path:
         scores = record(config, load_vectors(bundle), tracked)
         if config.registry.register:
             version = register_bundle(config.tracking, config.registry, tracked, bundle)
-            note(config, bundle, scores, tracked, version)
+            shards = manifest_hash(config.shard_dir)
+            note(config, bundle, tracked, version, manifest_hash=shards, scores=dict(scores))
             if version is not None:
                 logger.info(f"registered as version {version} of {config.registry.name}")
     return bundle
@@ -152,18 +153,3 @@ def newest(config: Config) -> Path:
     if found is None:
         raise UserError(f"{config.run_dir}: no checkpoint; the run has not got that far")
     return found
-
-
-def note(config: Config, bundle: Path, scores: Mapping[str, float], tracked: TrackedRun, version: str | None) -> None:
-    """RUN/release.json: where everything is, for whoever comes next."""
-    content = {
-        "run": config.name,
-        "run_id": tracked.run_id,
-        "bundle": str(bundle),
-        "model": config.registry.name,
-        "version": version,
-        "shards": str(config.shard_dir),
-        "manifest_hash": manifest_hash(config.shard_dir),
-        "scores": dict(scores),
-    }
-    write_note(config.run_dir, content)
