@@ -18,9 +18,10 @@ from model.architectures import architecture, build_network
 from model.batch import TranslationBatch
 from model.network import TranslationNetwork
 from model.transformer import TransformerConfig
-from pipelines.loader import LaneLoader, LoaderConfig
-from pipelines.loop import TrainConfig, Trainer
+from pipelines.loader import LaneLoader
+from pipelines.loop import Trainer
 from pipelines.ranks import Ranks
+from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.shards.reader import ShardReader
 
 VOCABULARY, TOKENS = 10_000, 32_768

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench import train
 from bench.result import Result
 from conf import door
-from model import device
+from model.settings import Precision
 from pipelines import journal
 from pipelines.config import Config
 from pipelines.shard import shard
@@ -43,7 +43,7 @@ def loss_curve(folder: Path, quick: bool) -> Result:
     return Result("train-curve", sum(ours[-block:]) / block, sum(plain[-block:]) / block, "nats a token, last steps")
 
 
-def curve(shards: Path, run: Path, precision: device.Precision, steps: int, seed: int = 1) -> list[float]:
+def curve(shards: Path, run: Path, precision: Precision, steps: int, seed: int = 1) -> list[float]:
     """The negative log-likelihood of every step; `seed` is that of the dropout masks."""
     with train.trainer(shards, run, precision, TOKENS) as made:
         optimizer = replace(made.config.optimizer, lr=RATE, warmup_steps=WARM_UP)

@@ -12,7 +12,8 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 from model.tokenizer import BOS, EOS, PAD
-from pipelines.loader import LaneLoader, LoaderConfig
+from pipelines.loader import LaneLoader
+from pipelines.settings import LoaderConfig
 from pipelines.shards.reader import ShardReader
 
 

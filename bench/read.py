@@ -19,7 +19,8 @@ from bench.sample_text import write_ids
 from model.batch import collate
 from model.tokenizer import EOS, SPECIAL, SPECIAL_PIECES
 from model.words import WordTokenizer
-from pipelines.loader import LaneLoader, LoaderConfig
+from pipelines.loader import LaneLoader
+from pipelines.settings import LoaderConfig
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.reader import Chunk, ShardReader
 from pipelines.shards.stream import stream_chunks

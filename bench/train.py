@@ -27,11 +27,13 @@ from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from model import device
 from model.architectures import any_network, architecture
+from model.settings import Precision
 from model.tokenizer import load_pair
 from model.transformer import TransformerConfig
-from pipelines.loader import LaneLoader, LoaderConfig
-from pipelines.loop import Loader, TrainConfig, Trainer
+from pipelines.loader import LaneLoader
+from pipelines.loop import Loader, Trainer
 from pipelines.ranks import Ranks
+from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.shards.reader import ShardReader
 
 VOCABULARY, TOKENS = 10_000, 4096
@@ -79,7 +81,7 @@ def run(quick: bool, args: list[str]) -> Result:
 def training_speed(
     shards: Path,
     steps: int,
-    precision: device.Precision,
+    precision: Precision,
     tokens: int = TOKENS,
     model: Any = TINY,
     loader: Loader | None = None,
@@ -118,7 +120,7 @@ def plain_paths() -> Iterator[None]:
 def trainer(
     shards: Path,
     run_dir: Path,
-    precision: device.Precision,
+    precision: Precision,
     tokens: int,
     model: Any = TINY,
     loader: Loader | None = None,

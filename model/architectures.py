@@ -12,12 +12,13 @@ from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from model.encoder_only import EncoderOnly, EncoderOnlyConfig
 from model.errors import UserError, unknown
 from model.language import LanguageNetwork, language_loss
-from model.losses import LossConfig, vocabulary_loss
+from model.losses import vocabulary_loss
 from model.network import Network, TranslationNetwork
 from model.prefix import PrefixConfig, PrefixTranslation
 from model.recurrent_language import RecurrentLanguage, RecurrentLanguageConfig
 from model.rnnsearch import RNNSearch, RNNSearchConfig
 from model.schema import build
+from model.settings import LossConfig
 from model.tokenizer import PAD
 from model.transformer import Transformer, TransformerConfig
 

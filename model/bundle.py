@@ -36,11 +36,11 @@ from model.bundle_directory import (
     whole_directory,
     write_json,
 )
-from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.export import FOLDERS, Quantisation, export, exportable
 from model.network import Network, TranslationNetwork
 from model.schema import build
+from model.settings import DecodeConfig
 from model.tokenizer import TokenizerPair, load_pair
 
 __all__ = ["Bundle", "bundle_kind", "distinct_weights", "fill", "load_bundle", "save_bundle", "update_facts"]

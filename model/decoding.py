@@ -12,8 +12,6 @@ penalty of 0 is the plain log probability, which favours short translations; 1 i
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,76 +22,8 @@ from model.errors import UserError
 from model.greedy import greedy_search
 from model.hypothesis import Hypothesis
 from model.network import TranslationNetwork
-from model.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK
-
-ROWS = 1024  # hypotheses of a batch at most: each has a row of logits as wide as the vocabulary
-LENGTH_STEP = 16  # source lengths are rounded up to a multiple of it before they set the longest translation
-
-
-@dataclass
-class DecodeConfig:
-    """How translations are searched for. `beam=1` is greedy search."""
-
-    beam: int = 5
-    length_penalty: float | Literal["auto"] = 1.0  # auto: chosen on the validation set, then kept in the bundle
-    nbest: int = 1  # hypotheses a sentence, at most `beam`
-    patience: float = 1.0  # a sentence is done when beam x patience hypotheses have ended
-    min_length: int = 1  # target tokens before the end of sentence may come
-    max_ratio: float = 2.0  # longest translation = max_ratio x source tokens + max_extra, end of sentence included
-    max_extra: int = 20
-    too_long: Literal["error", "truncate"] = "truncate"  # a source beyond the network's positions
-    allow_unknown: bool = False  # may <unk> be generated?
-    batch_tokens: int = 8192  # source tokens of a batch with its padding, times the beam
-
-    def check(self) -> None:
-        """Refuse values that cannot be, by name.
-
-        Raises:
-            UserError: a number out of its range.
-        """
-        for name in ("beam", "nbest", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise UserError(f"decode.{name}: {getattr(self, name)} must be at least 1")
-        for name in ("max_ratio", "max_extra", "min_length"):
-            if getattr(self, name) < 0:
-                raise UserError(f"decode.{name}: {getattr(self, name)} must not be negative")
-        if not 0 < self.patience < math.inf:
-            raise UserError(f"decode.patience: {self.patience} must be above 0")
-        if self.nbest > self.candidates:
-            raise UserError(f"decode.nbest: {self.nbest} is more than beam x patience finds ({self.candidates})")
-
-    @property
-    def candidates(self) -> int:
-        """Hypotheses that must have ended before a sentence is done."""
-        return max(1, round(self.beam * self.patience))
-
-    @property
-    def sentence_tokens(self) -> int:
-        """Source tokens of a batch with its padding."""
-        return max(1, self.batch_tokens // self.beam)
-
-    @property
-    def sentences(self) -> int:
-        """The most sentences of a batch."""
-        return max(1, ROWS // self.beam)
-
-    @property
-    def alpha(self) -> float:
-        """The length penalty as a number; `auto` that nobody has settled yet means 1."""
-        return 1.0 if self.length_penalty == "auto" else float(self.length_penalty)
-
-    def forbidden(self) -> list[int]:
-        """Target ids that are never generated."""
-        return [PAD, BOS, MASK, SEP] + ([] if self.allow_unknown else [UNK])
-
-    def longest(self, source_length: int, positions: int) -> int:
-        """The most target tokens (end of sentence included) for a source of that many tokens.
-
-        The source length is rounded up to a multiple of 16, so that neighbours in a batch share one limit and the
-        answer for a sentence does not hang on its company.
-        """
-        rounded = -(-source_length // LENGTH_STEP) * LENGTH_STEP
-        return max(1, min(int(self.max_ratio * rounded) + self.max_extra, positions))
+from model.settings import DecodeConfig
+from model.tokenizer import EOS, PAD
 
 
 def decode(

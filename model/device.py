@@ -12,8 +12,7 @@ from typing import Literal
 import torch
 
 from model.errors import UserError
-
-Precision = Literal["fp32", "bf16", "fp16"]
+from model.settings import Precision
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from model.decoding import DecodeConfig, decode, fit, length_batches
+from model.decoding import decode, fit, length_batches
 from model.export import distinct
 from model.hypothesis import Hypothesis, hypothesis
 from model.network import TranslationNetwork
+from model.settings import DecodeConfig
 from model.tokenizer import UNK
 
 

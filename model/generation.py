@@ -16,46 +16,14 @@ import torch
 from torch import Tensor
 
 from model.candidates import candidates, draw
-from model.errors import UserError
 from model.language import BEFORE, LanguageNetwork
 from model.network import State
+from model.settings import GenerateConfig
 from model.text import normalise
 from model.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
 
 NEVER = (PAD, UNK, BOS, MASK, SEP)  # ids that are never drawn
 ROWS = 64  # of a batch
-
-
-@dataclass
-class GenerateConfig:
-    """How tokens are drawn."""
-
-    temperature: float = 1.0  # 0: the likeliest token each time
-    top_k: int = 0  # draw among the so many likeliest; 0: among all
-    top_p: float = 1.0  # draw among the fewest likeliest that have this share of the probability
-    max_tokens: int = 200
-    lines: int = 1  # ends of a line until a text is over; 0: it goes on to max_tokens
-    seed: int = 1
-    samples: int = 1  # texts a prompt
-
-    def check(self) -> None:
-        """Refuse values that cannot be, by name.
-
-        Raises:
-            UserError: a number out of its range.
-        """
-        for name, least in (("max_tokens", 1), ("samples", 1), ("top_k", 0), ("lines", 0), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise UserError(f"generate.{name}: {getattr(self, name)} must be at least {least}")
-        if not 0.0 <= self.temperature < math.inf:
-            raise UserError(f"generate.temperature: {self.temperature} must not be negative (0: the likeliest token)")
-        if not 0.0 < self.top_p <= 1.0:
-            raise UserError(f"generate.top_p: {self.top_p} must be above 0 and at most 1")
-        if self.temperature == 0.0 and self.samples > 1:
-            raise UserError(
-                f"generate.samples: {self.samples}, but there is one likeliest text; "
-                f"choose a generate.temperature above 0"
-            )
 
 
 @dataclass(frozen=True)

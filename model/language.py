@@ -9,8 +9,9 @@ from abc import abstractmethod
 import torch
 from torch import Tensor, nn
 
-from model.losses import LossConfig, vocabulary_loss
+from model.losses import vocabulary_loss
 from model.network import Network, State
+from model.settings import LossConfig
 from model.text_batch import TextBatch
 from model.tokenizer import EOS, PAD
 

@@ -3,7 +3,6 @@
 N tokens, D width, V vocabulary.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,13 +11,6 @@ from torch import Tensor, nn
 from model.device import paths
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 is 10 MB, about what the caches hold
-
-
-@dataclass
-class LossConfig:
-    """What is minimised. Smoothing spreads this share of the target's probability over the vocabulary."""
-
-    label_smoothing: float = 0.1
 
 
 def vocabulary_loss(states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float) -> tuple[Tensor, Tensor]:

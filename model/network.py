@@ -2,14 +2,13 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import Tensor, nn
 
 from model.batch import TranslationBatch
 from model.errors import UserError
+from model.settings import Side
 
-Side = Literal["source", "target"]
 State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor
 
 

@@ -23,8 +23,9 @@ from model.attention import padding_bias, prefix_bias
 from model.batch import TranslationBatch
 from model.dropout import Dropout
 from model.errors import UserError
-from model.network import Memory, Side, State, TranslationNetwork, mean_of_real
+from model.network import Memory, State, TranslationNetwork, mean_of_real
 from model.positions import PositionKind, Positions
+from model.settings import Side
 from model.tokenizer import BOS, PAD, SEP
 from model.transformer_layers import (
     Activation,

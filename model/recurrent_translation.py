@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from model.batch import TranslationBatch
 from model.dropout import Dropout
 from model.errors import UserError
-from model.network import Side, State, TranslationNetwork
+from model.network import State, TranslationNetwork
+from model.settings import Side
 from model.tokenizer import PAD
 
 Tie = Literal["all", "target", "none"]  # which tables share the output layer's weights

@@ -21,10 +21,10 @@ from torch.nn import functional as F
 
 from model.batch import TranslationBatch, collate
 from model.bundle import Bundle
-from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.losses import CHUNK_ROWS
 from model.network import Network, TranslationNetwork
+from model.settings import DecodeConfig
 from model.text import normalise
 from model.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
 

@@ -13,8 +13,9 @@ from model.attention import causal_bias, padding_bias
 from model.batch import TranslationBatch
 from model.dropout import Dropout
 from model.errors import UserError
-from model.network import Memory, Side, State, TranslationNetwork
+from model.network import Memory, State, TranslationNetwork
 from model.positions import PositionKind, Positions
+from model.settings import Side
 from model.tokenizer import PAD
 from model.transformer_layers import (
     Activation,

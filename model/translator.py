@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from model.bundle import Bundle, load_bundle
-from model.decoding import DecodeConfig
 from model.engines import CTranslate2Engine, Engine, TorchEngine
 from model.errors import UserError
 from model.hypothesis import Hypothesis
 from model.network import TranslationNetwork
+from model.settings import ENGINES, DecodeConfig, EngineName
 from model.text import normalise
 from model.tokenizer import EOS, TokenizerPair
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from model.alignment import AttentionMap
 
 logger = logging.getLogger(__name__)
-
-EngineName = Literal["auto", "torch", "ctranslate2", "ctranslate2-int8"]
-ENGINES = ("auto", "torch", "ctranslate2", "ctranslate2-int8")
 
 
 @dataclass(frozen=True)

@@ -5,31 +5,17 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from model.device import PATHS, pick_device, use_cores
 from model.errors import UserError
 from pipelines.ranks import Ranks
+from pipelines.settings import ClusterConfig
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class ClusterConfig:
-    """Where work runs. `workers` counts training processes (DDP ranks) and the most shard tasks at a time."""
-
-    backend: Literal["ray", "local"] = "ray"  # local: in this process, nothing started
-    address: str | None = None  # null: an embedded Ray; else ray://..., host:port or auto
-    workers: int = 2
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    gpus_per_worker: float = 1.0  # asked for only where the device is cuda
-    cpus_per_worker: float = 1.0
-    max_failures: int = 3  # worker groups that may die before the run is given up
-    start_timeout: float = 60.0  # seconds to wait for the workers to start
 
 
 def quiet_environment() -> None:

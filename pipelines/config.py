@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from model.alignment import AlignmentConfig
-from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.settings import DecodeConfig
 from model.tokenizer import TokenizerConfig
-from pipelines.cluster import ClusterConfig
 from pipelines.comparison.settings import CompareConfig
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.embeddings import EmbeddingsConfig
-from pipelines.evaluate import EvaluateConfig
-from pipelines.loader import LoaderConfig
-from pipelines.loop import TrainConfig
+from pipelines.settings import ClusterConfig, EmbeddingsConfig, EvaluateConfig, LoaderConfig, TrainConfig
 from pipelines.shards.manifest import ShardsConfig
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import RegistryConfig

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from model.errors import UserError
-from model.network import Side, TranslationNetwork
+from model.network import TranslationNetwork
+from model.settings import Side
 from model.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair, load_pair
 
 if TYPE_CHECKING:
@@ -35,21 +36,6 @@ logger = logging.getLogger(__name__)
 FILE = "embeddings.safetensors"
 SUBWORDS = ("bpe", "unigram")
 WORD_START = "▁"  # U+2581: SentencePiece's pieces that begin a word begin with it
-
-
-@dataclass
-class EmbeddingsConfig:
-    """Which word vectors a network starts from. A bundle's path, a run's name or models:/NAME@ALIAS; null: none."""
-
-    source: str | None = None
-    target: str | None = None
-    freeze: bool = False  # leave the tables as they are while the rest is trained
-
-    @property
-    def references(self) -> dict[Side, str]:
-        """What is asked for, the source first: in a table that both share the target's rows have the last word."""
-        sides: dict[Side, str | None] = {"source": self.source, "target": self.target}
-        return {side: reference for side, reference in sides.items() if reference}
 
 
 @dataclass(frozen=True)

@@ -6,52 +6,28 @@ held-out text, in `pipelines/language/evaluate.py`.
 
 import logging
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from conf import door
 from model.bundle_directory import bundle_kind
 from model.errors import UserError
-from model.translator import EngineName
+from pipelines.config import Config
 from pipelines.evaluation import Evaluation, evaluate_bundle, held_out, report, write_evaluation
 from pipelines.scores import paired_bootstrap
-from pipelines.tuning import PENALTIES, gate_int8, tune_length_penalty
+from pipelines.tuning import gate_int8, tune_length_penalty
 
-if TYPE_CHECKING:
-    from pipelines.config import Config  # it imports this module's section
-
-__all__ = ["EvaluateConfig", "Evaluation", "evaluate_bundle", "gate_int8", "held_out", "tune_length_penalty"]
+__all__ = ["Evaluation", "evaluate_bundle", "gate_int8", "held_out", "tune_length_penalty"]
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass
-class EvaluateConfig:
-    """What is evaluated, on what, and how it is scored."""
-
-    bundle: str | None = None  # null: the run `name`; else a path, another run's name, MODEL@champion or MODEL/3
-    against: str | list[str] | None = None  # a second one or several, compared by paired bootstrap resampling
-    split: str = "test"
-    engine: EngineName = "auto"
-    sentences: int = 0  # the first so many; 0: all
-    stride: int = 0  # language models with a bounded view: tokens scored at a time; 0: half of the view
-    samples: int = 10  # sentences shown, from the worst to the best; of language models: continuations
-    tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, char, none
-    bootstrap: int = 1000  # resampled sets
-    length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
-    int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served
-    alignment: bool = False  # attention against the gold alignment too, by head; the phrasebook has one
-
-
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    from pipelines.config import Config
-
     return door.run(task, Config, argv, "evaluate")
 
 
-def task(config: "Config") -> int:
+def task(config: Config) -> int:
     """Evaluate, print, and keep the record beside the bundle."""
     settings = config.evaluate
     directory = locate(config, settings.bundle)
@@ -79,7 +55,7 @@ def task(config: "Config") -> int:
     return door.OK
 
 
-def evaluate(config: "Config", directory: Path) -> Evaluation:
+def evaluate(config: Config, directory: Path) -> Evaluation:
     """`evaluate_bundle` by the sections `evaluate` and `decode`."""
     settings = config.evaluate
     return evaluate_bundle(
@@ -108,7 +84,7 @@ def comparison(baseline: Evaluation, candidate: Evaluation, samples: int, tokeni
     )
 
 
-def locate(config: "Config", wanted: str | None, key: str = "evaluate.bundle") -> Path:
+def locate(config: Config, wanted: str | None, key: str = "evaluate.bundle") -> Path:
     """The bundle directory of a path, of a run's name or of a registered version, which is downloaded where needed.
 
     `key`: the setting that asks, for the message.
@@ -138,7 +114,7 @@ def locate(config: "Config", wanted: str | None, key: str = "evaluate.bundle") -
     )
 
 
-def registered(config: "Config", name: str, version: str, is_alias: bool, key: str = "evaluate.bundle") -> Path:
+def registered(config: Config, name: str, version: str, is_alias: bool, key: str = "evaluate.bundle") -> Path:
     """The bundle of a registered version."""
     from pipelines.tracking.registry import Registry
 

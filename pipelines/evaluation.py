@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from model.bundle import Bundle, load_bundle
-from model.decoding import DecodeConfig
 from model.errors import UserError, unknown
-from model.translator import EngineName, open_translator
+from model.settings import DecodeConfig, EngineName
+from model.translator import open_translator
 from pipelines.scores import Sample, Scores, sample_table, score
+from pipelines.settings import PENALTIES
 from pipelines.shards.manifest import manifest_hash, read_manifest
-from pipelines.tuning import PENALTIES, settled
+from pipelines.tuning import settled
 
 
 @dataclass

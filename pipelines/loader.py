@@ -11,7 +11,7 @@ All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): th
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,32 +20,18 @@ from model.batch import TranslationBatch
 from model.errors import UserError
 from model.tokenizer import load_pair
 from pipelines.lanes import Lanes, Opened, Position, check_chunks, check_lanes, dealt
+from pipelines.settings import LoaderConfig
 from pipelines.shards.reader import ShardReader
 from pipelines.window import Window, philox_order
 
 if TYPE_CHECKING:  # SentencePiece is needed only where segmentations are sampled
     from model.sampling import SubwordSampler
 
-__all__ = ["LaneLoader", "LoaderConfig", "Position", "held_out_batches"]
+__all__ = ["LaneLoader", "Position", "held_out_batches"]
 
 logger = logging.getLogger(__name__)
 WINDOWS_A_LANE = 2  # that an epoch should hold at least, where the corpus is small
 OF_PAIRS = ("lanes", "batch_tokens", "window_chunks", "max_length", "sampling")  # what the order of pairs depends on
-
-
-@dataclass
-class LoaderConfig:
-    """What makes a batch."""
-
-    lanes: int = 2  # batches a global step; the number of ranks must divide it
-    batch_tokens: int = 4096  # at most B x max(S, T), padding included
-    window_chunks: int = 16  # chunks shuffled and sorted together, at most; fewer in a small corpus
-    max_length: int = 256  # records with a longer side (EOS included) are left out, counted and reported
-    sampling: float = 0.0  # 0: off; bpe: share of the merges left out (0.1); unigram: exponent of the probabilities
-    length: int = 128  # language models: tokens a row, so a batch has batch_tokens / length rows
-    mask: float = 0.15  # masked ones: share of the tokens that are to be guessed
-    whole_words: bool = False  # masked ones: all subwords of a word are masked together
-    side: Literal["source", "target"] | None = None  # of parallel shards, for both: which language; null: of one
 
 
 class LaneLoader(Lanes[TranslationBatch]):

@@ -12,53 +12,27 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from model.architectures import Loss
 from model.bundle import distinct_weights, fill
-from model.device import Precision, autocast_dtype, paths
-from model.losses import LossConfig
+from model.device import autocast_dtype, paths
 from model.network import Network
+from model.settings import LossConfig
 from model.text_batch import Batch
 from pipelines import checkpoint
 from pipelines.carried import carried_by, drop_broken, give_back
 from pipelines.journal import Journal
-from pipelines.optimizer import LossScale, MovingAverage, OptimizerConfig, clip, learning_rate, make_optimizer
+from pipelines.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 from pipelines.ranks import Ranks
+from pipelines.settings import TrainConfig
 from pipelines.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
 MAX_NONFINITE = 100  # steps in a row without a finite gradient before the run is given up
-
-
-@dataclass
-class EarlyStopping:
-    """Stop when the metric has not improved for `patience` evaluations."""
-
-    metric: Literal["none", "loss", "bleu"] = "none"
-    patience: int = 8
-
-
-@dataclass
-class TrainConfig:
-    """How long and how; `every` fields count steps (updates)."""
-
-    max_steps: int = 8000
-    max_minutes: float = 0.0  # training time over all starts of the run; 0: no limit
-    precision: Precision = "bf16"
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
-    log_every: int = 10
-    evaluate_every: int = 500  # validation loss
-    bleu_every: int = 0  # greedy validation BLEU, a multiple of evaluate_every; 0: only when early stopping asks
-    checkpoint_every: int = 500
-    keep_checkpoints: int = 2
-    average_last: int = 10  # weights of this many last checkpoints make the final model
-    final: Literal["average", "last", "ema"] = "average"
 
 
 class Loader(Protocol):

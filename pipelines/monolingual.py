@@ -14,7 +14,6 @@ from typing import Any
 from model.errors import UserError
 from model.tokenizer import TokenizerConfig, TokenizerPair, check_config, draw_lines, load_pair, train
 from model.words import rules_of
-from pipelines.cluster import ClusterConfig
 from pipelines.config import Config
 from pipelines.corpus.block import load_facts
 from pipelines.corpus.counting import merged_files
@@ -38,6 +37,7 @@ from pipelines.corpus.text_plan import make_text_plan
 from pipelines.corpus.text_staging import stage_text, text_blocks, text_staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.corpus.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
+from pipelines.settings import ClusterConfig
 from pipelines.shards.manifest import Manifest, ShardsConfig, Split
 from pipelines.tasks import all_of, here, workers
 

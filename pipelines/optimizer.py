@@ -2,27 +2,12 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-
-@dataclass
-class OptimizerConfig:
-    """Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019) and the course of its learning rate."""
-
-    kind: Literal["adam", "adamw"] = "adam"
-    lr: float = 0.0007  # the highest rate, reached at the end of the warm-up
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.98])
-    eps: float = 1e-9
-    weight_decay: float = 0.0
-    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
-    warmup_steps: int = 4000
-    min_lr: float = 0.0  # where cosine and linear end
-    clip_norm: float = 1.0  # largest norm of the gradient; 0: never clipped
-    ema_decay: float = 0.0  # exponential moving average of the weights; 0: none
+from pipelines.settings import OptimizerConfig
 
 
 def learning_rate(config: OptimizerConfig, step: int, max_steps: int) -> float:

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from conf import door
 from model.errors import UserError, unknown
 from model.translator import open_translator
+from pipelines.config import Config
 from pipelines.scores import paired_bootstrap
 from pipelines.shards.manifest import read_manifest
 from pipelines.tracking.hypotheses import hypotheses
@@ -30,23 +32,22 @@ __all__ = ["PromoteConfig", "main", "promote_version"]
 
 
 def main(argv: list[str]) -> int:
-    """Exit code 0 when the version asked for is champion now, 1 when it was not better."""
-    from conf import door
-    from pipelines.config import Config
-
-    def task(config: Config) -> int:
-        outcome = promote_version(
-            config.tracking,
-            config.registry,
-            config.promote,
-            config.shard_dir,
-            Path(config.paths.mlflow),
-            config.vectors.evaluate,
-        )
-        print(f"{config.registry.name}: {outcome.message}")
-        return 0 if outcome.accepted else 1
-
+    """The verb's exit code."""
     return door.run(task, Config, argv, "promote")
+
+
+def task(config: Config) -> int:
+    """Exit code 0 when the version asked for is champion now, 1 when it was not better."""
+    outcome = promote_version(
+        config.tracking,
+        config.registry,
+        config.promote,
+        config.shard_dir,
+        Path(config.paths.mlflow),
+        config.vectors.evaluate,
+    )
+    print(f"{config.registry.name}: {outcome.message}")
+    return 0 if outcome.accepted else 1
 
 
 def promote_version(

@@ -19,7 +19,6 @@ from typing import Any
 from conf.door import fingerprint, plain, run
 from model.errors import UserError
 from model.tokenizer import TokenizerPair, load_pair, train_pair
-from pipelines.cluster import ClusterConfig
 from pipelines.config import Config
 from pipelines.corpus.alignment import Misaligned
 from pipelines.corpus.block import CleaningTask, clean_block
@@ -36,6 +35,7 @@ from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.monolingual import make_monolingual
+from pipelines.settings import ClusterConfig
 from pipelines.shards.manifest import MANIFEST, Manifest, Split, manifest_hash, read_manifest, write_manifest
 from pipelines.shards.verify import verify
 from pipelines.tasks import all_of, here, workers

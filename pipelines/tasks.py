@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from pipelines.cluster import ClusterConfig, connected, map_tasks
+from pipelines.cluster import connected, map_tasks
+from pipelines.settings import ClusterConfig
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

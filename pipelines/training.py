@@ -12,9 +12,9 @@ import torch
 
 from model.architectures import ARCHITECTURES, architecture, build_network, model_config
 from model.batch import TranslationBatch
-from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.network import TranslationNetwork
+from model.settings import DecodeConfig
 from model.tokenizer import TokenizerPair, load_pair
 from pipelines import checkpoint, embeddings
 from pipelines.config import Config

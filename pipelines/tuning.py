@@ -8,16 +8,16 @@ from typing import Any
 
 from model.bleu import tokeniser
 from model.bundle import Bundle, load_bundle, update_facts
-from model.decoding import DecodeConfig, decode
+from model.decoding import decode
 from model.hypothesis import Hypothesis
 from model.network import TranslationNetwork
+from model.settings import DecodeConfig, EngineName
 from model.tokenizer import TokenizerPair
-from model.translator import EngineName, network_translator, open_translator
+from model.translator import network_translator, open_translator
 from pipelines.scores import quick_bleu, quick_chrf
+from pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)
-
-PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
 
 @dataclass

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import torch
 
 from model.architectures import Loss
-from model.device import Precision, autocast_dtype
-from model.losses import LossConfig
+from model.device import autocast_dtype
 from model.network import Network
+from model.settings import LossConfig, Precision
 from model.text_batch import Batch
 from pipelines.ranks import Ranks
 

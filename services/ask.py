@@ -15,16 +15,7 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-
-@dataclass
-class Limits:
-    """How much one request may ask for."""
-
-    characters: int = 5000  # all texts of a request together
-    texts: int = 128  # texts of a list
-    alternatives: int = 4  # translations besides the best one
-    neighbours: int = 1000  # words of an answer about word vectors
-    body: int = 262_144  # bytes
+from services.settings import Limits
 
 
 @dataclass(frozen=True)

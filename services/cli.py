@@ -29,26 +29,26 @@ class Verb(NamedTuple):
 
 VERBS: dict[str, Verb] = {
     "shard": Verb(
-        "pipelines.shard", "a corpus becomes packed shards", sections=("corpus", "tokenizer", "shards", "cluster")
+        "pipelines.entries", "a corpus becomes packed shards", sections=("corpus", "tokenizer", "shards", "cluster")
     ),
     "train": Verb(
-        "pipelines.train",
+        "pipelines.entries",
         "train a model on shards; the same name again resumes",
         sections=("model", "train", "loader", "cluster", "tracking"),
     ),
     "evaluate": Verb(
-        "pipelines.evaluate",
+        "pipelines.entries",
         "score a trained model on a held-out set",
         sections=("evaluate", "decode", "alignment", "registry"),
     ),
     "compare": Verb(
-        "pipelines.compare",
+        "pipelines.entries",
         "networks with equal budgets side by side, on one page",
         "models=[MODEL,...] [key=value ...]",
         ("compare", "train", "evaluate", "cluster"),
     ),
     "promote": Verb(
-        "pipelines.promote", "make the better model the champion", sections=("promote", "registry", "tracking")
+        "pipelines.entries", "make the better model the champion", sections=("promote", "registry", "tracking")
     ),
     "rollback": Verb(
         "pipelines.rollback", "put the champion before this one back", sections=("promote", "registry", "tracking")
@@ -56,20 +56,20 @@ VERBS: dict[str, Verb] = {
     "sync": Verb("pipelines.sync", "send tracked metrics that wait on disk", sections=("tracking",)),
     "unpack": Verb("pipelines.unpack", "shards back to text", sections=("shards",)),
     "translate": Verb(
-        "services.translate",
+        "services.entries",
         "translate files or standard input, no server",
         sections=("translate", "decode", "alignment"),
     ),
     "generate": Verb(
-        "services.generate", "a language model goes on with texts, no server", sections=("generate", "registry")
+        "services.entries", "a language model goes on with texts, no server", sections=("generate", "registry")
     ),
-    "embed": Verb("services.embed", "texts as vectors, no server", sections=("embed", "registry")),
-    "score": Verb("services.score", "log-probabilities of given pairs or texts, no server", sections=("score",)),
+    "embed": Verb("services.entries", "texts as vectors, no server", sections=("embed", "registry")),
+    "score": Verb("services.entries", "log-probabilities of given pairs or texts, no server", sections=("score",)),
     "rerank": Verb(
-        "services.rerank", "reorder another system's n-best lists with our model's score", sections=("rerank",)
+        "services.entries", "reorder another system's n-best lists with our model's score", sections=("rerank",)
     ),
     "serve": Verb(
-        "services.serve", "answer over HTTP: translations, word vectors or both", sections=("serve", "decode")
+        "services.entries", "answer over HTTP: translations, word vectors or both", sections=("serve", "decode")
     ),
     "neighbours": Verb(
         "services.query", "the words nearest to a word, by its vector", "WORD... [key=value ...]", ("query",)
@@ -91,7 +91,8 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("services.doctor", "what this machine offers and what is missing", "[key=value ...]", ("jobs",)),
     "demo": Verb("services.demo", "the whole main job on the built-in corpus, in minutes"),
 }
-SHARED_MODULES = {"services.jobs", "services.query"}  # modules of several verbs: they are told which one
+# Modules of several verbs: they are told which one.
+SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs", "services.query"}
 
 
 def main(argv: Sequence[str]) -> int:

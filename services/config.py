@@ -1,20 +1,15 @@
-"""All sections that the services read, typed. A verb's own root (in its module) holds only those that it needs, so
-that `dragoman jobs` does not load torch; this one is for whoever checks the configuration files as a whole."""
+"""All sections that the services read, typed. A verb's own root holds only those that it needs; this one is for whoever
+checks the configuration files as a whole."""
 
 from dataclasses import dataclass, field
 
 from model.alignment import AlignmentConfig
-from model.decoding import DecodeConfig
-from services.embed import EmbedConfig
+from model.settings import DecodeConfig
 from services.export import ExportConfig
-from services.generate import ContinueConfig
 from services.inspect import InspectConfig
 from services.jobs import JobsConfig
 from services.query import QueryConfig
-from services.reranker import RerankConfig
-from services.score import ScoreConfig
-from services.serve import ServeConfig
-from services.translate import TranslateConfig
+from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
 
 
 @dataclass

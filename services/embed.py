@@ -3,49 +3,21 @@
 import contextlib
 import json
 import logging
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from conf import door
 from model.errors import UserError
-from model.sentence_vectors import Floats, SentenceVectors, TooLong, open_sentence_vectors
+from model.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
 from services.lines import batches, open_input, read_lines
 from services.matrix import opened_matrix
 from services.output import opened_output
-from services.source import BundleSource, bundle_directory
+from services.settings import EmbedConfig
+from services.source import bundle_directory
 
 logger = logging.getLogger(__name__)
 Write = Callable[[Sequence[str | None], Floats], None]
-
-
-@dataclass
-class EmbedConfig(BundleSource):
-    """What is turned into vectors, by what, and how they are written."""
-
-    input: str | None = None  # null: standard input
-    output: str | None = None  # null: standard output
-    format: Literal["json", "npy"] = "json"
-    unit: bool = False  # vectors of length 1, whose products are cosines; one of zeros stays
-    too_long: TooLong = "truncate"
-    batch_tokens: int = 8192  # tokens of a batch with its padding
-    lines: int = 1024  # lines at a time
-    on_error: Literal["raise", "skip"] = "raise"
-
-
-@dataclass
-class EmbedRoot:
-    """The section that the verb reads."""
-
-    embed: EmbedConfig
-
-
-def main(argv: Sequence[str]) -> int:
-    """The verb's exit code."""
-    return door.run(lambda root: embed(root.embed), EmbedRoot, argv, "embed")
 
 
 def embed(config: EmbedConfig) -> int:
@@ -117,7 +89,3 @@ def opened(config: EmbedConfig, width: int) -> Iterator[Write]:
             out.flush()
 
         yield write
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -19,12 +19,13 @@ from starlette.exceptions import HTTPException
 
 from model.errors import UserError
 from model.translator import Translation
-from services.ask import Ask, Limits, check_key, parameters, read_ask
+from services.ask import Ask, check_key, parameters, read_ask
 from services.body_limit import BodyLimit
 from services.desk import Desk
 from services.languages import language_name
 from services.sentences import Piece, join, split
 from services.served import Served
+from services.settings import Limits
 from services.vector_routes import VectorsDesk, add_vector_routes
 from services.version import version
 

@@ -6,67 +6,21 @@ To a terminal the text is written as it comes, a token at a time.
 import contextlib
 import json
 import logging
-import re
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, TextIO
+from typing import TextIO
 
 from conf import door
 from model.errors import UserError
-from model.generation import GenerateConfig, Generated, Token, continued, finished, generate, read_prompt
+from model.generation import Generated, Token, continued, finished, generate, read_prompt
 from model.language import LanguageNetwork
 from model.text_bundle import TextBundle
 from services.lines import batches, open_input, read_lines
 from services.output import opened_output
-from services.source import BundleSource, open_text_bundle
+from services.settings import ContinueConfig
+from services.source import open_text_bundle
 
 logger = logging.getLogger(__name__)
-PROMPT = "generate.prompt="
 HALF = "\ufffd"  # how a character reads of which only some bytes have been drawn
-
-
-@dataclass
-class ContinueConfig(BundleSource, GenerateConfig):
-    """What is gone on with, by what, and how it is written."""
-
-    prompt: str | None = None  # null: each line of the input
-    input: str | None = None  # null: standard input
-    output: str | None = None  # null: standard output
-    format: Literal["text", "json"] = "text"
-    echo: bool = True  # text: the prompt before what was written
-    at_once: int = 64  # prompts
-    on_error: Literal["raise", "skip"] = "raise"
-
-
-@dataclass
-class GenerateRoot:
-    """The section that the verb reads."""
-
-    generate: ContinueConfig
-
-
-def main(argv: Sequence[str]) -> int:
-    """The verb's exit code."""
-    return door.run(lambda root: go_on(root.generate), GenerateRoot, verbatim(argv), "generate")
-
-
-def verbatim(argv: Sequence[str]) -> list[str]:
-    """The command line with the prompt quoted, so that Hydra reads no commas, colons and brackets in it.
-
-    What is quoted already, or null, stays as it is.
-    """
-    return [quoted(word) if word.startswith(PROMPT) else word for word in argv]
-
-
-def quoted(word: str) -> str:
-    """`generate.prompt='...'` of one word of the command line."""
-    value = word.removeprefix(PROMPT)
-    if value in ("", "null") or re.fullmatch(r"'.*'|\".*\"", value, re.DOTALL):
-        return word
-    # Hydra takes a backslash for an escape before a quote only, and OmegaConf before ${
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value)
-    return f"{PROMPT}'{escaped.replace('${', chr(92) + '${')}'"
 
 
 def go_on(config: ContinueConfig) -> int:
@@ -204,7 +158,3 @@ class Writer:
             read = read_prompt(self.bundle.tokenizer, prompt, self.bundle.normalisation)
             self.unknown += read.unknown
             self.cut += self.network.max_positions is not None and len(read.ids) > self.network.max_positions
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

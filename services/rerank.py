@@ -2,9 +2,6 @@
 
 import contextlib
 import logging
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from conf import door
@@ -12,23 +9,11 @@ from model.errors import UserError
 from services.lines import open_input, read_lines
 from services.nbest import read_nbest
 from services.output import opened_output
-from services.reranker import LENGTH, SCORE, RerankConfig, Reranker
+from services.reranker import LENGTH, SCORE, Reranker
+from services.settings import RerankConfig
 from services.weights import Weights, load_weights
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class RerankRoot:
-    """The sections that the verb reads."""
-
-    rerank: RerankConfig
-    seed: int = 1
-
-
-def main(argv: Sequence[str]) -> int:
-    """The verb's exit code."""
-    return door.run(lambda root: rerank(root.rerank, root.seed), RerankRoot, argv, "rerank")
 
 
 def rerank(config: RerankConfig, seed: int = 1) -> int:
@@ -84,7 +69,3 @@ def even(feature: str) -> Weights:
 
 def described(weights: Weights) -> str:
     return " ".join(f"{name}={weight:.4f}" for name, weight in weights.weights.items())
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

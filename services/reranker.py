@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TextIO
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,35 +14,15 @@ from model.bleu import SentenceBleu, bleu, tokeniser
 from model.bundle import Bundle
 from model.errors import UserError
 from model.reranking import Lists, TunerConfig, tune
-from model.scoring import Scorer, TooLong, open_scorer
+from model.scoring import Scorer, open_scorer
 from services.lines import batches, flat, open_input, read_lines
 from services.nbest import Entry, NBest
-from services.source import BundleSource, open_bundle
+from services.settings import RerankConfig
+from services.source import open_bundle
 from services.weights import Weights
 
 logger = logging.getLogger(__name__)
 SCORE, LENGTH = "Score", "Length"  # features of every hypothesis: the other system's total, and its words
-
-
-@dataclass
-class RerankConfig(BundleSource):
-    """What is reranked, by what, and how it is written."""
-
-    nbest: str | None = None  # the lists; null: standard input
-    source: str | None = None  # the source lines that they are of
-    references: str | None = None  # their translations
-    tune: str | None = None  # write weights tuned on these lists to this file
-    weights: str | None = None  # weights tuned before
-    features: Literal["total", "all"] = "total"  # what is weighted beside ours and the length
-    feature: str = "Dragoman"  # the name of ours
-    output: str | None = None
-    format: Literal["text", "nbest", "scored"] = "text"
-    tokenise: str = "auto"  # sacreBLEU's tokeniser
-    restarts: int = 8  # searches from random weights
-    directions: int = 4  # random directions of a sweep
-    too_long: TooLong = "error"
-    batch_tokens: int = 8192  # source and target tokens of a batch with its padding
-    lists: int = 64  # lists at a time
 
 
 @dataclass

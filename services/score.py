@@ -8,49 +8,24 @@ import itertools
 import json
 import logging
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TextIO
 
 from conf import door
 from model.bundle import bundle_kind, load_bundle
-from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.scoring import PairScore, Scorer, TooLong, open_scorer
+from model.settings import DecodeConfig
 from model.text_bundle import load_text_bundle
 from model.text_scoring import TextScorer, open_text_scorer
 from services.lines import batches, flat, open_input, read_lines
 from services.output import opened_output
-from services.source import BundleSource, bundle_directory, check_translation
+from services.settings import ScoreConfig
+from services.source import bundle_directory, check_translation
 
 logger = logging.getLogger(__name__)
 ENDED = object()  # what stands for a line of a file that has no more
-
-
-@dataclass
-class ScoreConfig(BundleSource):
-    """What is scored, by what, and how it is written."""
-
-    input: str | None = None  # lines of source TAB target, or of text; null: standard input
-    source: str | None = None  # instead: two files of lines, this one
-    target: str | None = None  # and that one
-    output: str | None = None  # null: standard output
-    format: Literal["text", "moses", "json"] = "text"
-    measure: Literal["sum", "mean"] = "sum"  # the number of a line of text, and Moses' last column
-    tokens: bool = False  # text and json: each token's too
-    searched: bool = False  # as the search scores: its forbidden tokens left out of the softmax
-    too_long: Literal["error", "truncate", "skip"] = "error"
-    batch_tokens: int = 8192  # source and target tokens of a batch with its padding
-    lines: int = 1024  # pairs at a time
-    on_error: Literal["raise", "skip"] = "raise"
-
-
-@dataclass
-class ScoreRoot:
-    """The section that the verb reads."""
-
-    score: ScoreConfig
 
 
 class Pair(NamedTuple):
@@ -92,11 +67,6 @@ class Totals:
             f"{self.pairs:,} {self.of}, {self.tokens:,} {kind} ({self.unknown:,} unknown): log-probability "
             f"{self.log_probability:.2f}, a token {mean:.4f}, perplexity {perplexity:.3f}"
         )
-
-
-def main(argv: Sequence[str]) -> int:
-    """The verb's exit code."""
-    return door.run(lambda root: score(root.score), ScoreRoot, argv, "score")
 
 
 def score(config: ScoreConfig) -> int:
@@ -302,7 +272,3 @@ def pairs_of_files(
             yield Pair(place, first, second)
         else:
             yield Pair(place, "", "", "not UTF-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -5,9 +5,7 @@ import errno
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,10 +13,9 @@ import uvicorn
 
 from conf import door
 from model.alignment import AlignmentConfig
-from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.settings import DecodeConfig
 from model.translator import Translation
-from services.ask import Limits
 from services.batcher import Batcher
 from services.desk import Answering, Desk
 from services.endpoint import Endpoint, create_app
@@ -26,7 +23,8 @@ from services.follower import Follower
 from services.registry import ModelVersion, Registry
 from services.served import Served
 from services.served_vectors import ServedVectors
-from services.source import Loader, ModelSource
+from services.settings import ServeConfig
+from services.source import Loader
 from services.vector_routes import VectorsDesk
 from services.vectors_source import VectorsLoader, is_registered
 
@@ -34,40 +32,6 @@ Model = TypeVar("Model", bound=Answering)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class ServeConfig(ModelSource):
-    """How the endpoint answers, and with what. Times in seconds."""
-
-    vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
-    runs: str = "artifacts/runs"
-    poll: float = 10.0  # how often the registry is asked for a newer version
-    wait: bool = False  # true: start (and say 503) before the registry has the models
-    host: str = "127.0.0.1"
-    port: int = 5050  # 0: a free one
-    batch: int = 64  # lines of a batch, at most
-    queue: int = 1024  # lines, or questions about word vectors, that may wait before requests are refused with 429
-    timeout: float = 30.0
-    stop_timeout: float = 20.0  # for the requests in progress when the server is stopped
-    longest: int = 400  # characters of a sentence before it is cut further
-    keys: str | None = None  # a file of API keys, one a line; null: everybody may ask
-    access_log: bool = False
-    limits: Limits = field(default_factory=Limits)
-
-
-@dataclass
-class ServeRoot:
-    """The sections that the verb reads."""
-
-    serve: ServeConfig
-    decode: DecodeConfig
-    alignment: AlignmentConfig
-
-
-def main(argv: Sequence[str]) -> int:
-    """Run the endpoint until SIGTERM (exit code 0) or SIGINT (130)."""
-    return door.run(lambda root: serve(root.serve, root.decode, argv, root.alignment), ServeRoot, argv, "serve")
 
 
 def serve(
@@ -256,7 +220,3 @@ def announced(server: uvicorn.Server, listening: socket.socket) -> None:
 
     server.startup = startup  # type: ignore[method-assign]  # the one moment that uvicorn has no hook for
     server.run(sockets=[listening])
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -11,9 +11,9 @@ from pathlib import Path
 from model.aligner import Aligner, open_aligner
 from model.alignment import AlignmentConfig
 from model.bundle import load_bundle
-from model.decoding import DecodeConfig
 from model.errors import UserError
-from model.translator import EngineName, Translation, Translator, open_translator
+from model.settings import DecodeConfig, EngineName
+from model.translator import Translation, Translator, open_translator
 from services.origin import Origin
 
 logger = logging.getLogger(__name__)

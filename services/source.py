@@ -2,21 +2,19 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
 from model.alignment import AlignmentConfig
 from model.bundle import Bundle, bundle_kind, load_bundle
 from model.bundle_directory import KINDS, BundleKind
-from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.settings import DecodeConfig
 from model.text_bundle import TextBundle, TextKind, load_text_bundle
-from model.translator import EngineName
 from services.registry import ModelVersion, Registry
 from services.served import Served, load_served
+from services.settings import BundleSource, ModelSource
 
 logger = logging.getLogger(__name__)
 ADVICE: dict[BundleKind, str] = {
@@ -24,25 +22,6 @@ ADVICE: dict[BundleKind, str] = {
     "language": "go on with texts by it (dragoman generate), or score them (dragoman score)",
     "masked": "turn texts into vectors by it (dragoman embed)",
 }
-
-
-@dataclass
-class BundleSource:
-    """Where the model is from; part of every section that loads one."""
-
-    bundle: str | None = None  # a bundle's directory; null: `model` from the registry
-    model: str | None = "models:/phrasebook-en-de@champion"
-    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
-    cache: str = "artifacts/cache/models"  # downloaded bundles
-    device: Literal["cpu", "cuda"] = "cpu"
-
-
-@dataclass
-class ModelSource(BundleSource):
-    """The same with what decodes."""
-
-    engine: EngineName = "auto"
-    threads: int | None = None  # batches decoded at a time; null: one a core
 
 
 class Loader:

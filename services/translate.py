@@ -6,53 +6,22 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, TextIO
+from typing import TextIO
 
 from conf import door
 from model.alignment import AlignmentConfig
-from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.settings import DecodeConfig
 from model.translator import Alternative, Translation
 from services.attention import Show, attention_file, check_attention
 from services.lines import batches, flat, open_input, read_lines
 from services.output import opened_output
 from services.sentences import join, split
 from services.served import Served
-from services.source import Loader, ModelSource
+from services.settings import TranslateConfig
+from services.source import Loader
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class TranslateConfig(ModelSource):
-    """What is translated, by what, and how it is written."""
-
-    input: str | None = None  # null: standard input
-    output: str | None = None  # null: standard output
-    format: Literal["text", "nbest", "moses", "json"] = "text"
-    nbest: int = 1  # translations a line, for nbest, moses and json
-    split: bool = False  # translate a line sentence by sentence
-    longest: int = 400  # characters of a sentence before it is cut further
-    attention: str | None = None  # a file for what each word looked at: .png .svg .pdf .json; see section alignment
-    lines: int = 256  # lines at a time
-    on_error: Literal["raise", "skip"] = "raise"
-
-
-@dataclass
-class TranslateRoot:
-    """The sections that the verb reads."""
-
-    translate: TranslateConfig
-    decode: DecodeConfig
-    alignment: AlignmentConfig
-
-
-def main(argv: Sequence[str]) -> int:
-    """The verb's exit code."""
-    return door.run(
-        lambda root: translate(root.translate, root.decode, argv, root.alignment), TranslateRoot, argv, "translate"
-    )
 
 
 def translate(
@@ -171,7 +140,3 @@ def _ranked(translation: Translation, rank: int) -> Alternative:
     if not translation.nbest:
         return Alternative(translation.text, translation.score)
     return translation.nbest[min(rank, len(translation.nbest) - 1)]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

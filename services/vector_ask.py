@@ -7,8 +7,9 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from model.vectors.embeddings import METHODS
-from services.ask import Limits, plain_text, whole_number
+from services.ask import plain_text, whole_number
 from services.questions import AnalogyOf, NeighboursOf
+from services.settings import Limits
 
 MOST_WORDS = 1 << 31  # what `restrict` may say
 

@@ -12,10 +12,11 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from model.vectors.embeddings import METHODS
-from services.ask import Limits, check_key, parameters, plain_text
+from services.ask import check_key, parameters, plain_text
 from services.desk import Desk
 from services.questions import Question, VectorOf
 from services.served_vectors import Refused, ServedVectors
+from services.settings import Limits
 from services.vector_ask import read_analogy, read_neighbours
 
 VectorsDesk: TypeAlias = Desk[ServedVectors, Question, dict[str, Any] | Refused]

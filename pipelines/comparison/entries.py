@@ -15,7 +15,7 @@ from model.errors import UserError, unknown
 from model.schema import build
 from model.vectors.methods import is_vectors
 from pipelines.evaluate import locate
-from pipelines.optimizer import OptimizerConfig
+from pipelines.settings import OptimizerConfig
 
 if TYPE_CHECKING:
     from pipelines.config import Config  # it imports this package's section

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model.errors import UserError
-from model.translator import EngineName
+from model.settings import EngineName
 
 HEADS = 4  # of the self-attention whose cost is measured
 

@@ -19,7 +19,8 @@ from model.tokenizer import PAD
 from pipelines.lanes import Lanes, Opened, check_chunks, dealt
 from pipelines.language.masking import Masking
 from pipelines.language.text import SplitText
-from pipelines.loader import WINDOWS_A_LANE, ChunkOrder, LoaderConfig
+from pipelines.loader import WINDOWS_A_LANE, ChunkOrder
+from pipelines.settings import LoaderConfig
 from pipelines.shards.reader import Chunk
 from pipelines.vectors.feed import side_of
 from pipelines.window import cut, philox, philox_order

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.generation import GenerateConfig, generate
+from model.generation import generate
 from model.language import LanguageNetwork
+from model.settings import GenerateConfig
 from model.tokenizer import Tokenizer
 
 PROMPT_WORDS = 6

@@ -21,7 +21,7 @@ from model.errors import UserError
 from model.text_batch import TextBatch
 from pipelines.lanes import Lanes, Opened
 from pipelines.language.text import SplitText
-from pipelines.loader import LoaderConfig
+from pipelines.settings import LoaderConfig
 from pipelines.window import philox
 
 OF_STREAMS = ("lanes", "batch_tokens", "length", "side")  # the settings that the order of batches depends on

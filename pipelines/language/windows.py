@@ -18,7 +18,8 @@ from model.text_batch import TextBatch
 from pipelines.lanes import Lanes, Opened, check_chunks, dealt
 from pipelines.language.streams import rows_of, text_batch
 from pipelines.language.text import SplitText
-from pipelines.loader import WINDOWS_A_LANE, ChunkOrder, LoaderConfig
+from pipelines.loader import WINDOWS_A_LANE, ChunkOrder
+from pipelines.settings import LoaderConfig
 from pipelines.window import philox, philox_order
 
 OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "length", "side")  # that the order of batches depends on

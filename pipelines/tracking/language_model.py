@@ -22,7 +22,8 @@ class LanguageModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are 
 
     def predict(self, model_input: list[str], params: dict[str, Any] | None = None) -> list[str]:
         """`model_input`: beginnings. Tokens are drawn by `GenerateConfig`'s defaults; `params` are ignored."""
-        from model.generation import GenerateConfig, generate
+        from model.generation import generate
+        from model.settings import GenerateConfig
 
         bundle, prompts = self.bundle, list(model_input)
         found = generate(bundle.language_network, bundle.tokenizer, prompts, GenerateConfig(), bundle.normalisation)

@@ -12,9 +12,9 @@ from model.errors import UserError
 from model.vectors.methods import method, method_config
 from model.vectors.vocabulary import Vocabulary
 from pipelines import checkpoint
-from pipelines.cluster import ClusterConfig
 from pipelines.config import Config
 from pipelines.launch import begin, launch
+from pipelines.settings import ClusterConfig
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
 from pipelines.training import claim

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from model.bundle import load_bundle, save_bundle, update_facts
-from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.settings import DecodeConfig
 from model.tokenizer import TokenizerConfig, TokenizerPair, train_pair
 from model.transformer import Transformer, TransformerConfig
 

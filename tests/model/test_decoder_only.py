@@ -12,7 +12,7 @@ from model.architectures import any_network, build_language_network, model_confi
 from model.decoder_only import DecoderOnly, DecoderOnlyConfig
 from model.errors import UserError
 from model.language import BEFORE, language_loss
-from model.losses import LossConfig
+from model.settings import LossConfig
 from model.text_batch import TextBatch
 from model.tokenizer import PAD, UNK
 

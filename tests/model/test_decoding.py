@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from model.architectures import build_network, model_config
 from model.batch import TranslationBatch
 from model.beam import best_candidates
-from model.decoding import DecodeConfig, decode, length_batches, pad
+from model.decoding import decode, length_batches, pad
 from model.errors import UserError
 from model.hypothesis import Hypothesis
-from model.network import Memory, Side, State, TranslationNetwork
+from model.network import Memory, State, TranslationNetwork
+from model.settings import DecodeConfig, Side
 from model.tokenizer import BOS, EOS, PAD, UNK
 from model.transformer import Transformer, TransformerConfig
 

@@ -12,8 +12,8 @@ from model.architectures import any_network, architecture, build_network, model_
 from model.encoder_only import EncoderOnly, EncoderOnlyConfig
 from model.errors import UserError
 from model.language import language_loss
-from model.losses import LossConfig
 from model.network import mean_of_real
+from model.settings import LossConfig
 from model.text_batch import TextBatch
 from model.tokenizer import EOS, MASK, PAD, UNK
 

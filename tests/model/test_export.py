@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from model.decoding import DecodeConfig, decode
+from model.decoding import decode
 from model.engines import CTranslate2Engine
 from model.errors import UserError
 from model.export import distinct, export, exportable
 from model.hypothesis import Hypothesis
 from model.network import TranslationNetwork
+from model.settings import DecodeConfig
 from model.tokenizer import EOS, SPECIAL_PIECES
 from model.transformer import Transformer, TransformerConfig
 

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from model.decoder_only import DecoderOnly, DecoderOnlyConfig
 from model.errors import UserError
-from model.generation import NEVER, GenerateConfig, Generated, continued, generate, read_prompt, written
+from model.generation import NEVER, Generated, continued, generate, read_prompt, written
 from model.language import BEFORE, LanguageNetwork
 from model.network import State
 from model.recurrent_language import RecurrentLanguage, RecurrentLanguageConfig
+from model.settings import GenerateConfig
 from model.text_batch import TextBatch
 from model.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig, train
 

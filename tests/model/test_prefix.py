@@ -11,12 +11,12 @@ from model.architectures import build_network, model_config, translation_loss
 from model.attention import MASKED
 from model.batch import TranslationBatch, collate
 from model.beam import beam_search
-from model.decoding import DecodeConfig, decode
+from model.decoding import decode
 from model.errors import UserError
 from model.export import export, exportable
-from model.losses import LossConfig
 from model.prefix import PrefixConfig, PrefixTranslation, without_bos
 from model.scoring import score_pairs
+from model.settings import DecodeConfig, LossConfig
 from model.tokenizer import BOS, EOS, PAD, SEP, UNK
 from model.transformer_layers import embed
 

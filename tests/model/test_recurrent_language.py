@@ -12,8 +12,8 @@ from model.architectures import build_language_network, build_network, model_con
 from model.cells import CellName
 from model.errors import UserError
 from model.language import BEFORE, EVALUATION, LanguageNetwork, language_loss
-from model.losses import LossConfig
 from model.recurrent_language import RecurrentLanguage, RecurrentLanguageConfig
+from model.settings import LossConfig
 from model.text_batch import TextBatch
 from model.tokenizer import PAD
 

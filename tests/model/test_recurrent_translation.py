@@ -12,8 +12,8 @@ from model.architectures import build_network, model_config, translation_loss
 from model.batch import TranslationBatch, collate
 from model.bundle import load_bundle, save_bundle
 from model.errors import UserError
-from model.losses import LossConfig
 from model.network import TranslationNetwork
+from model.settings import LossConfig
 from model.tokenizer import BOS, EOS, PAD, SPECIAL_PIECES, TokenizerPair
 from model.translator import open_translator
 from model.words import WordTokenizer

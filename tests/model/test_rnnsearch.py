@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from model.architectures import translation_loss
 from model.batch import TranslationBatch, collate
 from model.errors import UserError
-from model.losses import LossConfig
 from model.rnnsearch import RNNSearch, RNNSearchConfig
+from model.settings import LossConfig
 from model.tokenizer import EOS, PAD
 
 SIZES = {"embedding": 6, "width": 8, "encoder_width": 4, "attention_width": 5, "dropout": 0.0}

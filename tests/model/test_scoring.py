@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from model.batch import collate
-from model.decoding import DecodeConfig, decode
+from model.decoding import decode
 from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from model.errors import UserError
 from model.network import TranslationNetwork
 from model.rnnsearch import RNNSearch, RNNSearchConfig
 from model.scoring import PairScore, Scorer, pair_batches, score_pairs
+from model.settings import DecodeConfig
 from model.tokenizer import EOS, MASK, PAD, UNK, TokenizerConfig, train_pair
 from model.transformer import Transformer, TransformerConfig
 

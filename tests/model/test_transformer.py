@@ -11,8 +11,8 @@ from torch import nn
 from model.architectures import build_network, model_config, translation_loss
 from model.batch import TranslationBatch, collate
 from model.errors import UserError
-from model.losses import LossConfig
 from model.positions import sinusoids
+from model.settings import LossConfig
 from model.tokenizer import BOS, EOS, PAD
 from model.transformer import Transformer, TransformerConfig
 

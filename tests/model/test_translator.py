@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from model.bundle import Bundle, load_bundle, save_bundle, update_facts
-from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.hypothesis import Hypothesis
+from model.settings import DecodeConfig
 from model.tokenizer import EOS, TokenizerConfig, TokenizerPair, train_pair
 from model.transformer import Transformer, TransformerConfig
 from model.translator import Translator, network_translator, open_translator

@@ -26,11 +26,11 @@ from model.vectors.word2vec import Word2VecConfig
 from model.words import CharacterTokenizer, WordRules, WordTokenizer
 from pipelines import checkpoint, embeddings, evaluate, journal
 from pipelines.config import Config, PathsConfig
-from pipelines.embeddings import EmbeddingsConfig, identity, initialise, keep, kept_rows, matches
-from pipelines.loader import LaneLoader, LoaderConfig
-from pipelines.loop import TrainConfig, Trainer
-from pipelines.optimizer import OptimizerConfig
+from pipelines.embeddings import identity, initialise, keep, kept_rows, matches
+from pipelines.loader import LaneLoader
+from pipelines.loop import Trainer
 from pipelines.ranks import Ranks
+from pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, TrainConfig
 from pipelines.shards.reader import ShardReader
 
 WIDTH, VOCABULARY = 16, 50  # of the shards that `make_shards` makes: words w0 to w43

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from model.bundle import Bundle, load_bundle, save_bundle
-from model.decoding import DecodeConfig, decode
+from model.decoding import decode
 from model.errors import UserError
+from model.settings import DecodeConfig
 from model.tokenizer import TokenizerConfig, train_pair
 from model.transformer import Transformer, TransformerConfig
 from model.translator import network_translator, open_translator

@@ -13,8 +13,9 @@ import torch
 from model.batch import TranslationBatch
 from model.errors import UserError
 from model.tokenizer import TokenizerConfig, load_pair, train_pair
-from pipelines.loader import LaneLoader, LoaderConfig, held_out_batches
+from pipelines.loader import LaneLoader, held_out_batches
 from pipelines.loop import merge_lanes
+from pipelines.settings import LoaderConfig
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.shards.writer import write_shard

@@ -15,13 +15,13 @@ import torch.multiprocessing as multiprocessing
 from model.architectures import architecture, build_network, model_config
 from model.batch import TranslationBatch
 from model.errors import UserError
-from model.losses import LossConfig
+from model.settings import LossConfig
 from model.transformer import Transformer, TransformerConfig
 from pipelines import checkpoint, journal
-from pipelines.loader import LaneLoader, LoaderConfig
-from pipelines.loop import EarlyStopping, Report, TrainConfig, Trainer
-from pipelines.optimizer import OptimizerConfig
+from pipelines.loader import LaneLoader
+from pipelines.loop import Report, Trainer
 from pipelines.ranks import Ranks
+from pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
 from pipelines.shards.reader import ShardReader
 from pipelines.validation import validation_loss
 

@@ -21,10 +21,10 @@ from model.errors import UserError
 from model.tokenizer import EOS, UNK, TokenizerConfig, load_pair
 from model.words import WordRules, WordTokenizer
 from pipelines import monolingual
-from pipelines.cluster import ClusterConfig
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import counting, text_staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
+from pipelines.settings import ClusterConfig
 from pipelines.shard import ShardResult, shard
 from pipelines.shards.manifest import ShardsConfig
 from pipelines.shards.reader import ShardReader

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pipelines.optimizer import LossScale, MovingAverage, OptimizerConfig, clip, learning_rate, make_optimizer
+from pipelines.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
+from pipelines.settings import OptimizerConfig
 
 
 def test_inverse_square_root_is_the_papers_curve() -> None:

@@ -15,10 +15,10 @@ import pytest
 from model.errors import UserError
 from model.text import normalise
 from model.tokenizer import EOS, TokenizerConfig, load_pair
-from pipelines.cluster import ClusterConfig
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
+from pipelines.settings import ClusterConfig
 from pipelines.shard import ShardResult, shard
 from pipelines.shards.manifest import ShardsConfig
 from pipelines.shards.reader import ShardReader

@@ -12,18 +12,18 @@ import torch
 
 from model.alignment import END, AlignmentConfig
 from model.bundle import save_bundle
-from model.decoding import DecodeConfig
 from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from model.errors import UserError
 from model.rnnsearch import RNNSearch, RNNSearchConfig
+from model.settings import DecodeConfig
 from model.tokenizer import TokenizerPair
-from services.ask import Limits
 from services.attention import MOST_MAPS
 from services.batcher import Batcher
 from services.desk import Desk
 from services.endpoint import Endpoint, create_app
 from services.served import Served, load_served
-from services.translate import TranslateConfig, translate
+from services.settings import Limits, TranslateConfig
+from services.translate import translate
 
 LINES = b"the dog sees\n\nja , gut !\n"
 

@@ -40,6 +40,30 @@ def test_help_and_version_import_nothing_heavy(words: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_composing_and_checking_any_verbs_configuration_imports_nothing_heavy() -> None:
+    """`--cfg job`, and mistakes in every section's types, are answered before torch is loaded."""
+    script = (
+        "import importlib, sys\n"
+        "from conf import door\n"
+        "from services import cli\n"
+        "import pipelines.config, pipelines.unpack, services.config\n"
+        "for verb in cli.VERBS.values():\n"
+        "    importlib.import_module(verb.module)\n"
+        "for root in (pipelines.config.Config, pipelines.unpack.UnpackRoot, services.config.Config):\n"
+        "    door.typed(root, door.compose([]))\n"
+        "assert cli.main(['train', '--cfg', 'job']) == 0\n"
+        "assert cli.main(['train', 'train.max_steps=abc']) == 2\n"
+        "assert cli.main(['train', 'paths.root=/nowhere']) == 2\n"
+        "assert cli.main(['serve', 'decode.beam=x']) == 2\n"
+        "heavy = ('torch', 'ray', 'mlflow', 'numba', 'scipy', 'fastapi')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, timeout=180, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_every_verb_is_in_the_help_and_its_module_exists() -> None:
     page = general_help(cli.VERBS)
     for name, verb in cli.VERBS.items():

@@ -12,7 +12,8 @@ import pytest
 
 from model.errors import UserError
 from model.sentence_vectors import open_sentence_vectors
-from services.embed import EmbedConfig, embed
+from services.embed import embed
+from services.settings import EmbedConfig
 
 TEXTS = b"the dog sees the man .\n\nwhere is z ?\n"
 

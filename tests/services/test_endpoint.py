@@ -12,14 +12,14 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from model.decoding import DecodeConfig
+from model.settings import DecodeConfig
 from model.translator import Alternative, Translation
-from services.ask import Limits
 from services.batcher import Batcher
 from services.desk import Desk
 from services.endpoint import Endpoint, create_app
 from services.origin import Origin
 from services.served import Served
+from services.settings import Limits
 
 
 @dataclass

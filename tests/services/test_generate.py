@@ -11,9 +11,11 @@ import torch
 
 from conf import door
 from model.errors import UserError
-from model.generation import GenerateConfig, generate
+from model.generation import generate
+from model.settings import GenerateConfig
 from model.text_bundle import load_text_bundle
-from services.generate import ContinueConfig, GenerateRoot, go_on, main, verbatim
+from services.generate import go_on, main, verbatim
+from services.settings import ContinueConfig, GenerateRoot
 
 PROMPTS = ["the dog", "", "where is my", "ЖЖ"]
 

@@ -7,7 +7,8 @@ import pytest
 from model.errors import UserError
 from pipelines.tracking.server import TrackingConfig
 from services.registry import ModelVersion, Registry, bundle_within
-from services.source import Loader, ModelSource
+from services.settings import ModelSource
+from services.source import Loader
 
 
 def test_an_alias_is_resolved_and_its_bundle_fetched_once(tracking: TrackingConfig, tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from model.bundle import load_bundle
-from model.decoding import DecodeConfig
 from model.errors import UserError
 from model.scoring import open_scorer
+from model.settings import DecodeConfig
 from services.nbest import read_nbest
 from services.rerank import rerank
-from services.reranker import RerankConfig
-from services.translate import TranslateConfig, translate
+from services.settings import RerankConfig, TranslateConfig
+from services.translate import translate
 from services.weights import Weights, load_weights
 
 REFERENCES = ["the dog sees the old man .", "a house is old and small .", "where is my good old friend ?"] * 4

@@ -15,7 +15,8 @@ from model.errors import UserError
 from model.scoring import open_scorer
 from model.text_bundle import load_text_bundle
 from model.text_scoring import open_text_scorer
-from services.score import ScoreConfig, score
+from services.score import score
+from services.settings import ScoreConfig
 
 PAIRS = b"the dog\tder hund\na house is old .\tein haus\nja\t\n\tgut !\nwhere is z ?\tzzz\n"
 

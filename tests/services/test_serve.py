@@ -17,7 +17,8 @@ from libretranslatepy import LibreTranslateAPI
 from model.errors import UserError
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig
-from services.serve import ServeConfig, bind, check, read_keys
+from services.serve import bind, check, read_keys
+from services.settings import ServeConfig
 
 PATIENCE = 120  # seconds; a busy machine takes its time to start a process
 REPOSITORY = Path(__file__).resolve().parents[2]

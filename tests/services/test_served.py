@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.settings import DecodeConfig
 from model.translator import Translation
 from services.origin import Origin
 from services.served import Served, check_translates, chosen_decode, load_served

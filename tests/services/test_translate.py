@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.settings import DecodeConfig
 from model.translator import Alternative, Translation
 from services import translate as verb
-from services.translate import TranslateConfig, translate, translated, written
+from services.settings import TranslateConfig
+from services.translate import translate, translated, written
 
 
 def run(tmp_path: Path, bundle: Path, content: bytes, **settings: Any) -> str:

@@ -12,17 +12,16 @@ import httpx
 import numpy as np
 import pytest
 
-from model.decoding import DecodeConfig
 from model.errors import UserError
+from model.settings import DecodeConfig
 from services import serve
-from services.ask import Limits
 from services.batcher import Batcher
 from services.desk import Desk
 from services.endpoint import Endpoint, create_app
 from services.questions import AnalogyOf, NeighboursOf, Question, VectorOf
 from services.registry import ModelVersion
-from services.serve import ServeConfig
 from services.served_vectors import Refused, ServedVectors, load_served_vectors
+from services.settings import Limits, ServeConfig
 from services.vector_routes import VectorsDesk
 
 NAMES = ("X-Model-Name", "X-Model-Version", "X-Run-Id", "X-Manifest-Hash")

@@ -7,7 +7,8 @@ import pytest
 
 from model.errors import UserError
 from services.registry import ModelVersion
-from services.source import Loader, ModelSource
+from services.settings import ModelSource
+from services.source import Loader
 from services.vectors_source import VectorsLoader
 
 

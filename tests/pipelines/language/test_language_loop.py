@@ -13,7 +13,7 @@ import torch.multiprocessing as multiprocessing
 
 from model.architectures import any_network, architecture, model_config
 from model.language import LanguageNetwork
-from model.losses import LossConfig
+from model.settings import LossConfig
 from pipelines import checkpoint, journal
 from pipelines.lanes import Lanes
 from pipelines.language.masked import MaskedLoader
@@ -21,10 +21,9 @@ from pipelines.language.masking import Masking
 from pipelines.language.streams import StreamLoader
 from pipelines.language.text import SplitText
 from pipelines.language.windows import WindowLoader
-from pipelines.loader import LoaderConfig
-from pipelines.loop import Report, TrainConfig, Trainer
-from pipelines.optimizer import OptimizerConfig
+from pipelines.loop import Report, Trainer
 from pipelines.ranks import Ranks
+from pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
 from tests.pipelines.conftest import VOCABULARY, random_records
 
 LOADER = LoaderConfig(lanes=2, batch_tokens=48, length=8, window_chunks=2, max_length=16)

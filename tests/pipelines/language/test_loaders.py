@@ -19,8 +19,8 @@ from pipelines.language.masking import Masking
 from pipelines.language.streams import StreamLoader
 from pipelines.language.text import SplitText
 from pipelines.language.windows import WindowLoader
-from pipelines.loader import LoaderConfig
 from pipelines.loop import merge_lanes
+from pipelines.settings import LoaderConfig
 from tests.pipelines.conftest import VOCABULARY, MakeShards, random_records
 
 MASKING = Masking(VOCABULARY, 0.15)

@@ -13,7 +13,8 @@ import torch
 from model.architectures import any_network, model_config
 from model.errors import UserError
 from model.fill_mask import fill_masks
-from model.generation import GenerateConfig, generate
+from model.generation import generate
+from model.settings import GenerateConfig
 from model.text_bundle import TextKind, load_text_bundle, save_text_bundle
 from model.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig, train
 from pipelines.promote import PromoteConfig, promote_version

@@ -1,0 +1,113 @@
+"""Sections of the configuration whose code imports torch; `model/settings.py` says why they stand apart from it."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from model.settings import EngineName, LossConfig, Precision, Side
+
+PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
+
+
+@dataclass
+class ClusterConfig:
+    """Where work runs. `workers` counts training processes (DDP ranks) and the most shard tasks at a time."""
+
+    backend: Literal["ray", "local"] = "ray"  # local: in this process, nothing started
+    address: str | None = None  # null: an embedded Ray; else ray://..., host:port or auto
+    workers: int = 2
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    gpus_per_worker: float = 1.0  # asked for only where the device is cuda
+    cpus_per_worker: float = 1.0
+    max_failures: int = 3  # worker groups that may die before the run is given up
+    start_timeout: float = 60.0  # seconds to wait for the workers to start
+
+
+@dataclass
+class LoaderConfig:
+    """What makes a batch."""
+
+    lanes: int = 2  # batches a global step; the number of ranks must divide it
+    batch_tokens: int = 4096  # at most B x max(S, T), padding included
+    window_chunks: int = 16  # chunks shuffled and sorted together, at most; fewer in a small corpus
+    max_length: int = 256  # records with a longer side (EOS included) are left out, counted and reported
+    sampling: float = 0.0  # 0: off; bpe: share of the merges left out (0.1); unigram: exponent of the probabilities
+    length: int = 128  # language models: tokens a row, so a batch has batch_tokens / length rows
+    mask: float = 0.15  # masked ones: share of the tokens that are to be guessed
+    whole_words: bool = False  # masked ones: all subwords of a word are masked together
+    side: Literal["source", "target"] | None = None  # of parallel shards, for both: which language; null: of one
+
+
+@dataclass
+class OptimizerConfig:
+    """Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019) and the course of its learning rate."""
+
+    kind: Literal["adam", "adamw"] = "adam"
+    lr: float = 0.0007  # the highest rate, reached at the end of the warm-up
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.98])
+    eps: float = 1e-9
+    weight_decay: float = 0.0
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    warmup_steps: int = 4000
+    min_lr: float = 0.0  # where cosine and linear end
+    clip_norm: float = 1.0  # largest norm of the gradient; 0: never clipped
+    ema_decay: float = 0.0  # exponential moving average of the weights; 0: none
+
+
+@dataclass
+class EarlyStopping:
+    """Stop when the metric has not improved for `patience` evaluations."""
+
+    metric: Literal["none", "loss", "bleu"] = "none"
+    patience: int = 8
+
+
+@dataclass
+class TrainConfig:
+    """How long and how; `every` fields count steps (updates)."""
+
+    max_steps: int = 8000
+    max_minutes: float = 0.0  # training time over all starts of the run; 0: no limit
+    precision: Precision = "bf16"
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
+    log_every: int = 10
+    evaluate_every: int = 500  # validation loss
+    bleu_every: int = 0  # greedy validation BLEU, a multiple of evaluate_every; 0: only when early stopping asks
+    checkpoint_every: int = 500
+    keep_checkpoints: int = 2
+    average_last: int = 10  # weights of this many last checkpoints make the final model
+    final: Literal["average", "last", "ema"] = "average"
+
+
+@dataclass
+class EmbeddingsConfig:
+    """Which word vectors a network starts from. A bundle's path, a run's name or models:/NAME@ALIAS; null: none."""
+
+    source: str | None = None
+    target: str | None = None
+    freeze: bool = False  # leave the tables as they are while the rest is trained
+
+    @property
+    def references(self) -> dict[Side, str]:
+        """What is asked for, the source first: in a table that both share the target's rows have the last word."""
+        sides: dict[Side, str | None] = {"source": self.source, "target": self.target}
+        return {side: reference for side, reference in sides.items() if reference}
+
+
+@dataclass
+class EvaluateConfig:
+    """What is evaluated, on what, and how it is scored."""
+
+    bundle: str | None = None  # null: the run `name`; else a path, another run's name, MODEL@champion or MODEL/3
+    against: str | list[str] | None = None  # a second one or several, compared by paired bootstrap resampling
+    split: str = "test"
+    engine: EngineName = "auto"
+    sentences: int = 0  # the first so many; 0: all
+    stride: int = 0  # language models with a bounded view: tokens scored at a time; 0: half of the view
+    samples: int = 10  # sentences shown, from the worst to the best; of language models: continuations
+    tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, char, none
+    bootstrap: int = 1000  # resampled sets
+    length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
+    int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served
+    alignment: bool = False  # attention against the gold alignment too, by head; the phrasebook has one

@@ -1,0 +1,58 @@
+"""How the verbs that load a network start: composed, checked and, where a mistake can be seen, refused without torch.
+
+Torch takes longer to load than everything that comes before it, so a verb's module is imported when its work begins.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from conf import door
+from services.settings import EmbedRoot, GenerateRoot, RerankRoot, ScoreRoot, ServeRoot, TranslateRoot
+
+PROMPT = "generate.prompt="
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code of the verb that is the first word. Of `serve`: 0 after SIGTERM, 130 after SIGINT."""
+    verb, *words = argv
+
+    def work(*settings: Any) -> int:
+        module = importlib.import_module(f"services.{verb}")
+        function: Callable[..., int] = getattr(module, "go_on" if verb == "generate" else verb)
+        return function(*settings)
+
+    match verb:
+        case "translate":
+            return door.run(
+                lambda root: work(root.translate, root.decode, words, root.alignment), TranslateRoot, words, verb
+            )
+        case "serve":
+            return door.run(lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb)
+        case "generate":
+            return door.run(lambda root: work(root.generate), GenerateRoot, verbatim(words), verb)
+        case "embed":
+            return door.run(lambda root: work(root.embed), EmbedRoot, words, verb)
+        case "rerank":
+            return door.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
+        case _:
+            return door.run(lambda root: work(root.score), ScoreRoot, words, verb)
+
+
+def verbatim(argv: Sequence[str]) -> list[str]:
+    """The command line with the prompt quoted, so that Hydra reads no commas, colons and brackets in it.
+
+    What is quoted already, or null, stays as it is.
+    """
+    return [quoted(word) if word.startswith(PROMPT) else word for word in argv]
+
+
+def quoted(word: str) -> str:
+    """`generate.prompt='...'` of one word of the command line."""
+    value = word.removeprefix(PROMPT)
+    if value in ("", "null") or re.fullmatch(r"'.*'|\".*\"", value, re.DOTALL):
+        return word
+    # Hydra takes a backslash for an escape before a quote only, and OmegaConf before ${
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value)
+    return f"{PROMPT}'{escaped.replace('${', chr(92) + '${')}'"
