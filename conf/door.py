@@ -12,12 +12,12 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from model.errors import UserError, unknown
-from model.schema import build
+from model.schema import convert
 
 Root = TypeVar("Root")
 
@@ -35,6 +35,7 @@ def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         if any(word.startswith("-") for word in argv):
+            _refuse_unknown_options(argv)
             return _run_by_hydra(lambda values: task(typed(root, values)), argv, verb)
         return task(typed(root, compose(argv))) or OK
     except UserError as problem:
@@ -92,10 +93,7 @@ def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
         if field.name not in values:
             continue
-        hint = hints[field.name]
-        value = values[field.name]
-        is_section = dataclasses.is_dataclass(hint) and isinstance(hint, type)
-        sections[field.name] = build(hint, value, field.name) if is_section else value
+        sections[field.name] = convert(hints[field.name], values[field.name], field.name)
     known = compose_keys()
     for key in values:
         if key not in known:
@@ -142,6 +140,35 @@ def _run_by_hydra(task: Callable[[dict[str, Any]], int | None], argv: Sequence[s
     finally:
         sys.argv = before
     return max(codes, default=OK)
+
+
+def _refuse_unknown_options(argv: Sequence[str]) -> None:
+    """Whoever writes `--max_steps 10` is told of `train.max_steps=10`.
+
+    Raises:
+        UserError: an option that is none of Hydra's.
+    """
+    from hydra._internal.utils import get_args_parser
+
+    for word in get_args_parser().parse_known_args(list(argv))[1]:
+        if not word.startswith("-"):
+            continue
+        option, equals, value = word.partition("=")
+        after = [*argv[argv.index(word) + 1 :], ""][0]
+        if not equals and not after.startswith("-") and "=" not in after:
+            value = after
+        name = option.lstrip("-").replace("-", "_")
+        keys = [key for key in _dotted(compose([])) if key == name or key.endswith(f".{name}")]
+        meant = " or ".join(f"{key}={value or 'VALUE'}" for key in keys)
+        raise UserError(f"{option}: no such option; " + (f"write {meant}" if keys else "settings are key=value"))
+
+
+def _dotted(values: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    """Every key of nested sections, as it is overridden."""
+    for key, value in values.items():
+        yield f"{where}{key}"
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{where}{key}.")
 
 
 def _unknown_key(key: str, defaults: Any) -> UserError:

@@ -29,7 +29,7 @@ def build(schema: type[T], values: object, where: str) -> T:
     for key in values:
         if key not in fields:
             raise unknown(f"{where}: unknown key", key, fields)
-    arguments = {key: _convert(hints[key], value, f"{where}.{key}") for key, value in values.items()}
+    arguments = {key: convert(hints[key], value, f"{where}.{key}") for key, value in values.items()}
     for name, field in fields.items():
         needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if needed and name not in arguments:
@@ -37,7 +37,12 @@ def build(schema: type[T], values: object, where: str) -> T:
     return schema(**arguments)
 
 
-def _convert(hint: Any, value: Any, where: str) -> Any:
+def convert(hint: Any, value: Any, where: str) -> Any:
+    """`value` as what the annotation `hint` of the key `where` asks for.
+
+    Raises:
+        UserError: it is of another type, or outside a `Literal`.
+    """
     origin = get_origin(hint)
     if hint is Any:
         return value
@@ -53,11 +58,11 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is list:
         if not isinstance(value, list | tuple):
             raise UserError(f"{where}: expected a list, got {value!r}")
-        return [_convert(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
+        return [convert(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
     if origin is dict:
         if not isinstance(value, Mapping):
             raise UserError(f"{where}: expected a section of keys, got {value!r}")
-        return {str(key): _convert(get_args(hint)[1], item, f"{where}.{key}") for key, item in value.items()}
+        return {str(key): convert(get_args(hint)[1], item, f"{where}.{key}") for key, item in value.items()}
     return _convert_scalar(hint, value, where)
 
 
@@ -69,7 +74,7 @@ def _convert_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
         if member is type(None):
             continue
         try:
-            return _convert(member, value, where)
+            return convert(member, value, where)
         except UserError as problem:
             problems.append(problem)
     raise problems[0] if len(problems) == 1 else UserError(f"{where}: {value!r} fits none of {_names(members)}")

@@ -80,24 +80,20 @@ def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]
     Raises:
         UserError: a file is missing or is not the one that was written.
     """
-    manifest = _manifest(checkpoint)
-    for name, expected in manifest["files"].items():
-        path = checkpoint / name
-        if not path.is_file():
-            raise UserError(f"{path}: missing, though the checkpoint's manifest lists it. {_remedy(checkpoint)}")
-        found = sha256(path)
-        if found != expected:
-            raise UserError(
-                f"{path}: does not match its manifest (sha256 {found[:12]}..., expected {expected[:12]}...): "
-                f"it was changed after it was written. {_remedy(checkpoint)}"
-            )
-    held = state(checkpoint)
-    groups = {Path(n).stem: load_file(checkpoint / n) for n in manifest["files"] if n.endswith(".safetensors")}
-    return groups, held
+    files = _manifest(checkpoint)["files"]
+    for name in files:
+        _check(checkpoint, name, files)
+    groups = {Path(n).stem: load_file(checkpoint / n) for n in files if n.endswith(".safetensors")}
+    return groups, state(checkpoint)
 
 
 def state(checkpoint: Path) -> dict[str, Any]:
-    """The plain part of a checkpoint."""
+    """The plain part of a checkpoint, checked against the manifest.
+
+    Raises:
+        UserError: it is missing or is not what was written.
+    """
+    _check(checkpoint, "state.json", _manifest(checkpoint)["files"])
     values: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
     return values
 
@@ -114,7 +110,7 @@ def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
     """The mean of the newest `last` kept weights, summed in float64, and the steps that went into it.
 
     Raises:
-        UserError: the run has kept none.
+        UserError: the run has kept none, or a file that can no longer be read.
     """
     kept = kept_weights(run, last)
     if not kept:
@@ -122,7 +118,7 @@ def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}
     for path in kept:
-        for name, value in load_file(path).items():
+        for name, value in _weights(path).items():
             types[name] = value.dtype
             total[name] = total[name] + value.double() if name in total else value.double()
     return {name: (value / len(kept)).to(types[name]) for name, value in total.items()}, [_step(path) for path in kept]
@@ -131,6 +127,16 @@ def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
 def kept_weights(run: Path, last: int) -> list[Path]:
     """The newest `last` weight files, oldest first."""
     return [path for _, path in sorted(_numbered(run / "weights", ".safetensors"))[-last:]]
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as problem:
+        raise UserError(
+            f"{path}: damaged ({problem}). Without this file the run's average is made of the other weights kept: "
+            f"delete it and start the same command again"
+        ) from None
 
 
 class StaleAttemptError(RuntimeError):
@@ -175,6 +181,19 @@ def _manifest(checkpoint: Path) -> dict[str, Any]:
         version = manifest.get("format_version")
         raise UserError(f"{path}: format_version {version!r} is not known. Choices: {FORMAT_VERSION}")
     return manifest
+
+
+def _check(checkpoint: Path, name: str, files: Mapping[str, str]) -> None:
+    """Raises UserError where the file `name` is not the one whose sha256 the manifest's `files` give."""
+    path = checkpoint / name
+    if not path.is_file():
+        raise UserError(f"{path}: missing, though it is a part of the checkpoint. {_remedy(checkpoint)}")
+    found, expected = sha256(path), files.get(name, "")
+    if found != expected:
+        raise UserError(
+            f"{path}: does not match its manifest (sha256 {found[:12]}..., expected {expected[:12]}...): "
+            f"it was changed after it was written. {_remedy(checkpoint)}"
+        )
 
 
 def _remedy(checkpoint: Path) -> str:

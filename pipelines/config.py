@@ -1,5 +1,6 @@
 """The configuration of every pipeline verb: the sections of conf/config.yaml, each typed beside its code."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,9 @@ class Config:
                 raise UserError(f"pair={self.pair}: a text corpus has one language; give it, such as pair=en")
             return (source,)
         if not (source and hyphen and target):
-            raise UserError(f"pair: {self.pair!r} must name two languages, source first, such as en-de")
+            names = re.findall(r"[^\W_]+", self.pair)
+            such = "-".join(names) if len(names) == 2 else "en-de"
+            raise UserError(f"pair={self.pair}: must name two languages, source first, such as pair={such}")
         return source, target
 
     @property

@@ -4,13 +4,16 @@ Torch takes longer to load than everything that comes before it, so a verb's mod
 """
 
 import importlib
+import shlex
 from collections.abc import Sequence
 
 from conf import door
+from model.errors import UserError
 from pipelines.config import Config
-from pipelines.shards.manifest import read_manifest
+from pipelines.shards.manifest import MANIFEST
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
+OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
 
 def main(argv: Sequence[str]) -> int:
@@ -19,8 +22,21 @@ def main(argv: Sequence[str]) -> int:
 
     def task(config: Config) -> int:
         if verb in READERS:
-            read_manifest(config.shard_dir)
+            refuse_without_shards(config, words)
         code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         return code
 
     return door.run(task, Config, words, verb)
+
+
+def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
+    """Name the command that makes the shards that `words` mean.
+
+    Raises:
+        UserError: `pair` names no languages, or there are no finished shards of it.
+    """
+    if config.languages and not (config.shard_dir / MANIFEST).is_file():
+        wanted = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in OF_SHARDS]
+        raise UserError(
+            f"no shards in {config.shard_dir}; this makes them: {shlex.join(['dragoman', 'shard', *wanted])}"
+        )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from model.errors import UserError
 from model.settings import EngineName, LossConfig, Precision, Side
 
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
@@ -78,6 +79,21 @@ class TrainConfig:
     keep_checkpoints: int = 2
     average_last: int = 10  # weights of this many last checkpoints make the final model
     final: Literal["average", "last", "ema"] = "average"
+
+    def check(self) -> None:
+        """Refuse values that no run can have.
+
+        Raises:
+            UserError: names the key, its value and what it needs.
+        """
+        for key in ("max_steps", "log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints", "average_last"):
+            if getattr(self, key) < 1:
+                raise UserError(f"train.{key}={getattr(self, key)}: must be at least 1")
+        for key in ("max_minutes", "bleu_every"):
+            if getattr(self, key) < 0:
+                raise UserError(f"train.{key}={getattr(self, key)}: must be at least 0")
+        if self.final == "ema" and not self.optimizer.ema_decay:
+            raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
 
 
 @dataclass

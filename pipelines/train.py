@@ -54,8 +54,9 @@ def refuse_what_cannot_be(config: Config) -> None:
     """Everything that can be known to be wrong is said here, before any worker starts.
 
     Raises:
-        UserError: no shards, of other languages, a model or lanes that do not fit them, averages that cannot be.
+        UserError: a setting out of range, no shards, of other languages, a model or lanes that do not fit them.
     """
+    config.train.check()
     manifest = read_manifest(config.shard_dir)
     if manifest.kind != "parallel":
         raise UserError(
@@ -65,8 +66,6 @@ def refuse_what_cannot_be(config: Config) -> None:
         )
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
-    if config.train.final == "ema" and not config.train.optimizer.ema_decay:
-        raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
     processes = workers(config)
     LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, processes).close()
     ShardReader(config.shard_dir, "valid")

@@ -42,13 +42,13 @@ def refuse_what_cannot_be(config: Config) -> Network:
     """Everything that can be known to be wrong is said here, before any worker starts; the untrained network.
 
     Raises:
-        UserError: no shards, of other languages, a model or lanes that do not fit them, settings of translations.
+        UserError: a setting out of range, no shards, of other languages, a model or lanes that do not fit them,
+            settings of translations.
     """
+    config.train.check()
     manifest = read_manifest(config.shard_dir)
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
-    if config.train.final == "ema" and not config.train.optimizer.ema_decay:
-        raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
     if config.train.early_stopping.metric == "bleu" or config.train.bleu_every:
         key = "early_stopping.metric=bleu" if config.train.early_stopping.metric == "bleu" else "bleu_every"
         raise UserError(f"train.{key}: a language model translates nothing; early stopping may watch the loss")

@@ -132,7 +132,11 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
-        hint = "sharding was not finished; run `dragoman shard` again" if directory.is_dir() else "no such directory"
+        hint = (
+            "sharding was not finished; run `dragoman shard` again"
+            if directory.is_dir()
+            else "`dragoman shard` makes them"
+        )
         raise UserError(f"{path}: no shards here ({hint})") from None
     except ValueError as problem:
         raise UserError(f"{path}: not a manifest ({problem})") from None
@@ -147,7 +151,7 @@ def manifest_hash(directory: Path) -> str:
     try:
         return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
     except FileNotFoundError:
-        raise UserError(f"{directory / MANIFEST}: no shards here; run `dragoman shard` first") from None
+        raise UserError(f"{directory / MANIFEST}: no shards here; `dragoman shard` makes them") from None
 
 
 def write_durably(path: Path, data: bytes) -> None:

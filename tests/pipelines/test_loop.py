@@ -230,6 +230,21 @@ def test_the_average_of_the_last_weights_is_their_mean(shards: Path, tmp_path: P
         torch.testing.assert_close(value, (parts[0][name] + parts[1][name]) / 2)
 
 
+def test_damaged_state_and_truncated_weights_are_refused_by_name(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    attempt = checkpoint.next_attempt(run)
+    kept = checkpoint.write(run, 4, attempt, {"network": {"w": torch.ones(8)}}, {"step": 4})
+    weights = run / "weights/step-00000004.safetensors"
+    whole = weights.read_bytes()
+    weights.unlink()  # it is a second name of the checkpoint's file
+    weights.write_bytes(whole[:-8])
+    with pytest.raises(UserError, match=r"weights/step-00000004\.safetensors: damaged"):
+        checkpoint.average(run, 1)
+    (kept / "state.json").write_text('{"step": 4', encoding="utf-8")
+    with pytest.raises(UserError, match=r"state\.json: does not match its manifest.*Delete"):
+        checkpoint.state(kept)
+
+
 def test_a_tampered_checkpoint_is_refused_by_name(shards: Path, tmp_path: Path) -> None:
     train(shards, tmp_path / "run")
     file = tmp_path / "run/checkpoints/step-00000012/optimizer.safetensors"

@@ -100,6 +100,27 @@ def test_cfg_shows_the_configuration() -> None:
     assert "port: 1234" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--max_steps 10", "--max_steps: no such option; write train.max_steps=10"),
+        ("--max_steps=10", "--max_steps: no such option; write train.max_steps=10"),
+        ("--checkpoint_every 5", "write train.checkpoint_every=5 or vectors.checkpoint_every=5"),
+        ("--nonsense", "--nonsense: no such option; settings are key=value"),
+        ("seed=abc", "seed: expected a whole number, got 'abc'"),
+        ("name=null", "name: expected text, got None"),
+        ("pair=de_fr", "pair=de_fr: must name two languages, source first, such as pair=de-fr"),
+        (
+            "corpus=multi30k paths.root=nowhere train.max_steps=3",
+            "this makes them: dragoman shard corpus=multi30k paths.root=nowhere\n",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_what_was_meant(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train", *words.split()]) == 2
+    assert message in capsys.readouterr().err
+
+
 class Module(ModuleType):
     """A verb that raises."""
 

@@ -14,7 +14,8 @@ from model.errors import UserError
 from model.generation import generate
 from model.settings import GenerateConfig
 from model.text_bundle import load_text_bundle
-from services.generate import go_on, main, verbatim
+from services.entries import main, verbatim
+from services.generate import go_on
 from services.settings import ContinueConfig, GenerateRoot
 
 PROMPTS = ["the dog", "", "where is my", "ЖЖ"]
@@ -163,7 +164,7 @@ def test_the_verb_ends_with_an_exit_code(
     language_bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     words = [f"generate.bundle={language_bundle}", "generate.prompt=the dog, a", "generate.max_tokens=3"]
-    assert main(words) == 0
+    assert main(["generate", *words]) == 0
     assert capsys.readouterr().out.startswith("the dog, a")
-    assert main([*words, "generate.temperatur=1"]) == 2
+    assert main(["generate", *words, "generate.temperatur=1"]) == 2
     assert "Did you mean 'temperature'?" in capsys.readouterr().err

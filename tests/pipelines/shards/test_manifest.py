@@ -57,7 +57,7 @@ def test_what_is_no_manifest_is_refused(tmp_path: Path, content: str, message: s
 def test_a_missing_manifest_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="dragoman shard"):
         read_manifest(tmp_path)
-    with pytest.raises(UserError, match="no such directory"):
+    with pytest.raises(UserError, match="`dragoman shard` makes them"):
         read_manifest(tmp_path / "none")
     with pytest.raises(UserError, match="dragoman shard"):
         manifest_hash(tmp_path)
