@@ -75,9 +75,11 @@ def lead(config: Config, found: Compared) -> str:
     """What was compared, in a sentence or two."""
     budget = []
     if config.compare.max_tokens:
-        budget.append(f"{config.compare.max_tokens / 1e6:g} million target tokens")
+        tokens = config.compare.max_tokens
+        budget.append(f"{f'{tokens / 1e6:g} million' if tokens >= 1e6 else f'{tokens:,}'} target tokens")
     if config.compare.max_minutes:
-        budget.append(f"{config.compare.max_minutes:g} minutes")
+        minutes = config.compare.max_minutes
+        budget.append(f"{minutes:g} minutes" if minutes >= 1 else f"{60 * minutes:g} seconds")
     trained = sum(one.trained_here for one in found.measures.values())
     said = f"{len(found.sources):,} sentences of the split {config.evaluate.split}."
     if trained:

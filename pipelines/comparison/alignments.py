@@ -1,7 +1,7 @@
 """Where a network looked while it translated: attention weights over its own finished translation, words to words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,17 @@ class SentenceMaps:
     translation: str
     chosen: AttentionMap  # the head that shows most, or the mean of a layer: see model/alignment.py
     heads: list[list[Weights]]  # L x H of (W, U), rows and columns as in `chosen`
+
+    def cut(self) -> "SentenceMaps":
+        """The same as far as a translation of this source could reasonably go: one that repeats itself to the end of
+        what it may write would be a picture of metres."""
+        most = 2 * len(self.chosen.source_tokens) + 4
+        words = self.chosen.target_tokens
+        if len(words) <= most:
+            return self
+        words = (*words[: most - 1], f"{words[most - 1]} … {len(words) - most} more")
+        chosen = replace(self.chosen, target_tokens=words, weights=self.chosen.weights[:most])
+        return SentenceMaps(self.translation, chosen, [[one[:most] for one in layer] for layer in self.heads])
 
 
 def translations(bundle: Bundle, sentences: Sequence[str]) -> list[str]:
@@ -43,7 +54,7 @@ def sentence_maps(bundle: Bundle, sentences: Sequence[str], texts: Sequence[str]
         place = pairs[row], sources[row], targets[row]
         heads = [[aligner.shown(*place, one).weights for one in layer] for layer in weights]
         chosen = aligner.shown(*place, aligner.head.of_all(weights))
-        found[row] = SentenceMaps(texts[row], chosen, heads)
+        found[row] = SentenceMaps(texts[row], chosen, heads).cut()
     return [found[row] for row in range(len(pairs))]
 
 

@@ -19,6 +19,8 @@ SECTIONS = {  # of pictures: title, and what stands above them
     "gradient": ("What reaches back", "Learning long dependencies needs a gradient that survives the way."),
     "cost": ("What it costs", "Recurrent layers take n d² operations, self-attention n² d."),
 }
+PHONE = 640  # pixels: narrower pictures fit a phone's screen, wider ones scroll there (40rem in page.html)
+LONGEST_SAMPLE = 400  # characters: a network that has not learned to end writes on and on
 HIGHEST = (1, 3, 6, 7)  # columns of the table whose largest number is the best
 
 
@@ -76,7 +78,7 @@ def table_html(table: Sequence[Row]) -> str:
             columns.append(f"<td{mark}>{escape(large)}{small_html(small)}</td>")
         lines.append(f"<tr>{''.join(columns)}</tr>")
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Table of networks"><table>\n'
+        f'<div class="scroll wide" tabindex="0" role="region" aria-label="Table of networks"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(lines) + "\n</tbody></table></div>"
     )
 
@@ -93,16 +95,29 @@ def figure_html(one: Picture) -> str:
     """The picture inside of the page, with its caption and its words for who does not see it."""
     data = base64.b64encode(one.png).decode()
     alt = escape(f"{one.title}. {one.alt}")
-    image = f'<div class="scroll"><img loading="lazy" alt="{alt}" src="data:image/png;base64,{data}"></div>'
+    wide = ' wide" tabindex="0" role="region" aria-label="Picture' if width_of(one.png) > PHONE else ""
+    image = f'<div class="scroll{wide}"><img loading="lazy" alt="{alt}" src="data:image/png;base64,{data}"></div>'
     caption = f"<figcaption><b>{escape(one.title)}.</b> {escape(one.text)}</figcaption>"
     return f'<figure id="{escape(one.name)}">{image}\n{caption}</figure>'
+
+
+def width_of(png: bytes) -> int:
+    """Pixels, from the PNG's first chunk (IHDR)."""
+    return int.from_bytes(png[16:20], "big")
 
 
 def sample_html(one: Sample) -> str:
     """A table of one sentence."""
     lines = [("source", one.source), ("reference", one.reference), *one.translations.items()]
-    rows = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>' for name, text in lines)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(clipped(text))}</td></tr>' for name, text in lines
+    )
     return f'<div class="scroll"><table class="texts"><tbody>{rows}</tbody></table></div>'
+
+
+def clipped(text: str) -> str:
+    """The beginning of a text that never ends."""
+    return text if len(text) <= LONGEST_SAMPLE else f"{text[:LONGEST_SAMPLE].rstrip()}…"
 
 
 def paragraphs(texts: Iterable[str]) -> str:

@@ -38,7 +38,7 @@ class Row:
             dash if self.step is None else (f"{self.step.difference:+.1f}", f"p = {self.step.p_value:.3f}"),
             (f"{one.chrf.score:.1f}", f"{one.chrf.low:.1f} to {one.chrf.high:.1f}"),
             (amount(one.parameters), ""),
-            dash if record is None else (amount(record.tokens), f"{record.minutes:.1f} min"),
+            dash if record is None else (amount(record.tokens), duration(record.minutes)),
             dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),
             (f"{one.sentences_per_second:,.1f}", f"beam {one.beam}"),
         ]
@@ -69,6 +69,11 @@ def amount(number: int) -> str:
     if number >= 1e6:
         return f"{number / 1e6:.2f}M"
     return f"{number / 1e3:.1f}k" if number >= 1e4 else f"{number:,}"
+
+
+def duration(minutes: float) -> str:
+    """`2.5 min`, `40 s`."""
+    return f"{minutes:.1f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
 
 
 def as_text(table: Sequence[Row]) -> str:

@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.comparison.alignments import sharpness
+from model.alignment import AttentionMap
+from pipelines.comparison.alignments import SentenceMaps, sharpness
 from pipelines.comparison.costs import LayerCost
 from pipelines.comparison.gradients import GradientCurve
 from pipelines.comparison.intervals import Interval
@@ -65,6 +66,29 @@ def test_what_people_wrote_is_text_on_the_page() -> None:
     assert "$ref" in text
     assert "note $1" in text
     assert 'id="length"' not in text  # no section without pictures
+
+
+def test_what_is_wider_than_a_phone_says_that_it_scrolls() -> None:
+    table = rows([ONE], {}, REFERENCES, "de", "auto", 1)
+    header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+    every = [Picture(name, name, "", "", header + width.to_bytes(4, "big"), "quality")
+             for name, width in (("narrow", 500), ("broad", 900))]  # fmt: skip
+    text = render(Report("t", "l", table, every))
+    assert '<figure id="narrow"><div class="scroll"><img' in text
+    assert '<figure id="broad"><div class="scroll wide" tabindex="0"' in text
+    assert '<div class="scroll wide" tabindex="0" role="region" aria-label="Table of networks">' in text
+
+
+def test_a_tiny_budget_and_endless_translations_stay_readable() -> None:
+    table = rows([ONE], {"a<b": TrainingRecord(1, 6_000, 0.3, 80.0)}, REFERENCES, "de", "auto", 1)
+    assert table[0].cells()[5] == ("6,000", "18 s")
+    text = render(Report("t", "l", table, [], [Sample("s", "r", {"a": "und " * 500})]))
+    assert 380 < text.count("und ") * 4 < 420
+    words, weights = ("x",) * 90, np.full((90, 3), 1 / 3, dtype=np.float32)
+    chosen = AttentionMap(("a", "b", "</s>"), words, weights, "mean", "output")
+    shown = SentenceMaps("x " * 90, chosen, [[weights]]).cut()
+    assert shown.chosen.target_tokens == (*("x",) * 9, "x … 80 more")
+    assert shown.chosen.weights.shape == shown.heads[0][0].shape == (10, 3)
 
 
 def test_the_best_of_a_column() -> None:
