@@ -18,7 +18,7 @@ from pipelines.language.training import carries, fresh_network, identity, make_l
 from pipelines.launch import launch
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
-from pipelines.training import claim, remaining, workers
+from pipelines.training import check_shards, claim, remaining, workers
 
 logger = logging.getLogger(__name__)
 OF_OTHERS = ("vectors", "embeddings", "decode")  # sections that language models do not read
@@ -47,6 +47,7 @@ def refuse_what_cannot_be(config: Config) -> Network:
     manifest = read_manifest(config.shard_dir)
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    check_shards(config)
     if config.train.final == "ema" and not config.train.optimizer.ema_decay:
         raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
     if config.train.early_stopping.metric == "bleu" or config.train.bleu_every:
