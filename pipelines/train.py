@@ -14,17 +14,18 @@ from pipelines import embeddings, release
 from pipelines.config import Config
 from pipelines.launch import launch
 from pipelines.loader import LaneLoader
+from pipelines.sharded import as_sharded
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.tracking.server import resolved
-from pipelines.training import claim, fresh_network, identity, remaining, train_rank, workers
+from pipelines.training import check_shards, claim, fresh_network, identity, remaining, train_rank, workers
 
 logger = logging.getLogger(__name__)
 
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "train")
+    return door.run(task, Config, argv, "train", as_sharded)
 
 
 def task(config: Config) -> int:
@@ -65,6 +66,7 @@ def refuse_what_cannot_be(config: Config) -> None:
         )
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    check_shards(config)
     if config.train.final == "ema" and not config.train.optimizer.ema_decay:
         raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
     processes = workers(config)
