@@ -12,6 +12,7 @@ from model.tokenizer import load_pair
 from model.vectors.methods import is_vectors
 from pipelines import embeddings, release
 from pipelines.config import Config
+from pipelines.corpus.report import WITHOUT, missing
 from pipelines.launch import launch
 from pipelines.loader import LaneLoader
 from pipelines.sharded import as_sharded
@@ -67,6 +68,9 @@ def refuse_what_cannot_be(config: Config) -> None:
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
     check_shards(config)
+    for split in ("valid", config.evaluate.split):
+        if split in WITHOUT and split not in manifest.splits:
+            raise UserError(f"{config.shard_dir}: {missing(manifest, split)} (dragoman shard)")
     if config.train.final == "ema" and not config.train.optimizer.ema_decay:
         raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
     processes = workers(config)

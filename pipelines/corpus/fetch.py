@@ -45,8 +45,8 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
         raise unknown(f"{key}.url: scheme", scheme, SCHEMES)
     if len(entry.sha256) != 64 or set(entry.sha256.lower()) - set("0123456789abcdef"):
         raise UserError(f"{key}.sha256: {entry.sha256!r} is no sha256 (64 hexadecimal digits)")
-    if not entry.minutes > 0:
-        raise UserError(f"{key}.minutes={entry.minutes}: how long the download may take; expected more than 0")
+    if not 0 < entry.minutes < 1e6:
+        raise UserError(f"{key}.minutes={entry.minutes}: how long it may take; expected more than 0, below a million")
     path = _place(entry.file, root, key)
     if path.is_file() and sha256_of(path) == entry.sha256.lower():
         return

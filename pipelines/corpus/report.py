@@ -11,7 +11,7 @@ from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block, sha256_of
 from pipelines.shards.manifest import Manifest
 
-WITHOUT = {
+WITHOUT = {  # a held-out split: what then cannot be done
     "valid": "word vectors can be trained on these shards, networks cannot",
     "test": "a network's last scores need evaluate.split=valid",
 }
