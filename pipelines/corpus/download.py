@@ -68,7 +68,12 @@ def opened(url: str, deadline: Deadline) -> Iterator[Any]:
         secret = base64.b64encode(unquote(login).encode()).decode()
         request.add_unredirected_header("Authorization", f"Basic {secret}")
     opener = urllib.request.build_opener(_Connections(deadline), Redirects())
-    with opener.open(request, timeout=TIMEOUT) as answer:
+    try:
+        answer = opener.open(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as problem:
+        problem.close()  # it is an answer too, with a connection of its own
+        raise
+    with answer:
         yield answer
 
 
@@ -86,6 +91,15 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         if request is not None and secret and after.hostname == before.hostname:
             request.add_unredirected_header("Authorization", secret)
         return request
+
+    def http_error_302(self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any) -> Any:
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except BaseException:
+            fp.close()  # the answer that redirected: nobody else has it any more
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 class _Connections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
