@@ -20,24 +20,28 @@ from model.errors import UserError, unknown
 from model.schema import convert
 
 Root = TypeVar("Root")
+Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 
 FOLDER = Path(__file__).resolve().parent
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 logger = logging.getLogger("dragoman")
 
 
-def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str], verb: str) -> int:
+def run(
+    task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str], verb: str, facts: Facts | None = None
+) -> int:
     """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted).
 
-    `root` is a dataclass of the sections that the verb reads. Options (`--help`, `--cfg job`, `--multirun`,
-    `--shell-completion` ...) are Hydra's own.
+    `root` is a dataclass of the sections that the verb reads. `facts` gets what was composed and the words of the
+    command line, and gives dotted keys with the values that they have in truth. Options (`--help`, `--cfg job`,
+    `--multirun`, `--shell-completion` ...) are Hydra's own.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         if any(word.startswith("-") for word in argv):
             _refuse_unknown_options(argv)
-            return _run_by_hydra(lambda values: task(typed(root, values)), argv, verb)
-        return task(typed(root, compose(argv))) or OK
+            return _run_by_hydra(lambda values: task(typed(root, values)), argv, verb, facts)
+        return task(typed(root, compose(argv, facts))) or OK
     except UserError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return USER_MISTAKE
@@ -60,7 +64,7 @@ def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str
         return FAILED
 
 
-def compose(overrides: Sequence[str]) -> dict[str, Any]:
+def compose(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, Any]:
     """The composed and fully resolved configuration as plain values.
 
     Raises:
@@ -75,7 +79,7 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
         try:
             node = hydra_compose("config", overrides=list(overrides))
-            values: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
+            values = _resolved(node, overrides, facts)
         except (HydraException, OmegaConfBaseException) as problem:
             message = str(problem).strip()
             unmatched = re.match(r"Could not override '([^']+)'", message)
@@ -83,7 +87,19 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
                 defaults = OmegaConf.to_container(hydra_compose("config"), resolve=False)
                 raise _unknown_key(unmatched.group(1), defaults) from None
             raise UserError(message.splitlines()[0] + _choices(message)) from None
-    return {key: value for key, value in values.items() if key != "experiment"}
+    return values
+
+
+def _resolved(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, Any]:
+    """The plain values of a composed node; what is made of keys that `facts` corrects is made anew."""
+    from omegaconf import OmegaConf
+
+    if facts is not None:
+        for key, value in facts(OmegaConf.to_container(node, resolve=True), words).items():  # type: ignore[arg-type]
+            OmegaConf.update(node, key, value)
+    values = {str(key): value for key, value in OmegaConf.to_container(node, resolve=True).items()}  # type: ignore[union-attr]
+    values.pop("experiment", None)
+    return values
 
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
@@ -121,17 +137,17 @@ def fingerprint(values: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _run_by_hydra(task: Callable[[dict[str, Any]], int | None], argv: Sequence[str], verb: str) -> int:
+def _run_by_hydra(
+    task: Callable[[dict[str, Any]], int | None], argv: Sequence[str], verb: str, facts: Facts | None
+) -> int:
     import hydra
-    from omegaconf import DictConfig, OmegaConf
+    from omegaconf import DictConfig
 
     codes: list[int] = []
 
     @hydra.main(config_path=str(FOLDER), config_name="config", version_base="1.3")
     def application(node: DictConfig) -> None:
-        values = {str(key): value for key, value in OmegaConf.to_container(node, resolve=True).items()}  # type: ignore[union-attr]
-        values.pop("experiment", None)
-        codes.append(task(values) or OK)
+        codes.append(task(_resolved(node, argv, facts)) or OK)
 
     before = sys.argv
     sys.argv = [f"dragoman {verb}", *argv]

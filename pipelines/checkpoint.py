@@ -5,12 +5,14 @@ RUN/checkpoints/step-00000100/   network.safetensors, optimizer.safetensors, [av
                                  word vectors: tables.safetensors, state.json
                                  manifest.json: {format_version, step, attempt, files: {name: sha256}}
 RUN/weights/step-00000100.safetensors   the network alone, kept for averaging after its checkpoint is gone
+RUN/weights/step-00000100.sha256        its hash, as `sha256sum --check` reads it
 RUN/attempt                             a number that grows with every start: a stale worker sees it and stops
 """
 
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -24,7 +26,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from model.errors import UserError
+from pipelines.shards.manifest import write_durably
 
+logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 
 
@@ -104,13 +108,14 @@ def prune(run: Path, keep_checkpoints: int, keep_weights: int) -> None:
         shutil.rmtree(path)
     for _, path in sorted(_numbered(run / "weights", ".safetensors"))[:-keep_weights]:
         path.unlink()
+        path.with_suffix(".sha256").unlink(missing_ok=True)
 
 
 def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
     """The mean of the newest `last` kept weights, summed in float64, and the steps that went into it.
 
     Raises:
-        UserError: the run has kept none, or a file that can no longer be read.
+        UserError: the run has kept none, or one is damaged or not what was written.
     """
     kept = kept_weights(run, last)
     if not kept:
@@ -118,6 +123,7 @@ def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}
     for path in kept:
+        _check_weights(path)
         for name, value in _weights(path).items():
             types[name] = value.dtype
             total[name] = total[name] + value.double() if name in total else value.double()
@@ -137,6 +143,20 @@ def _weights(path: Path) -> dict[str, Tensor]:
             f"{path}: damaged ({problem}). Without this file the run's average is made of the other weights kept: "
             f"delete it and start the same command again"
         ) from None
+
+
+def _check_weights(path: Path) -> None:
+    """Raises UserError where kept weights are not those of their hash; a run from before hashes were kept has none."""
+    note = path.with_suffix(".sha256")
+    if not note.is_file():
+        logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
+        return
+    expected, found = note.read_text(encoding="utf-8").partition(" ")[0], sha256(path)
+    if found != expected:
+        raise UserError(
+            f"{path}: was changed after it was written (sha256 {found[:12]}..., expected {expected[:12]}...). Delete "
+            f"it and the average is of one checkpoint less, or take the last weights alone: train.final=last"
+        )
 
 
 class StaleAttemptError(RuntimeError):
@@ -215,6 +235,9 @@ def _keep_weights(run: Path, checkpoint: Path, step: int) -> None:
         part.hardlink_to(source)
     except OSError:
         shutil.copyfile(source, part)
+    digest = _manifest(checkpoint)["files"][source.name]
+    kept.unlink(missing_ok=True)  # of an attempt that died after this step: never beside the hash of another
+    write_durably(kept.with_suffix(".sha256"), f"{digest}  {kept.name}\n".encode())
     part.replace(kept)
 
 

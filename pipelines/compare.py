@@ -18,6 +18,7 @@ from pipelines.comparison.table import Row, as_text, rows
 from pipelines.comparison.training import bundle_of, with_budget
 from pipelines.config import Config
 from pipelines.evaluation import held_out
+from pipelines.sharded import as_sharded
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
 
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "compare")
+    return door.run(task, Config, argv, "compare", as_sharded)
 
 
 def task(config: Config) -> int:

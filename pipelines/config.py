@@ -7,6 +7,7 @@ from typing import Any
 
 from model.alignment import AlignmentConfig
 from model.errors import UserError
+from model.names import check_name
 from model.settings import DecodeConfig
 from model.tokenizer import TokenizerConfig
 from pipelines.comparison.settings import CompareConfig
@@ -59,6 +60,15 @@ class Config:
     promote: PromoteConfig = field(default_factory=PromoteConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
+    def __post_init__(self) -> None:
+        """Refuse names that could lead out of the folders that are named after them; no run is named by default."""
+        check_name("corpus.name", self.corpus.name)  # first the names that others are made of
+        check_name("pair", self.pair)
+        check_name("tokenizer.name", self.tokenizer.name)
+        check_name("registry.name", self.registry.name)
+        if self.name != "":
+            check_name("name", self.name)
+
     @property
     def languages(self) -> tuple[str, ...]:
         """Source and target language of `pair`; the one language of a text corpus.
@@ -80,7 +90,7 @@ class Config:
     @property
     def run_dir(self) -> Path:
         """The folder of the run `name`; absolute, so that workers started elsewhere mean the same one."""
-        return (Path(self.paths.runs) / self.name).absolute()
+        return (Path(self.paths.runs) / check_name("name", self.name)).absolute()
 
     @property
     def shard_dir(self) -> Path:

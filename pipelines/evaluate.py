@@ -12,6 +12,7 @@ from pathlib import Path
 from conf import door
 from model.bundle_directory import bundle_kind
 from model.errors import UserError
+from model.names import check_name
 from pipelines.config import Config
 from pipelines.evaluation import Evaluation, evaluate_bundle, held_out, report, write_evaluation
 from pipelines.scores import paired_bootstrap
@@ -118,6 +119,7 @@ def registered(config: Config, name: str, version: str, is_alias: bool, key: str
     """The bundle of a registered version."""
     from pipelines.tracking.registry import Registry
 
+    check_name(key, name)
     registry = Registry(config.tracking, replace(config.registry, name=name, alias=version if is_alias else "champion"))
     found = registry.champion() if is_alias else registry.version(version)
     if found is None:

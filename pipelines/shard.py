@@ -23,6 +23,7 @@ from pipelines.config import Config
 from pipelines.corpus.alignment import Misaligned
 from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
+from pipelines.corpus.cutting import with_auto_cut, with_auto_settled
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.guarding import ScanTask, describe, misaligned_runs, prepare_guard, scan_block
 from pipelines.corpus.identity import difference, identity
@@ -69,6 +70,7 @@ def shard(config: Config) -> ShardResult:
     if built_in:
         check_phrasebook(config.corpus, config.pair)
     sources = [] if built_in else sources_of(config.corpus, config.pair)
+    config = dataclasses.replace(config, corpus=with_auto_settled(config.corpus, sources))
     values = identity(config.corpus, config.tokenizer, config.shards, config.pair, config.seed, sources)
     config_hash = fingerprint(values)
     with claimed(directory), _named(directory):
@@ -140,7 +142,8 @@ def _make(
         all_of("cleaning", clean_block, tasks, cluster)
         runs = _aligned(config, sources, blocks, clean, scratch, cluster)
         drop = runs if config.corpus.misaligned == "drop" else {}
-        plan = make_plan(blocks, clean, scratch, config.corpus, config.seed, drop)
+        corpus = with_auto_cut(config.corpus, sum(block.lines for block in blocks))
+        plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
         _check_kept(plan)
         record = _tokenizers(config, directory, clean, scratch, plan).describe()
         splits = [split for split in SPLITS if plan.records(split)]

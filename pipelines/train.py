@@ -12,19 +12,21 @@ from model.tokenizer import load_pair
 from model.vectors.methods import is_vectors
 from pipelines import embeddings, release
 from pipelines.config import Config
+from pipelines.corpus.report import WITHOUT, missing
 from pipelines.launch import launch
 from pipelines.loader import LaneLoader
+from pipelines.sharded import as_sharded
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.tracking.server import resolved
-from pipelines.training import claim, fresh_network, identity, remaining, train_rank, workers
+from pipelines.training import check_shards, claim, fresh_network, identity, remaining, train_rank, workers
 
 logger = logging.getLogger(__name__)
 
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "train")
+    return door.run(task, Config, argv, "train", as_sharded)
 
 
 def task(config: Config) -> int:
@@ -66,6 +68,10 @@ def refuse_what_cannot_be(config: Config) -> None:
         )
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    check_shards(config)
+    for split in ("valid", config.evaluate.split):
+        if split in WITHOUT and split not in manifest.splits:
+            raise UserError(f"{config.shard_dir}: {missing(manifest, split)} (dragoman shard)")
     processes = workers(config)
     LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, processes).close()
     ShardReader(config.shard_dir, "valid")

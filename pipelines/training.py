@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from pipelines.ranks import Ranks
 from pipelines.scores import quick_bleu
 from pipelines.shards.manifest import manifest_hash
 from pipelines.shards.reader import ShardReader
+from pipelines.shards.verify import verify_once
 from pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
@@ -132,6 +134,16 @@ def remaining(config: Config) -> bool:
     said = "is trained to its end" if over else f"goes on to step {max_steps:,}"
     logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {said}")
     return not over
+
+
+def check_shards(config: Config) -> None:
+    """Read every byte of the shards once and remember it: a flipped token id would train without a word.
+
+    Raises:
+        UserError: a file is missing or is not the one in the manifest.
+    """
+    if int(os.environ.get("RANK", "0")) == 0:  # torchrun starts this on every rank; one is enough
+        verify_once(config.shard_dir, Path(config.paths.root).absolute() / "verified")
 
 
 def claim(config: Config, wanted: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
+from model.names import check_name
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class Registry:
         from mlflow.exceptions import MlflowException
 
         client = self._client()
-        name = match["name"]
+        name = check_name("models:/", match["name"])
         try:
             if match["alias"]:
                 found = client.get_model_version_by_alias(name, match["alias"])

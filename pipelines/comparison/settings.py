@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model.errors import UserError
+from model.names import check_name
 from model.settings import EngineName
 
 HEADS = 4  # of the self-attention whose cost is measured
@@ -45,5 +46,4 @@ class CompareConfig:
             raise UserError(f"compare.cost_width: {self.cost_width} must be a multiple of {HEADS}, attention's heads")
         if self.cost_width and (len(set(self.cost_lengths)) < 2 or min(self.cost_lengths) < 1):
             raise UserError(f"compare.cost_lengths: {self.cost_lengths} must be two lengths at least, each at least 1")
-        if not self.name or "/" in self.name:
-            raise UserError(f"compare.name: {self.name!r} must be the name of a folder")
+        check_name("compare.name", self.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.errors import UserError
-from pipelines.corpus.compression import plain_blocks
+from pipelines.corpus.compression import check_expansion, plain_blocks
 
 MEMBERS = ".txt"  # a README beside them is no text of the corpus
 _READ = 1 << 20  # bytes
@@ -25,7 +25,7 @@ def parts_of(path: Path) -> list[Part]:
     """The texts of a file, in the order they have in it.
 
     Raises:
-        UserError: a damaged archive, one without .txt members, or one that needs a password.
+        UserError: a damaged archive, one without .txt members, or whose members come to too much.
     """
     if not is_archive(path):
         return [Part("", lambda: plain_blocks(path))]
@@ -36,6 +36,7 @@ def parts_of(path: Path) -> list[Part]:
         raise UserError(f"{path}: the zip file is damaged or truncated ({problem})") from problem
     if not members:
         raise UserError(f"{path}: the zip file has no members whose name ends in {MEMBERS}")
+    check_expansion(path, sum(member.file_size for member in members))  # of no member more than that is ever read
     return [Part(member.filename, _reader(path, member)) for member in members]
 
 

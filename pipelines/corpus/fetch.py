@@ -4,20 +4,22 @@ import hashlib
 import http.client
 import logging
 import os
+import ssl
 import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from model.errors import UserError, unknown
+from pipelines.corpus.download import Deadline, content_length, opened
 from pipelines.corpus.scratch import whole
 from pipelines.corpus.settings import FetchFile
 from pipelines.corpus.staging import sha256_of
+from pipelines.tracking.server import masked, scrubbed
 
 SCHEMES = ("http", "https", "file")
-TIMEOUT = 60.0  # seconds without a byte
 _READ = 1 << 20  # bytes
+_OF_THE_NETWORK = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
 logger = logging.getLogger(__name__)
 
 
@@ -25,8 +27,8 @@ def fetch(files: Sequence[FetchFile], root: str | None) -> None:
     """Download what is not there yet (or is there with another content).
 
     Raises:
-        UserError: no `corpus.root`, a scheme or name that is not allowed, a server that does not give the file, or a
-            content that is not the one of the sha256; names the key.
+        UserError: no `corpus.root`, a scheme or name that is not allowed, a server that does not give the file or not
+            in time, or a content that is not the one of the sha256; names the key.
     """
     if files and not root:
         raise UserError("corpus.root: needed for corpus.fetch; give the folder to download into")
@@ -35,38 +37,63 @@ def fetch(files: Sequence[FetchFile], root: str | None) -> None:
 
 
 def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
-    scheme = urlsplit(entry.url).scheme
+    try:
+        scheme, shown = urlsplit(entry.url).scheme, masked(entry.url)
+    except ValueError as problem:
+        raise UserError(f"{key}.url: is no address ({problem})") from None
     if scheme not in SCHEMES:
         raise unknown(f"{key}.url: scheme", scheme, SCHEMES)
     if len(entry.sha256) != 64 or set(entry.sha256.lower()) - set("0123456789abcdef"):
         raise UserError(f"{key}.sha256: {entry.sha256!r} is no sha256 (64 hexadecimal digits)")
-    path = root / entry.file
-    if Path(entry.file).is_absolute() or ".." in Path(entry.file).parts or not entry.file:
-        raise UserError(f"{key}.file: {entry.file!r} must be a name inside of corpus.root")
+    if not 0 < entry.minutes < 1e6:
+        raise UserError(f"{key}.minutes={entry.minutes}: how long it may take; expected more than 0, below a million")
+    path = _place(entry.file, root, key)
     if path.is_file() and sha256_of(path) == entry.sha256.lower():
         return
-    logger.info(f"fetching {entry.url}")
+    logger.info(f"fetching {shown}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        _download(entry, path, key)
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as problem:
-        raise UserError(f"{key}.url: {entry.url}: cannot be fetched ({problem})") from problem
+    with Deadline(60 * entry.minutes) as deadline:
+        try:
+            _download(entry, path, deadline, key)
+        except (*_OF_THE_NETWORK, ValueError) as problem:
+            reason = f"not there within {key}.minutes={entry.minutes:g}" if deadline.passed else str(problem)
+            raise UserError(f"{key}.url: {shown}: cannot be fetched ({scrubbed(reason, entry.url)})") from None
 
 
-def _download(entry: FetchFile, path: Path, key: str) -> None:
+def _place(file: str, root: Path, key: str) -> Path:
+    """Where the file goes, inside of `root` after all links are followed.
+
+    Raises:
+        UserError: it is elsewhere, or no name of a file.
+    """
+    name = Path(file)
+    if name.is_absolute() or ".." in name.parts or not name.name or "\0" in file:
+        raise UserError(f"{key}.file: {file!r} must be a name inside of corpus.root")
+    path = root / name
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise UserError(f"{key}.file: {file!r} leads out of corpus.root by a link, to {path.resolve()}")
+    if path.is_dir():
+        raise UserError(f"{key}.file: {path}: is a folder, not a file")
+    return path
+
+
+def _download(entry: FetchFile, path: Path, deadline: Deadline, key: str) -> None:
     digest, expected_digest = hashlib.sha256(), entry.sha256.lower()
-    # the schemes were checked: http, https and file only
-    with urllib.request.urlopen(entry.url, timeout=TIMEOUT) as answer, whole(path) as file:
-        expected = answer.headers.get("Content-Length")
+    with opened(entry.url, deadline) as answer, whole(path) as file:
+        expected = content_length(answer.headers)
         size = 0
-        while block := answer.read(_READ):
+        while not deadline.passed and (block := answer.read(_READ)):
             digest.update(block)
             file.write(block)
             size += len(block)
-        if expected is not None and size != int(expected):
-            raise UserError(f"{key}.url: {entry.url}: broke off after {size:,} of {int(expected):,} bytes; try again")
+        if deadline.passed:
+            raise TimeoutError
+        if expected is not None and size != expected:
+            raise ConnectionError(f"broke off after {size:,} of {expected:,} bytes; try again")
         if digest.hexdigest() != expected_digest:
             found = digest.hexdigest()
-            raise UserError(f"{key}.sha256: {entry.url} gives another file: expected {expected_digest}, got {found}")
+            raise UserError(
+                f"{key}.sha256: {masked(entry.url)} gives another file: expected {expected_digest}, got {found}"
+            )
         file.flush()
         os.fsync(file.fileno())

@@ -62,6 +62,17 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in _LATER or value != _LATER[key]}
 
 
+UNSAID = object()
+
+
+def said(there: Mapping[str, Any], key: str) -> Any:
+    """What an identity, such as a manifest keeps, says of a dotted key; UNSAID where it is no part of it."""
+    value: Any = there
+    for name in key.split("."):
+        value = value.get(name, _LATER.get(name, UNSAID)) if isinstance(value, Mapping) else UNSAID
+    return value
+
+
 def generator_hash() -> str:
     """sha256 (hex) over the phrasebook's own source: another grammar is another corpus."""
     digest = hashlib.sha256()

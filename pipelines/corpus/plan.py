@@ -153,8 +153,9 @@ def _first_codes(
     codes = np.full(len(line), code(block.source.split), np.uint8)
     if block.source.split == "train":
         draw = uniform(source, seed)
-        codes[draw < config.cut.test + config.cut.valid] = code("valid")
-        codes[draw < config.cut.test] = code("test")
+        test, valid = config.cut.share("test"), config.cut.share("valid")
+        codes[draw < test + valid] = code("valid")
+        codes[draw < test] = code("test")
     mark_leaked(codes, source, forbidden)
     number = line.astype(np.int64) + block.first_line
     for run in misaligned.get(block.source.name, ()):

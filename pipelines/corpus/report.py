@@ -11,6 +11,11 @@ from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block, sha256_of
 from pipelines.shards.manifest import Manifest
 
+WITHOUT = {  # a held-out split: what then cannot be done
+    "valid": "word vectors can be trained on these shards, networks cannot",
+    "test": "a network's last scores need evaluate.split=valid",
+}
+
 
 def source_records(
     sources: Sequence[Source],
@@ -47,6 +52,12 @@ def source_records(
     return records
 
 
+def missing(manifest: Manifest, split: str) -> str:
+    """What cannot be done without a held-out split, and how to get it."""
+    files = f"corpus.{split}.source and .target" if manifest.kind == "parallel" else f"corpus.{split}.file"
+    return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
+
+
 def table(directory: Path, manifest: Manifest, digest: str, seconds: float, found: bool) -> str:
     """A line a split and a line for each rule that dropped anything."""
     parallel = manifest.kind == "parallel"
@@ -63,6 +74,7 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
         if rules:
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
     lines += [f"warning: {warning}" for warning in manifest.warnings] if found else []
+    lines += [missing(manifest, name) for name in WITHOUT if name not in manifest.splits]
     tokens = sum(split.source_tokens + split.target_tokens for split in manifest.splits.values())
     if found:
         lines.append(f"already there and complete ({seconds:.1f} s)")

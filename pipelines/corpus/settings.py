@@ -24,9 +24,10 @@ class SplitFiles:
 class FetchFile:
     """A file to download into `corpus.root` before anything is read."""
 
-    url: str  # http, https or file
+    url: str  # http, https or file; user:password@ is sent as basic authentication and never shown
     sha256: str
     file: str  # the name under corpus.root
+    minutes: float = 120.0  # the whole download may take, redirects included
 
 
 @dataclass
@@ -43,13 +44,22 @@ class CleanConfig:
 
 @dataclass
 class CutConfig:
-    """How much of the training files becomes held-out splits where none are given: fractions of source sentences."""
+    """How much of the training files becomes held-out splits where none are given: fractions of source sentences.
 
-    valid: float = 0.0
-    test: float = 0.0
+    auto: where a corpus of pairs is nothing but training files and neither is set, some 2,000 sentences each, see
+    `cutting`; else none.
+    """
+
+    valid: float | Literal["auto"] = "auto"
+    test: float | Literal["auto"] = "auto"
     references: Literal["first", "all"] = "first"  # of a held-out source with several translations
     run: int = 256  # text only: neighbouring records that stay together in one split
     place: Literal["drawn", "end"] = "drawn"  # text only: runs drawn by the seed, or the last ones (test after valid)
+
+    def share(self, split: str) -> float:
+        """The fraction that becomes `split`; none while it is `auto`."""
+        value: float | Literal["auto"] = getattr(self, split)
+        return 0.0 if value == "auto" else value
 
 
 @dataclass

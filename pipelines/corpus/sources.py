@@ -196,10 +196,10 @@ def _fields(config: CorpusConfig, pair: str) -> tuple[str, str]:
 
 def _check_cut(config: CorpusConfig, found: list[Source]) -> None:
     for name in ("valid", "test"):
-        share = getattr(config.cut, name)
+        share = config.cut.share(name)
         if not 0.0 <= share < 1.0:
             raise UserError(f"corpus.cut.{name}={share}: expected a fraction from 0 to below 1")
         if share and any(source.split == name for source in found):
             raise UserError(f"corpus.cut.{name}={share}: the {name} split is given by files already; cut it or give it")
-    if config.cut.valid + config.cut.test >= 1.0:
+    if config.cut.share("valid") + config.cut.share("test") >= 1.0:
         raise UserError(f"corpus.cut: valid {config.cut.valid} and test {config.cut.test} leave nothing for training")

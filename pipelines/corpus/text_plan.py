@@ -65,7 +65,8 @@ def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusC
 
 def _drawn(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) -> dict[int, npt.NDArray[np.uint8]]:
     """Number of a training block -> (runs,) code of each of its runs of `cut.run` records; empty: nothing is cut."""
-    if not cut.valid and not cut.test:
+    shares = {split: share for split in HELD_OUT if (share := cut.share(split))}
+    if not shares:
         return {}
     if cut.run < 1:
         raise UserError(f"corpus.cut.run={cut.run}: expected at least 1")
@@ -75,11 +76,11 @@ def _drawn(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) -> d
         if block.source.split == "train"
     }
     total = sum(counts.values())
-    wanted = {split: max(1, round(getattr(cut, split) * total)) for split in HELD_OUT if getattr(cut, split)}
+    wanted = {split: max(1, round(share * total)) for split, share in shares.items()}
     if sum(wanted.values()) >= total:
         raise UserError(
             f"corpus.cut.run={cut.run}: the training files are {total} run(s) of so many records, too few for "
-            f"{' and '.join(f'{split} {getattr(cut, split)}' for split in wanted)}; give a smaller one"
+            f"{' and '.join(f'{split} {share}' for split, share in shares.items())}; give a smaller one"
         )
     keys = np.concatenate([np.arange(count, dtype=np.uint64) + (number << 32) for number, count in counts.items()])
     order = np.arange(total)[::-1] if cut.place == "end" else np.argsort(uniform(keys, seed), kind="stable")

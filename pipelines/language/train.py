@@ -18,7 +18,7 @@ from pipelines.language.training import carries, fresh_network, identity, make_l
 from pipelines.launch import launch
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
-from pipelines.training import claim, remaining, workers
+from pipelines.training import check_shards, claim, remaining, workers
 
 logger = logging.getLogger(__name__)
 OF_OTHERS = ("vectors", "embeddings", "decode")  # sections that language models do not read
@@ -49,6 +49,7 @@ def refuse_what_cannot_be(config: Config) -> Network:
     manifest = read_manifest(config.shard_dir)
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    check_shards(config)
     if config.train.early_stopping.metric == "bleu" or config.train.bleu_every:
         key = "early_stopping.metric=bleu" if config.train.early_stopping.metric == "bleu" else "bleu_every"
         raise UserError(f"train.{key}: a language model translates nothing; early stopping may watch the loss")

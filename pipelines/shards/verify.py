@@ -1,10 +1,19 @@
-"""Is a shard directory still what its manifest says? Every byte is read."""
+"""Is a shard directory still what its manifest says? Every byte is read: at each call, or once and then remembered."""
 
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from model.errors import UserError
-from pipelines.shards.manifest import Manifest, read_manifest
+from pipelines.shards.manifest import Manifest, read_manifest, write_durably
 from pipelines.shards.writer import file_sha256
+
+AT_ONCE = 4  # files hashed side by side
+logger = logging.getLogger(__name__)
 
 
 def listed_files(manifest: Manifest) -> dict[str, str]:
@@ -22,12 +31,62 @@ def verify(directory: Path) -> int:
         UserError: the first file that is missing or differs.
     """
     files = listed_files(read_manifest(directory))
-    for name, sha256 in sorted(files.items()):
-        path = directory / name
+    _compare(_places(directory, files), files)
+    return len(files)
+
+
+def verify_once(directory: Path, memory: Path) -> int:
+    """`verify`, where files are not read again whose sha256, size, time and inode are in the folder `memory`.
+
+    The number of files that were read. Any number of processes may share the folder.
+
+    Raises:
+        UserError: the first file that is missing or differs.
+    """
+    directory = directory.absolute()
+    note = memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
+    files = listed_files(read_manifest(directory))
+    places = _places(directory, files)
+    facts = {
+        name: [files[name], *_identity(path)] for name, path in places.items()
+    }  # as they were before they are read
+    known = _remembered(note)
+    new = {name: path for name, path in places.items() if known.get(name) != facts[name]}
+    if new:
+        size = sum(path.stat().st_size for path in new.values())
+        logger.info(f"checking {len(new):,} files of {directory} against their sha256 ({size / 1e6:,.1f} MB), once")
+        _compare(new, files)
+        memory.mkdir(parents=True, exist_ok=True)
+        write_durably(note, json.dumps({"directory": str(directory), "files": facts}, indent=1).encode())
+    return len(new)
+
+
+def _places(directory: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Name -> path of each, all of them files of the directory itself."""
+    places = {name: directory / name for name in sorted(names)}
+    for path in places.values():
         if path.parent != directory:
             raise UserError(f"{path}: the manifest names a file outside of its directory")
         if not path.is_file():
             raise UserError(f"{path}: the manifest names this file, but it is missing")
-        if file_sha256(path) != sha256:
-            raise UserError(f"{path}: its sha256 is not the one in the manifest; the file was changed")
-    return len(files)
+    return places
+
+
+def _compare(places: Mapping[str, Path], expected: Mapping[str, str]) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for (name, path), found in zip(places.items(), pool.map(file_sha256, places.values()), strict=True):
+            if found != expected[name]:
+                raise UserError(f"{path}: its sha256 is not the one in the manifest; the file was changed")
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    """Size, time of the last change in nanoseconds, and inode."""
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns, facts.st_ino
+
+
+def _remembered(note: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(note.read_bytes())["files"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # none yet, or damaged: everything is read again
+        return {}

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from model.names import check_name
 from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
 from pipelines.tracking.commit import git_commit
@@ -83,7 +84,8 @@ def record_sharding(
     tracking: TrackingConfig, runs: Path, config: Mapping[str, Any], config_hash: str, shards: Path
 ) -> None:
     """The run of a sharding, named after the manifest's hash: the same shards are recorded once."""
-    name = f"shard-{read_manifest(shards).corpus}-{manifest_hash(shards)[:12]}"
+    corpus = check_name(f"{shards / MANIFEST}: corpus", read_manifest(shards).corpus)
+    name = f"shard-{corpus}-{manifest_hash(shards)[:12]}"
     if any(record.fields.get("status") == "FINISHED" for record in Spool(runs / name).records()):
         return
     with TrackedRun(tracking, runs / name, name, system=False) as run:

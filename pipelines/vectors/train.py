@@ -17,7 +17,7 @@ from pipelines.launch import begin, launch
 from pipelines.settings import ClusterConfig
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
-from pipelines.training import claim
+from pipelines.training import check_shards, claim
 from pipelines.vectors.feed import shard_vocabulary, side_number
 from pipelines.vectors.release import release
 from pipelines.vectors.training import check_method, count, identity, make_feed, train_rank
@@ -56,6 +56,7 @@ def refuse_what_cannot_be(config: Config) -> Vocabulary:
     manifest = read_manifest(config.shard_dir)
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    check_shards(config)
     side_number(manifest, settings.side)
     if (
         manifest.kind == "parallel"

@@ -238,19 +238,29 @@ def test_damaged_state_and_truncated_weights_are_refused_by_name(tmp_path: Path)
     whole = weights.read_bytes()
     weights.unlink()  # it is a second name of the checkpoint's file
     weights.write_bytes(whole[:-8])
-    with pytest.raises(UserError, match=r"weights/step-00000004\.safetensors: damaged"):
+    with pytest.raises(UserError, match=r"weights/step-00000004\.safetensors: was changed after"):
         checkpoint.average(run, 1)
     (kept / "state.json").write_text('{"step": 4', encoding="utf-8")
     with pytest.raises(UserError, match=r"state\.json: does not match its manifest.*Delete"):
         checkpoint.state(kept)
 
 
-def test_a_tampered_checkpoint_is_refused_by_name(shards: Path, tmp_path: Path) -> None:
+def test_weights_that_were_changed_enter_no_average(shards: Path, tmp_path: Path) -> None:
     train(shards, tmp_path / "run")
-    file = tmp_path / "run/checkpoints/step-00000012/optimizer.safetensors"
+    flip_last_bit(tmp_path / "run/weights/step-00000008.safetensors")
+    with pytest.raises(UserError, match=r"step-00000008\.safetensors: was changed after it was written"):
+        checkpoint.average(tmp_path / "run", 2)
+
+
+def flip_last_bit(file: Path) -> None:
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
+
+
+def test_a_tampered_checkpoint_is_refused_by_name(shards: Path, tmp_path: Path) -> None:
+    train(shards, tmp_path / "run")
+    flip_last_bit(tmp_path / "run/checkpoints/step-00000012/optimizer.safetensors")
     with pytest.raises(
         UserError, match=r"optimizer\.safetensors: does not match its manifest.*goes on from step-00000008"
     ):
@@ -268,7 +278,8 @@ def test_a_stale_attempt_cannot_write(tmp_path: Path) -> None:
 def test_old_checkpoints_go_and_their_weights_stay_for_averaging(shards: Path, tmp_path: Path) -> None:
     train(shards, tmp_path / "run", replace(CONFIG, checkpoint_every=2, keep_checkpoints=2, average_last=3))
     assert sorted(p.name for p in (tmp_path / "run/checkpoints").iterdir()) == ["step-00000010", "step-00000012"]
-    assert len(list((tmp_path / "run/weights").iterdir())) == 3
+    kept = [f"step-{step:08d}.{kind}" for step in (8, 10, 12) for kind in ("safetensors", "sha256")]
+    assert sorted(p.name for p in (tmp_path / "run/weights").iterdir()) == kept
 
 
 def test_the_journal_drops_what_a_resumed_run_repeats_and_a_torn_line(tmp_path: Path) -> None:

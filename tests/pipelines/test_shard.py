@@ -1,5 +1,6 @@
 """The verb `shard`: from files to a shard directory, the same bytes whatever happens on the way."""
 
+import dataclasses
 import errno
 import itertools
 import os
@@ -17,11 +18,14 @@ from model.text import normalise
 from model.tokenizer import EOS, TokenizerConfig, load_pair
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import staging
+from pipelines.corpus.cutting import with_auto_cut
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from pipelines.settings import ClusterConfig
-from pipelines.shard import ShardResult, shard
+from pipelines.shard import ShardResult, shard, task
 from pipelines.shards.manifest import ShardsConfig
 from pipelines.shards.reader import ShardReader
+from pipelines.tracking.server import TrackingConfig
+from pipelines.train import refuse_what_cannot_be
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs", "über", "naïve", "猫"]
@@ -325,7 +329,7 @@ def test_misaligned_lines_are_said_and_dealt_with(
     assert not more
     assert abs(first - 301) <= 4
     assert abs(last - 500) <= 4
-    dropped = manifest.dropped["train"].get("misaligned", 0)
+    dropped = sum(rules.get("misaligned", 0) for rules in manifest.dropped.values())
     assert 0 <= (last - first + 1 if action == "drop" else 0) - dropped <= 2  # another rule may be first
 
 
@@ -350,7 +354,9 @@ def test_naughty_strings_go_through_whole(corpora: Path, make: Make, tmp_path: P
     for path, mark in zip(files, ("", "~"), strict=True):
         path.write_bytes("".join(f"{line}{mark if line else ''}\n" for line in lines).encode())
     corpus = CorpusConfig(
-        train=SplitFiles(source=str(files[0]), target=str(files[1])), clean=CleanConfig(max_ratio=0, copies=False)
+        train=SplitFiles(source=str(files[0]), target=str(files[1])),
+        clean=CleanConfig(max_ratio=0, copies=False),
+        cut=CutConfig(valid=0, test=0),
     )
     tokenizer = TokenizerConfig(name="characters", type="characters", vocabulary=5000)
     result = shard(make("shards", corpus=corpus, tokenizer=tokenizer))
@@ -361,3 +367,46 @@ def test_nothing_left_names_the_rules(make: Make, tmp_path: Path) -> None:
     corpus = CorpusConfig(train=_write(tmp_path, "copies", [("a", "a"), ("b", "b"), ("", "c")]))
     with pytest.raises(UserError, match="no training pair is left; dropped: blank 1, copy 2"):
         shard(make("shards", corpus=corpus))
+
+
+def test_two_plain_files_are_enough_for_all_three_splits(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    alone = CorpusConfig(name="alone", train=_write(tmp_path, "alone", _pairs(900, 1)))
+    result = shard(make("shards", corpus=alone))
+    held_out = [result.manifest.split(split).records for split in ("valid", "test")]
+    assert all(20 <= records <= 80 for records in held_out)  # a twentieth
+    assert result.manifest.split("train").records == 900 - sum(held_out)
+    assert "(as corpus.cut.valid=0.05 corpus.cut.test=0.05 does" in caplog.text
+    by_hand = shard(make("by-hand", corpus=dataclasses.replace(alone, cut=CutConfig(valid=0.05, test=0.05))))
+    assert [by_hand.manifest.split(split).records for split in ("valid", "test")] == held_out
+
+
+def test_a_large_corpus_holds_out_no_more_than_a_test_set_has() -> None:
+    cut = with_auto_cut(CorpusConfig(), 10_000_000).cut
+    assert (cut.valid, cut.test) == (0.0002, 0.0002)
+
+
+@pytest.mark.parametrize(
+    ("cut", "splits"),
+    [(CutConfig(valid=0.1), {"train", "valid"}), (CutConfig(valid=0, test=0), {"train"})],
+)
+def test_a_fraction_that_was_set_is_all_that_is_cut_and_what_is_missing_is_said(
+    make: Make, tmp_path: Path, cut: CutConfig, splits: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = CorpusConfig(name="alone", train=_write(tmp_path, "alone", _pairs(300, 1)), cut=cut)
+    paths = PathsConfig(shards=str(tmp_path / "shards"), runs=str(tmp_path / "runs"))
+    config = make("shards", corpus=alone, paths=paths, tracking=TrackingConfig(offline=True))
+    assert task(config) == 0
+    out = capsys.readouterr().out
+    for split in ("valid", "test"):
+        assert (f"no {split} split: " in out) is (split not in splits)
+        assert (f"corpus.{split}.source and .target, or corpus.cut.{split}=0.02" in out) is (split not in splits)
+    with pytest.raises(UserError, match=f"no {'test' if 'valid' in splits else 'valid'} split: "):
+        refuse_what_cannot_be(config)
+
+
+def test_a_corpus_with_its_own_held_out_files_is_what_it_was_before_there_was_a_cut_by_default(make: Make) -> None:
+    cut = shard(make("shards")).manifest.config["corpus"]["cut"]
+    assert cut == {"valid": 0.0, "test": 0.0, "references": "first"}

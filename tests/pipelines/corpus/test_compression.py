@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import zstandard
 
 from model.errors import UserError
+from pipelines.corpus import compression
+from pipelines.corpus.archive import parts_of
 from pipelines.corpus.compression import compression_of, plain_blocks
 
 TEXT = "".join(f"line {number} café\n" for number in range(20_000)).encode()
@@ -56,6 +59,27 @@ def test_a_damaged_file_is_named(tmp_path: Path, kind: str) -> None:
     path = _file(tmp_path, bytes(data))
     with pytest.raises(UserError, match=r"name.txt: the \w+ file is (damaged|truncated)"):
         list(plain_blocks(path))
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_file_made_to_fill_the_disk_is_left_early(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "LEAST_LIMIT", 4 << 20)
+    path = _file(tmp_path, PACKERS[kind](bytes(100 << 20)))
+    read = 0
+    with pytest.raises(UserError, match=r"name.txt: comes to more than 0\.0 GB, 100 times its size"):
+        for block in plain_blocks(path):
+            read += len(block)
+    assert read <= 100 * path.stat().st_size + (4 << 20)
+
+
+def test_an_archive_made_to_fill_the_disk_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "LEAST_LIMIT", 1 << 20)
+    path = tmp_path / "texts.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(3):
+            archive.writestr(f"{number}.txt", bytes(1 << 19))
+    with pytest.raises(UserError, match=r"texts.zip: comes to more than"):
+        parts_of(path)
 
 
 def test_plain_text_stays_what_it_is(tmp_path: Path) -> None:

@@ -1,19 +1,29 @@
 """Downloads from a local server: whole, checked, or not at all."""
 
+import base64
+import contextlib
 import hashlib
+import io
+import logging
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from model.errors import UserError
+from pipelines.corpus.download import Redirects
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.settings import FetchFile
 
 CONTENT = b"one line\n" * 300_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
+LOGIN = "Basic " + base64.b64encode(b"me:pa:ss/word").decode()
+STOPPED = threading.Event()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -21,13 +31,39 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
-        if self.path == "/missing":
+        if self.path.startswith("/missing"):
             self.send_error(404)
             return
+        if self.path.startswith("/to?"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/to?"))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if self.path == "/slow-head":
+            self.drip(b"HTTP/1.1 200 OK\r\n" + b"X-Odd: x\r\n" * 1000)
+            return
+        if self.path == "/locked" and self.headers["Authorization"] != LOGIN:
+            self.send_error(401)
+            return
         self.send_response(200)
+        if self.path == "/odd-length":
+            self.send_header("Content-Length", "many")
+        if self.path == "/slow-body":
+            self.end_headers()
+            self.drip(CONTENT)
+            return
         self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
         self.wfile.write(CONTENT[: len(CONTENT) // 2] if self.path == "/broken" else CONTENT)
+
+    def drip(self, data: bytes) -> None:
+        """A byte now and then, for ever as far as the test is concerned."""
+        with contextlib.suppress(OSError):
+            for byte in data:
+                self.wfile.write(bytes([byte]))
+                if STOPPED.wait(0.02):
+                    break
 
     def log_message(self, format: str, *args: object) -> None:
         """Silence: the test says what matters."""
@@ -36,10 +72,12 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[str]:
     _Handler.asked = []
+    STOPPED.clear()
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     thread = threading.Thread(target=httpd.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{httpd.server_port}"
+    STOPPED.set()
     httpd.shutdown()
     httpd.server_close()
     thread.join()
@@ -65,6 +103,9 @@ def test_another_content_under_the_name_is_replaced(server: str, tmp_path: Path)
         ("/missing", DIGEST, r"corpus.fetch\[0\].url: .*404"),
         ("/broken", DIGEST, r"corpus.fetch\[0\].url: .*broke off after 1,350,000 of 2,700,000"),
         ("/train", "0" * 64, r"corpus.fetch\[0\].sha256: .*gives another file"),
+        ("/odd-length", DIGEST, r"corpus.fetch\[0\].url: .*Content-Length is 'many', which is no number"),
+        ("/to?http://[x/", DIGEST, r"corpus.fetch\[0\].url: .*cannot be fetched"),
+        ("/to?file:///etc/hostname", DIGEST, r"corpus.fetch\[0\].url: .*not allowed"),
     ],
 )
 def test_a_failed_download_leaves_nothing(server: str, tmp_path: Path, path: str, digest: str, message: str) -> None:
@@ -85,6 +126,10 @@ def test_nobody_there_is_the_users_to_know(tmp_path: Path) -> None:
         (FetchFile("http://host/x", "abc", "x"), r"corpus.fetch\[0\].sha256: 'abc' is no sha256"),
         (FetchFile("http://host/x", DIGEST, "../x"), r"corpus.fetch\[0\].file: '../x' must be a name inside"),
         (FetchFile("http://host/x", DIGEST, "/x"), r"corpus.fetch\[0\].file"),
+        (FetchFile("http://host/x", DIGEST, "."), r"corpus.fetch\[0\].file"),
+        (FetchFile("http://host/x", DIGEST, "a\0b"), r"corpus.fetch\[0\].file"),
+        (FetchFile("http://[host/x", DIGEST, "x"), r"corpus.fetch\[0\].url: is no address"),
+        (FetchFile("http://host/x", DIGEST, "x", 0), r"corpus.fetch\[0\].minutes=0: .*more than 0"),
     ],
 )
 def test_what_is_not_allowed_is_refused_before_anything_is_asked(
@@ -104,3 +149,50 @@ def test_a_file_url_needs_no_server(tmp_path: Path) -> None:
 def test_without_a_root_nothing_is_fetched() -> None:
     with pytest.raises(UserError, match=r"corpus.root: needed for corpus.fetch"):
         fetch([FetchFile("http://host/x", DIGEST, "x")], None)
+
+
+@pytest.mark.parametrize("path", ["/slow-head", "/slow-body"])
+def test_a_server_that_drips_is_left_when_the_time_is_over(server: str, tmp_path: Path, path: str) -> None:
+    entry = FetchFile(server + path, DIGEST, "train.en", minutes=0.3 / 60)
+    with pytest.raises(UserError, match=r"corpus.fetch\[0\].url: .*not there within corpus.fetch\[0\].minutes=0.005"):
+        fetch([entry], str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_redirect_goes_from_http_to_https_and_never_back() -> None:
+    def redirected(before: str, after: str) -> urllib.request.Request | None:
+        asked = urllib.request.Request(before)
+        asked.add_unredirected_header("Authorization", LOGIN)
+        return Redirects().redirect_request(asked, io.BytesIO(), 302, "Found", Message(), after)
+
+    with pytest.raises(urllib.error.URLError, match="redirected from https to http, which is not allowed"):
+        redirected("https://host/x", "http://host/x")
+    upgraded = redirected("http://host/x", "https://host/x")
+    elsewhere = redirected("https://host/x", "https://other/x")
+    assert upgraded is not None and upgraded.get_header("Authorization") == LOGIN
+    assert elsewhere is not None and elsewhere.get_header("Authorization") is None
+
+
+def test_a_password_goes_to_its_host_and_into_no_message(
+    server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    secret = server.replace("http://", "http://me:pa%3Ass%2Fword@")
+    fetch([FetchFile(f"{secret}/locked", DIGEST, "train.en")], str(tmp_path))
+    with pytest.raises(UserError) as caught:
+        fetch([FetchFile(f"{secret}/missing?key=hidden", DIGEST, "missing")], str(tmp_path))
+    said = f"{caught.value}{caplog.text}"
+    assert "http://***@127.0.0.1" in said
+    assert not any(word in said for word in ("pa%3Ass", "pa:ss", "hidden"))
+
+
+def test_a_link_that_leads_out_of_the_root_is_refused(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root, outside):
+        folder.mkdir()
+    (root / "folder").symlink_to(outside)
+    (root / "file").symlink_to(outside / "file")
+    for name in ("folder/x", "file"):
+        with pytest.raises(UserError, match=r"corpus.fetch\[0\].file: .* leads out of corpus.root by a link"):
+            fetch([FetchFile("http://host/x", DIGEST, name)], str(root))
+    assert list(outside.iterdir()) == []

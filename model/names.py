@@ -1,0 +1,22 @@
+"""The names that people give to runs, corpora and models, and that become folders: one rule for all of them."""
+
+import re
+
+from model.errors import UserError
+
+LONGEST = 160  # bytes; a file's name may have 255, and longer names are made of these
+_NAME = re.compile(r"\w[\w.+-]*")
+
+
+def check_name(key: str, value: object) -> str:
+    """`value` where it can be the name of a folder and of nothing outside its folder.
+
+    Raises:
+        UserError: it is empty, no text, too long, a path, or holds blanks, line feeds or other signs.
+    """
+    if isinstance(value, str) and _NAME.fullmatch(value) and len(value.encode()) <= LONGEST:
+        return value
+    raise UserError(
+        f"{key}={value!r}: cannot be a name. A name has letters, digits and any of . _ + - after the first letter or "
+        f"digit, no blanks or slashes, and at most {LONGEST} bytes"
+    )

@@ -1,0 +1,94 @@
+"""What the shards say of corpus and tokenizer, in the place of what the configuration says where nobody chose it.
+
+A training reads shards, not a corpus: the sections `corpus`, `tokenizer` and `shards` change nothing in it. So they are
+taken from the manifest, for the run's record and for the names that are made of them, and a key that was given on the
+command line or by its experiment, and says otherwise, is refused. A file that was chosen (`corpus=multi30k`) claims
+its name and kind, not each of its values.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from conf import door
+from model.errors import UserError
+from pipelines.corpus.identity import UNSAID, said
+from pipelines.corpus.settings import CorpusConfig
+from pipelines.shards.manifest import MANIFEST, read_manifest
+
+SECTIONS = ("corpus", "tokenizer", "shards")
+KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
+
+
+def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Dotted key -> value of all that the shards of `paths.shards` know better; nothing where there are none yet.
+
+    Args:
+        values: the composed configuration.
+        words: the overrides of the command line.
+
+    Raises:
+        UserError: a key that was given says something else than the shards; names it with both values.
+    """
+    directory = Path(values["paths"]["shards"])
+    if not (directory / MANIFEST).is_file():
+        return {}
+    manifest, chosen = read_manifest(directory), given(words, values)
+    found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default is made of the others
+    if "pair" not in chosen:
+        found["pair"] = "-".join(manifest.languages)
+    for key, ours in leaves({section: values[section] for section in SECTIONS}):
+        theirs = said(manifest.config, key)
+        if theirs is UNSAID or theirs == ours:
+            continue
+        if any(key == one or key.startswith(f"{one}.") for one in chosen):
+            raise UserError(
+                f"{key}={ours}: the shards in {directory} were made with {theirs}. Leave {key} out to train on them, "
+                f"or make others: dragoman shard {key}={ours} paths.shards=FOLDER"
+            )
+        found[key] = theirs
+    return found
+
+
+def given(words: Sequence[str], values: Mapping[str, Any]) -> set[str]:
+    """The dotted keys that somebody chose: on the command line, or in the experiment that it names."""
+    keys: set[str] = set()
+    for word in words:
+        name, assigned, value = word.lstrip("+").partition("=")
+        if not assigned or word.startswith("-"):
+            continue
+        if name == "experiment":
+            for experiment in value.split(","):
+                keys |= _of_experiment(experiment, values)
+        else:
+            keys |= _claimed(name, values)
+    return keys
+
+
+def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of everything that is no section."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
+    path = door.FOLDER / "experiment" / f"{name}.yaml"
+    if not path.is_file():
+        return set()
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    defaults: Iterable[Any] = content.pop("defaults", ())
+    groups = {group.removeprefix("override ").lstrip("/") for one in defaults if isinstance(one, dict) for group in one}
+    return {key for key, _ in leaves(content)}.union(*(_claimed(group, values) for group in groups))
+
+
+def _claimed(key: str, values: Mapping[str, Any]) -> set[str]:
+    """What giving `key` says: itself; of a group's file its kind, and its name where that is not everybody's."""
+    if key not in KINDS:
+        return {key}
+    named = values[key]["name"] != CorpusConfig().name
+    return {KINDS[key], f"{key}.name"} if named else {KINDS[key]}
