@@ -13,7 +13,7 @@ import torch
 
 from model.errors import UserError
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]  # auto: by model/precision.py, before anything is trained
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def pick_device(wanted: str, local_rank: int = 0) -> torch.device:
 
 
 def autocast_dtype(precision: Precision) -> torch.dtype | None:
-    """The type that products run in; None is fp32, without autocast."""
+    """The type that products run in; None is fp32, without autocast. `auto` is none: it has to be decided before."""
     return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
