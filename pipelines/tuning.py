@@ -97,7 +97,7 @@ def gate_int8(
     """Let int8 serve only where its chrF on these sentences is at most `tolerance` below float32's and it is faster.
 
     Speed is the processors' time for these sentences on this machine. The verdict is written to the bundle's facts
-    (`int8`), where `open_translator` reads it, and returned; None where the bundle has not both exports, or this$
+    (`int8`), where `open_translator` reads it, and returned; None where the bundle has not both exports, or this
     machine runs no int8: float32 then serves.
     """
     bundle = load_bundle(directory)
