@@ -17,7 +17,7 @@ import torch
 from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
-from bench.train import TOKENS, VOCABULARY, training_speed
+from bench.train import TOKENS, VOCABULARY, default_precision, training_speed
 from conf import door
 from model.architectures import any_network, architecture, model_config
 from pipelines.config import Config
@@ -73,12 +73,13 @@ def overrides(name: str, changes: dict[str, Any]) -> list[str]:
 
 
 def speed(shards: Path, steps: int, words: list[str]) -> float:
-    """bf16, as `dragoman train` by default."""
+    """In the precision that `dragoman train` takes by default."""
     values = door.compose([*words, f"paths.shards={shards}", *TEXT])
     model = model_config(values["model"])
+    precision = default_precision(model)
     if architecture(model.architecture).family == "translation":
-        return training_speed(shards, steps, "bf16", model=model)
+        return training_speed(shards, steps, precision, model=model)
     config = door.typed(Config, values)
     tokenizer = text_tokenizer(config)
     loader = make_loader(config, fresh_network(config, tokenizer), tokenizer)
-    return training_speed(shards, steps, "bf16", model=model, loader=loader)
+    return training_speed(shards, steps, precision, model=model, loader=loader)

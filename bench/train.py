@@ -10,6 +10,7 @@ model/device.py are worth. All train on the same made-up pairs with the lengths 
 
 import argparse
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from model import device
 from model.architectures import any_network, architecture
+from model.precision import decide
 from model.settings import Precision
 from model.tokenizer import load_pair
 from model.transformer import TransformerConfig
@@ -65,7 +67,7 @@ def run(quick: bool, args: list[str]) -> Result:
         steps, rounds = (8, 1) if quick else (30, 3)
         found = in_turns(
             rounds,
-            ours=lambda: training_speed(shards, steps, "bf16"),
+            ours=lambda: training_speed(shards, steps, default_precision(TINY)),
             ours_fp32=lambda: training_speed(shards, max(4, steps // 2), "fp32"),
             plain_fp32=lambda: plain_speed(shards, max(4, steps // 3)),
             marian=lambda: marian(shards, max(4, steps // 3), options.threads),
@@ -76,6 +78,12 @@ def run(quick: bool, args: list[str]) -> Result:
     return Result(
         "train", found["ours"], max(found["marian"], found["eole"]), "target tokens/s, against the faster peer"
     )
+
+
+def default_precision(model: Any) -> device.Precision:
+    """What `dragoman train` takes for a network (by its configuration) on this machine's CPU."""
+    root = Path(os.environ.get("DRAGOMAN_HOME", "artifacts"))
+    return decide(any_network(model, VOCABULARY, VOCABULARY), torch.device("cpu"), root).precision
 
 
 def training_speed(

@@ -55,7 +55,7 @@ def pick_device(wanted: str, local_rank: int = 0) -> torch.device:
 
 
 def autocast_dtype(precision: Precision) -> torch.dtype | None:
-    """The type that products run in; None is fp32, without autocast."""
+    """The type that products run in; None is fp32, without autocast. `auto` is none: it has to be decided before."""
     return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 

@@ -24,6 +24,13 @@ class Engine(Protocol):
     def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]: ...
 
 
+def runs_int8(device: str) -> bool:
+    """Whether CTranslate2 multiplies whole numbers on this machine's `device`; else it would turn them to float32."""
+    import ctranslate2
+
+    return "int8" in ctranslate2.get_supported_compute_types(device)
+
+
 class TorchEngine:
     """Decodes in PyTorch with cached state; any architecture."""
 

@@ -12,7 +12,7 @@ from model.errors import UserError
 from model.tokenizer import BOS, MASK, PAD, SEP, UNK
 
 Side = Literal["source", "target"]
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]  # auto: by model/precision.py, before anything is trained
 EngineName = Literal["auto", "torch", "ctranslate2", "ctranslate2-int8"]
 ENGINES = ("auto", "torch", "ctranslate2", "ctranslate2-int8")
 ROWS = 1024  # hypotheses of a batch at most: each has a row of logits as wide as the vocabulary

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from model.bundle import Bundle, load_bundle
-from model.engines import CTranslate2Engine, Engine, TorchEngine
+from model.engines import CTranslate2Engine, Engine, TorchEngine, runs_int8
 from model.errors import UserError
 from model.hypothesis import Hypothesis
 from model.network import TranslationNetwork
@@ -132,11 +132,12 @@ def open_translator(
 ) -> Translator:
     """A translator of the bundle in `directory`.
 
-    `auto` takes the int8 export where the bundle's facts accept it (`int8.accepted`), else the float32 export, else
-    PyTorch. `threads`: batches that CTranslate2 decodes at a time, one a core by default.
+    `auto` takes the int8 export where the bundle's facts accept it (`int8.accepted`) and this machine runs it, else
+    the float32 export, else PyTorch. `threads`: batches that CTranslate2 decodes at a time, one a core by default.
 
     Raises:
-        UserError: not a sound bundle, an unknown engine, or an export that this bundle has not got.
+        UserError: not a sound bundle, an unknown engine, or an export that this bundle has not got or this machine
+            cannot run.
     """
     bundle = directory if isinstance(directory, Bundle) else load_bundle(Path(directory))
     if engine not in ENGINES:
@@ -160,7 +161,7 @@ def network_translator(
 def choose_engine(bundle: Bundle, engine: EngineName, device: str, threads: int | None) -> Engine:
     accepted = bool(dict(bundle.facts.get("int8") or {}).get("accepted"))
     wishes: dict[str, list[str]] = {
-        "auto": [*(["int8"] if accepted else []), "float32", "torch"],
+        "auto": [*(["int8"] if accepted and runs_int8(device) else []), "float32", "torch"],
         "ctranslate2": ["float32"],
         "ctranslate2-int8": ["int8"],
         "torch": ["torch"],
@@ -169,6 +170,8 @@ def choose_engine(bundle: Bundle, engine: EngineName, device: str, threads: int 
         if wish == "torch":
             return TorchEngine(bundle.network.to(device))
         folder = bundle.export_folder("int8" if wish == "int8" else "float32")
+        if folder is not None and wish == "int8" and not runs_int8(device):
+            raise UserError(f"engine: {engine!r}: no int8 products on this {device}. Choices: auto, ctranslate2, torch")
         if folder is not None:
             return CTranslate2Engine(
                 folder,

@@ -1,5 +1,6 @@
 """The run's progress on the driver's terminal, read from its journal: a live line, or a line now and then in a log."""
 
+import json
 import logging
 import os
 import sys
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipelines import journal
+from pipelines import journal, precision
 
 logger = logging.getLogger(__name__)
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
@@ -18,7 +19,10 @@ LINE_SECONDS = 10.0  # between two lines where there is no terminal
 
 @contextmanager
 def shown(run: Path, max_steps: int, unit: str = "target tokens") -> Iterator[None]:
-    """Follow RUN/steps.jsonl for the length of the block. `unit`: what its `tokens` are."""
+    """Follow RUN/steps.jsonl and say what was decided of the precision, for the length of the block.
+
+    `unit`: what the steps' `tokens` are.
+    """
     follower = _Follower(run / journal.NAME, max_steps, unit)
     thread = threading.Thread(target=follower.follow, name="progress", daemon=True)
     thread.start()
@@ -33,6 +37,7 @@ class _Follower:
     def __init__(self, path: Path, max_steps: int, unit: str) -> None:
         self.path, self.max_steps, self.unit = path, max_steps, unit
         self.over = threading.Event()
+        self._decision: Path | None = path.with_name(precision.NAME)  # None: it was said
         self._terminal = sys.stderr.isatty()
         self._file = path.stat().st_ino if path.is_file() else 0
         self._offset = path.stat().st_size if path.is_file() else 0
@@ -48,6 +53,9 @@ class _Follower:
             sys.stderr.write("\r\033[K")
 
     def _read(self) -> None:
+        if self._decision and self._decision.is_file():
+            self._say("trains in {precision}: {because}".format(**json.loads(self._decision.read_text("utf-8"))))
+            self._decision = None
         if not self.path.is_file():
             return
         with self.path.open("rb") as file:

@@ -15,11 +15,21 @@ from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing
 from pipelines.launch import launch
 from pipelines.loader import LaneLoader
+from pipelines.precision import refuse_unrunnable
 from pipelines.sharded import as_sharded
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.tracking.server import resolved
-from pipelines.training import check_shards, claim, fresh_network, identity, remaining, train_rank, workers
+from pipelines.training import (
+    check_shards,
+    claim,
+    fresh_network,
+    identity,
+    remaining,
+    train_rank,
+    warn_of_warmup,
+    workers,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +86,8 @@ def refuse_what_cannot_be(config: Config) -> None:
     LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, processes).close()
     ShardReader(config.shard_dir, "valid")
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
+    refuse_unrunnable(config, network)
+    warn_of_warmup(config)
     train = manifest.split("train")
     logger.info(
         f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {train.records:,} pairs, "

@@ -22,6 +22,7 @@ from pipelines.config import Config
 from pipelines.evaluation import held_out as held_out_texts
 from pipelines.loader import OF_PAIRS, LaneLoader, held_out_batches
 from pipelines.loop import Progress, Trainer, limits
+from pipelines.precision import settled
 from pipelines.ranks import Ranks
 from pipelines.scores import quick_bleu
 from pipelines.shards.manifest import manifest_hash
@@ -52,7 +53,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
             architecture(config.model["architecture"]).loss,
             loader,
             config.loader.lanes,
-            config.train,
+            settled(config, network, ranks, tracked),
             run,
             ranks,
             config.seed,
@@ -118,6 +119,17 @@ def identity_of_text(config: Config, of_loader: Sequence[str]) -> dict[str, Any]
     }
 
 
+def warn_of_warmup(config: Config) -> None:
+    """Say that a run will hardly train at its learning rate: most such warm-ups were meant for a longer run."""
+    warmup, steps = config.train.optimizer.warmup_steps, config.train.max_steps
+    if 3 * warmup > steps:
+        logger.warning(
+            f"train.optimizer.warmup_steps={warmup}: more than a third of train.max_steps={steps}; the learning rate "
+            + (f"reaches {config.train.optimizer.lr:g} late" if warmup < steps else "never reaches its height")
+            + f", and {max(1, steps // 10)} would leave it time to fall"
+        )
+
+
 def workers(config: Config) -> int:
     """How many processes will train."""
     return config.cluster.workers if config.cluster.backend == "ray" else int(os.environ.get("WORLD_SIZE", "1"))
@@ -155,6 +167,8 @@ def claim(config: Config, wanted: dict[str, Any]) -> None:
     path = config.run_dir / "run.json"
     if path.is_file():
         stored = json.loads(path.read_text(encoding="utf-8"))
+        if wanted.get("train", {}).get("precision") == "auto":  # a run keeps the precision that it began in
+            wanted = {**wanted, "train": {**wanted["train"], "precision": stored.get("train", {}).get("precision")}}
         if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
             # A network that has been given a switch since then is the same one while that is at its default.
             stored["model"] = asdict(model_config(stored["model"]))

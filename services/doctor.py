@@ -16,6 +16,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from conf import door
+from model.processor import instruction_sets
 from services import machine
 from services.version import version
 
@@ -60,7 +61,7 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
         programs,
         computer,
         lambda: storage(Path(root.paths["root"])),
-        matrices,
+        lambda: matrices(Path(root.paths["root"])),
         kernels,
         graphics,
         lambda: [ray(root.cluster.get("address"))],
@@ -99,7 +100,7 @@ def programs() -> list[Finding]:
 def computer() -> list[Finding]:
     """Cores, instruction sets, memory."""
     total, available = machine.memory()
-    sets = machine.instruction_sets()
+    sets = instruction_sets()
     return [
         Finding("cores", "ok", machine.cores()),
         Finding("instruction sets", "ok", ", ".join(sets) or "not known"),
@@ -121,19 +122,23 @@ def storage(root: Path) -> list[Finding]:
     return findings
 
 
-def matrices() -> list[Finding]:
-    """How fast torch multiplies here, and whether bf16 is faster."""
+def matrices(root: Path) -> list[Finding]:
+    """How fast torch trains here, and what `train.precision=auto` makes of it on the CPU."""
     try:
         import torch
+
+        from model import precision
     except ImportError:
         return []  # the libraries' line says so
-    rates = machine.matrix_rates()
-    gain = rates["bf16"] / rates["fp32"]
-    verdict = "worth using" if gain > 1.2 else "no gain on this CPU"
+    rates = precision.kept_rates(root, keep=False)
+    verdict = "train.precision=auto takes it" if rates.bf16_pays else "train.precision=auto takes fp32"
+    refusal = precision.cannot_run(torch.nn.LSTM(1, 1), "bf16", torch.device("cpu"))
+    state: Literal["ok", "note"] = "ok" if rates.bf16_pays and not refusal else "note"
+    text = f"{rates.bf16:.0f} Gflop/s a core, {rates.bf16 / rates.fp32:.1f} x fp32: {verdict}"
     return [
         Finding("torch threads", "ok", str(torch.get_num_threads())),
-        Finding("fp32", "ok", f"{rates['fp32']:.0f} Gflop/s in a matrix product"),
-        Finding("bf16", "ok" if gain > 1.2 else "note", f"{rates['bf16']:.0f} Gflop/s, {gain:.1f} x fp32: {verdict}"),
+        Finding("fp32", "ok", f"{rates.fp32:.0f} Gflop/s a core, forward and backward through a small layer"),
+        Finding("bf16", state, f"{text}; {refusal}" if refusal else text),
     ]
 
 

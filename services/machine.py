@@ -1,26 +1,12 @@
-"""What this machine is: cores, memory, disks, instruction sets, GPUs; read from the system, changed nowhere."""
+"""What this machine is: cores, memory, disks, GPUs; read from the system, changed nowhere."""
 
 import os
-import platform
 import shutil
-import time
 from pathlib import Path
 
 import psutil
 
-# Instruction sets that decide how fast matrices multiply, as /proc/cpuinfo names them.
-FLAGS = (
-    "avx2",
-    "avx512f",
-    "avx512_vnni",
-    "avx_vnni",
-    "avx512_bf16",
-    "amx_tile",
-    "amx_bf16",
-    "amx_int8",
-    "asimd",
-    "bf16",
-)
+from model.processor import processor
 
 
 def cores() -> str:
@@ -39,23 +25,6 @@ def cpu_quota() -> float | None:
     except (OSError, ValueError):
         return None
     return None if quota == "max" else int(quota) / int(period)
-
-
-def processor() -> str:
-    """The processor's name."""
-    for line in _cpuinfo():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def instruction_sets() -> list[str]:
-    """Those of FLAGS that the processor has."""
-    for line in _cpuinfo():
-        if line.lower().startswith(("flags", "features")):
-            there = set(line.partition(":")[2].split())
-            return [flag for flag in FLAGS if flag in there]
-    return []
 
 
 def compiled_for() -> str:
@@ -91,22 +60,6 @@ def free_disk(path: Path) -> tuple[float, float]:
     return usage.total / 2**30, usage.free / 2**30
 
 
-def matrix_rates(size: int = 768, seconds: float = 0.15) -> dict[str, float]:
-    """Gflop/s of a square matrix product on this CPU, by number format: is bf16 worth it here?"""
-    import torch
-
-    rates = {}
-    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        matrix = torch.ones(size, size, dtype=dtype)
-        torch.mm(matrix, matrix)
-        count, started = 0, time.perf_counter()
-        while time.perf_counter() - started < seconds:
-            torch.mm(matrix, matrix)
-            count += 1
-        rates[name] = 2 * size**3 * count / (time.perf_counter() - started) / 1e9
-    return rates
-
-
 def gpus() -> list[str]:
     """A line a GPU: name, memory, compute capability, bf16."""
     import torch
@@ -119,10 +72,3 @@ def gpus() -> list[str]:
         bf16 = "bf16" if facts.major >= 8 else "no bf16"
         lines.append(f"{facts.name}, {facts.total_memory / 2**30:.0f} GiB, sm_{facts.major}{facts.minor}, {bf16}")
     return lines
-
-
-def _cpuinfo() -> list[str]:
-    try:
-        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []

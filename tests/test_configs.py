@@ -68,7 +68,7 @@ def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
         ("+nonsense=1", "unknown key: 'nonsense' is not known"),
         ("nonsense=1", "unknown key: 'nonsense' is not known"),
         ("train.max_steps=soon", "train.max_steps: expected a whole number, got 'soon'"),
-        ("train.precision=fp8", "train.precision: 'fp8' is not known. Choices: bf16, fp16, fp32"),
+        ("train.precision=fp8", "train.precision: 'fp8' is not known. Choices: auto, bf16, fp16, fp32"),
         ("model=transfomer_tiny", "transfomer_tiny"),
         ("++tokenizer.typ=bpe", "tokenizer: unknown key: 'typ'"),
         ("train.optimizer.lr=[1]", "train.optimizer.lr: expected a number"),

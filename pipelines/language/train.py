@@ -16,9 +16,10 @@ from pipelines.language.release import release
 from pipelines.language.text import SplitText
 from pipelines.language.training import carries, fresh_network, identity, make_loader, text_tokenizer, train_rank
 from pipelines.launch import launch
+from pipelines.precision import refuse_unrunnable
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
-from pipelines.training import check_shards, claim, remaining, workers
+from pipelines.training import check_shards, claim, remaining, warn_of_warmup, workers
 
 logger = logging.getLogger(__name__)
 OF_OTHERS = ("vectors", "embeddings", "decode")  # sections that language models do not read
@@ -62,6 +63,8 @@ def refuse_what_cannot_be(config: Config) -> Network:
         raise UserError("embeddings.source: only translation models start from word vectors")
     tokenizer = text_tokenizer(config)
     network = fresh_network(config, tokenizer)
+    refuse_unrunnable(config, network)
+    warn_of_warmup(config)
     processes = workers(config)
     make_loader(config, network, tokenizer, 0, processes).close()
     train = SplitText(config.shard_dir, "train", config.loader.side)

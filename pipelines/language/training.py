@@ -21,6 +21,7 @@ from pipelines.language.streams import OF_STREAMS, StreamLoader, rows_of
 from pipelines.language.text import SplitText, side_tokenizer
 from pipelines.language.windows import OF_WINDOWS, WindowLoader
 from pipelines.loop import Progress, Trainer
+from pipelines.precision import settled
 from pipelines.ranks import Ranks
 from pipelines.shards.manifest import read_manifest
 from pipelines.tracking.run import TrackedRun
@@ -43,7 +44,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
             architecture(config.model["architecture"]).loss,
             loader,
             config.loader.lanes,
-            config.train,
+            settled(config, network, ranks, tracked),
             config.run_dir,
             ranks,
             config.seed,

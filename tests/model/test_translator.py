@@ -145,6 +145,18 @@ def test_auto_takes_int8_only_where_it_was_accepted(bundle: Bundle) -> None:
     assert open_translator(bundle.directory, "ctranslate2-int8").engine.name == "ctranslate2 (ct2-int8)"
 
 
+def test_a_machine_without_int8_takes_float32_and_refuses_int8_by_name(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.translator.runs_int8", lambda device: False)
+    update_facts(bundle.directory, {"int8": {"accepted": True}})
+    assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
+    with pytest.raises(
+        UserError, match=r"'ctranslate2-int8': no int8 products on this cpu\. Choices: auto, ctranslate2"
+    ):
+        open_translator(bundle.directory, "ctranslate2-int8")
+
+
 def test_a_bundle_without_exports_is_served_by_pytorch(bundle: Bundle, tmp_path: Path) -> None:
     save_bundle(
         tmp_path / "b",

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from model.settings import DecodeConfig
 from model.tokenizer import TokenizerConfig, train_pair
 from model.transformer import Transformer, TransformerConfig
 from model.translator import network_translator, open_translator
+from pipelines import tuning
 from pipelines.evaluate import main
 from pipelines.evaluation import evaluate_bundle, held_out, report, write_evaluation
 from pipelines.scores import quick_bleu
@@ -139,7 +141,18 @@ def test_every_hypothesis_found_is_given_on_request(bundle: Bundle) -> None:
     assert all(len(a) == 1 and len(b) >= 5 and a[0] == b[0] for a, b in zip(few, many, strict=True))
 
 
-def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(bundle: Bundle, shards: Path) -> None:
+def spending(seconds: dict[str, float]) -> Callable[..., tuple[list[str], float]]:
+    """`tuning.timed` on a processor that takes so long with each engine."""
+    return lambda bundle, engine, sources: (
+        [answer.text for answer in open_translator(bundle, engine).translate(sources)],
+        seconds[engine],
+    )
+
+
+def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(
+    bundle: Bundle, shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "timed", spending({"ctranslate2": 1.5, "ctranslate2-int8": 1.0}))
     sources, references = held_out(shards, "valid", ("en", "de"))
     generous = gate_int8(bundle.directory, sources, references, tolerance=100.0)
     assert generous is not None
@@ -150,6 +163,19 @@ def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(bundle: Bundle
     assert not strict["accepted"]
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
     assert load_bundle(bundle.directory).facts["int8"] == strict
+
+
+def test_int8_that_is_not_faster_does_not_serve(bundle: Bundle, shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "timed", spending({"ctranslate2": 1.0, "ctranslate2-int8": 1.0}))
+    verdict = gate_int8(bundle.directory, *held_out(shards, "valid", ("en", "de")), tolerance=100.0)
+    assert verdict is not None
+    assert not verdict["accepted"] and verdict["faster"] == 1.0
+
+
+def test_the_time_of_a_decoding_is_the_processors_own(bundle: Bundle) -> None:
+    texts, seconds = tuning.timed(bundle, "ctranslate2", lines(5, 9))
+    assert texts == [answer.text for answer in open_translator(bundle, "ctranslate2").translate(lines(5, 9))]
+    assert seconds > 0
 
 
 def test_held_out_texts_are_checked(bundle: Bundle, shards: Path, tmp_path: Path) -> None:

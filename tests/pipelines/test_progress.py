@@ -34,6 +34,13 @@ def test_a_log_gets_steps_and_evaluations(
     assert "step 20 | validation loss 1.500 | perplexity 4.48 | BLEU 30.2" in text
 
 
+def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with progress.shown(tmp_path, 1000):
+        (tmp_path / "precision.json").write_text('{"precision": "fp32", "because": "slow here"}')
+    assert [record.message for record in caplog.records] == ["trains in fp32: slow here"]
+
+
 def test_what_an_earlier_start_wrote_is_not_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     write_steps(tmp_path, 1, 5)

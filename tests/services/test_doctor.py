@@ -2,9 +2,12 @@
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 
+from model import precision
+from model.precision import Rates
 from services import doctor as verb
 from services.doctor import DoctorRoot, Finding, doctor, mlflow, port, ray
 
@@ -20,6 +23,18 @@ def test_the_report_names_what_the_machine_offers(capsys: pytest.CaptureFixture[
     assert {"cores", "memory", "disk", "bf16", "numba", "Ray cluster", "MLflow", "serve.port"} <= set(report)
     assert "scipy" in report["libraries"]["text"]
     assert code == (1 if any(entry["state"] == "missing" for entry in report.values()) else 0)
+
+
+@pytest.mark.parametrize(("bf16", "state", "taken"), [(100.0, "ok", "takes it"), (2.0, "note", "takes fp32")])
+def test_the_report_says_what_training_will_take(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bf16: float, state: str, taken: str
+) -> None:
+    monkeypatch.setattr(precision, "measure", lambda: Rates(50.0, bf16))
+    monkeypatch.setattr(precision, "cannot_run", lambda *_: None)
+    finding = {one.name: one for one in verb.matrices(tmp_path)}["bf16"]
+    assert finding.state == state
+    assert f"{bf16 / 50:.1f} x fp32: train.precision=auto {taken}" in finding.text
+    assert not list(tmp_path.iterdir())  # doctor changes nothing
 
 
 def test_something_missing_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,42 @@
+"""The processor's name and instruction sets, as Linux tells them."""
+
+import platform
+from pathlib import Path
+
+# Instruction sets that decide how fast matrices multiply, as /proc/cpuinfo names them.
+FLAGS = (
+    "avx2",
+    "avx512f",
+    "avx512_vnni",
+    "avx_vnni",
+    "avx512_bf16",
+    "amx_tile",
+    "amx_bf16",
+    "amx_int8",
+    "asimd",
+    "bf16",
+)
+
+
+def processor() -> str:
+    """The processor's name."""
+    for line in _cpuinfo():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def instruction_sets() -> list[str]:
+    """Those of FLAGS that the processor has."""
+    for line in _cpuinfo():
+        if line.lower().startswith(("flags", "features")):
+            there = set(line.partition(":")[2].split())
+            return [flag for flag in FLAGS if flag in there]
+    return []
+
+
+def _cpuinfo() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
