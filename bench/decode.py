@@ -48,7 +48,7 @@ def run(quick: bool, args: list[str]) -> Result:
     decode = DecodeConfig(beam=BEAM, max_ratio=0.0, max_extra=LENGTH, min_length=LENGTH)
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "bundle"
-        _save(directory, SIZES[size])
+        save_random(directory, SIZES[size])
         translators = _translators(directory)
         for translator in translators.values():
             _check(translator, lines[0], decode)
@@ -86,7 +86,7 @@ def _check(translator: Translator, line: str, decode: DecodeConfig) -> None:
     assert len(best.ids) == LENGTH
 
 
-def _save(directory: Path, config: TransformerConfig) -> None:
+def save_random(directory: Path, config: TransformerConfig) -> None:
     """A bundle of random weights over a vocabulary of made-up words."""
     words = WordTokenizer([*SPECIAL_PIECES, *(f"w{number}" for number in range(len(SPECIAL_PIECES), WORDS))])
     torch.manual_seed(1)

@@ -1,21 +1,25 @@
 """What a client may ask of /translate, read from JSON, a form or the query string, and checked.
 
-`parameters`, `whole_number`, `plain_text` and `check_key` are every route's.
+`parameters`, `whole_number` and `check_key` are every route's. No message repeats what was sent, but for a language
+code: it has the form of one by then.
 
 The parameters and the words and codes of the errors are LibreTranslate's, so that its clients work unchanged.
 """
 
 import hmac
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from services.settings import Limits
+
+LANGUAGE = re.compile("[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")  # a code, as BCP 47 has it or with low lines
 
 
 @dataclass(frozen=True)
@@ -31,20 +35,25 @@ class Ask:
 
 
 async def parameters(request: Request) -> dict[str, Any]:
-    """Body and query string as one mapping; the body wins. A form field that comes twice is a list."""
-    values: dict[str, Any] = dict(request.query_params)
+    """Body and query string as one mapping; the body wins. A form field that comes twice is a list.
+
+    Raises:
+        HTTPException: 400, the body cannot be read, or it holds what is no text.
+    """
+    values = _fields(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        return values | _fields(await request.form(max_files=0))
-    body = await request.body()
-    if not body.strip():
-        return values
     try:
-        content = json.loads(body)
+        if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+            content = _fields(await request.form(max_files=0))
+        else:
+            body = await request.body()
+            content = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
-        raise HTTPException(400, "Invalid request: the body is not JSON") from None
+        raise HTTPException(400, f"Invalid request: the body is not {'a form' if 'form' in kind else 'JSON'}") from None
     if not isinstance(content, dict):
         raise HTTPException(400, "Invalid request: the body is not a JSON object")
+    if not _is_text(content):
+        raise HTTPException(400, "Invalid request: the body holds a lone surrogate, which is no Unicode text")
     return values | content
 
 
@@ -66,23 +75,20 @@ def read_ask(values: Mapping[str, Any], limits: Limits) -> Ask:
     size = sum(map(len, texts))
     if size > limits.characters:
         raise HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
-    form = values.get("format") or "text"
-    if form != "text":
-        raise HTTPException(400, f"{form} format is not supported")
+    form = values.get("format")
+    if form == "html":
+        raise HTTPException(400, "html format is not supported")
+    if form not in (None, "", "text"):
+        raise HTTPException(400, "Invalid request: format must be text")
     alternatives = whole_number(values, "alternatives", 0, 0, limits.alternatives)
     return Ask(
-        [plain_text(text) for text in texts],
+        texts,
         batch,
         _code(values, "source"),
         _code(values, "target"),
         alternatives,
         switch(values, "alignment"),
     )
-
-
-def plain_text(text: str) -> str:
-    """A lone surrogate is valid JSON ("\\ud800") and no text: it could not be written into the answer."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def whole_number(values: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
@@ -92,11 +98,14 @@ def whole_number(values: Mapping[str, Any], name: str, default: int, least: int,
         HTTPException: 400, not a whole number, or out of its bounds.
     """
     given = values.get(name)
-    try:
-        number = default if given is None or given == "" else int(given)
-    except (TypeError, ValueError, OverflowError):
-        number = least - 1
-    if number < least or isinstance(given, bool | float):
+    number = least - 1
+    if given is None or given == "":
+        number = default
+    elif isinstance(given, str) and re.fullmatch("[0-9]{1,10}", given):
+        number = int(given)
+    elif isinstance(given, int) and not isinstance(given, bool):
+        number = given
+    if number < least:
         raise HTTPException(400, f"Invalid request: {name} must be a whole number, {least} or more")
     if number > most:
         raise HTTPException(400, f"Invalid request: {name} parameter must be <= {most}")
@@ -129,12 +138,21 @@ def _code(values: Mapping[str, Any], name: str) -> str:
     code = values.get(name)
     if not code:
         raise HTTPException(400, f"Invalid request: missing {name} parameter")
-    if not isinstance(code, str):
-        raise HTTPException(400, f"Invalid request: {name} must be a string")
+    if not isinstance(code, str) or not LANGUAGE.fullmatch(code):
+        raise HTTPException(400, f"Invalid request: {name} must be a language code")
     return code.lower()
 
 
-def _fields(form: FormData) -> dict[str, Any]:
+def _is_text(content: Any) -> bool:
+    """A lone surrogate is valid JSON ("\\ud800") and no text: it can be written nowhere."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _fields(form: FormData | QueryParams) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in form:
         found = form.getlist(name)

@@ -42,10 +42,18 @@ class _Request(Generic[Engine, Item, Answer]):
     nbest: int
     future: Future[list[Answer]] = field(default_factory=Future)
     answers: list[Answer] = field(default_factory=list)
+    taken: int = 0  # items that are in a batch or answered
 
     @property
     def left(self) -> int:
-        return len(self.items) - len(self.answers)
+        """Items that wait."""
+        return len(self.items) - self.taken
+
+    def take(self, most: int) -> list[Item]:
+        """At most so many of the items that wait; they no longer do."""
+        items = self.items[self.taken : self.taken + most]
+        self.taken += len(items)
+        return items
 
 
 class Batcher(Generic[Engine, Item, Answer]):
@@ -100,6 +108,7 @@ class Batcher(Generic[Engine, Item, Answer]):
             self._queue.append(request)
             self._queued += len(request.items)
             self._changed.notify()
+        request.future.add_done_callback(lambda _: self._leave(request))
         return request.future
 
     def stop(self, timeout: float = 30.0) -> None:
@@ -116,62 +125,59 @@ class Batcher(Generic[Engine, Item, Answer]):
         return min(60, max(1, math.ceil(self._queued / self._rate))) if self._rate else 1
 
     def _run(self) -> None:
-        batch: list[tuple[_Request[Engine, Item, Answer], int]] = []
+        batch: list[tuple[_Request[Engine, Item, Answer], list[Item]]] = []
         try:
             while batch := self._take():
                 self._work(batch)
         finally:  # at the end there is no batch; anything else is the thread's death in the middle of one
             self._fail_all([request for request, _ in batch])
 
-    def _take(self) -> list[tuple[_Request[Engine, Item, Answer], int]]:
-        """The next batch: (request, how many of its items); of one engine and one n-best size. Empty: the end."""
+    def _take(self) -> list[tuple[_Request[Engine, Item, Answer], list[Item]]]:
+        """The next batch: (request, those of its items); of one engine and one n-best size. Empty: the end."""
         with self._changed:
-            while True:
-                while not self._queue and not self._stopping:
-                    self._changed.wait()
-                if not self._queue:
-                    return []
-                batch: list[tuple[_Request[Engine, Item, Answer], int]] = []
-                room = self.limit
-                kept: deque[_Request[Engine, Item, Answer]] = deque()
-                while self._queue and room:
-                    request = self._queue.popleft()
-                    if request.future.cancelled():  # its client has gone or has waited long enough
-                        self._queued -= request.left
-                        continue
-                    first = batch[0][0] if batch else request
-                    if request.engine is not first.engine or request.nbest != first.nbest:
-                        kept.append(request)
-                        continue
-                    count = min(room, request.left)
-                    batch.append((request, count))
-                    room -= count
-                    self._queued -= count
-                    if count < request.left:
-                        kept.append(request)
-                self._queue.extendleft(reversed(kept))
-                if batch:
-                    return batch
+            while not self._queue and not self._stopping:
+                self._changed.wait()
+            batch: list[tuple[_Request[Engine, Item, Answer], list[Item]]] = []
+            room = self.limit
+            kept: deque[_Request[Engine, Item, Answer]] = deque()
+            while self._queue and room:
+                request = self._queue.popleft()
+                first = batch[0][0] if batch else request
+                if request.engine is not first.engine or request.nbest != first.nbest:
+                    kept.append(request)
+                    continue
+                items = request.take(room)
+                batch.append((request, items))
+                room -= len(items)
+                self._queued -= len(items)
+                if request.left:
+                    kept.append(request)
+            self._queue.extendleft(reversed(kept))
+            return batch
 
-    def _work(self, batch: list[tuple[_Request[Engine, Item, Answer], int]]) -> None:
+    def _leave(self, request: _Request[Engine, Item, Answer]) -> None:
+        """What still waits of a request that is done leaves the queue: it has failed, or its client has gone."""
+        with self._changed:
+            if request in self._queue:
+                self._queue.remove(request)
+                self._queued -= request.left
+
+    def _work(self, batch: list[tuple[_Request[Engine, Item, Answer], list[Item]]]) -> None:
         started = time.monotonic()
-        items = [
-            item
-            for request, count in batch
-            for item in request.items[len(request.answers) : len(request.answers) + count]
-        ]
+        items = [item for _, part in batch for item in part]
         request = batch[0][0]
         try:
             answers: list[Answer | Exception] = list(self._answer(request.engine, items, request.nbest))
         except Exception as problem:  # one bad item fails a whole batch in the engine: find out which one it is
-            logger.warning("a batch of %d failed (%s); its items are tried one by one", len(items), problem)
+            kind = type(problem).__name__  # its message may hold what a user wrote
+            logger.warning("a batch of %d failed (%s); its items are tried one by one", len(items), kind)
             answers = [self._alone(request.engine, item, request.nbest) for item in items]
         rate = len(items) / max(time.monotonic() - started, 1e-6)
         self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
         position = 0
-        for request, count in batch:
-            self._deliver(request, answers[position : position + count])
-            position += count
+        for request, part in batch:
+            self._deliver(request, answers[position : position + len(part)])
+            position += len(part)
 
     def _alone(self, engine: Engine, item: Item, nbest: int) -> Answer | Exception:
         try:
@@ -182,14 +188,10 @@ class Batcher(Generic[Engine, Item, Answer]):
     def _deliver(self, request: _Request[Engine, Item, Answer], answers: Sequence[Answer | Exception]) -> None:
         for answer in answers:
             if isinstance(answer, Exception):
-                with self._changed:  # nobody waits for its other items
-                    if request in self._queue:
-                        self._queue.remove(request)
-                        self._queued -= request.left - len(answers)
                 _finish(request.future, answer)
                 return
         request.answers.extend(answers)  # type: ignore[arg-type]  # exceptions were dealt with above
-        if not request.left:
+        if len(request.answers) == len(request.items):
             _finish(request.future, request.answers)
 
     def _fail_all(self, working: Sequence[_Request[Engine, Item, Answer]] = ()) -> None:

@@ -8,7 +8,6 @@ version, the run and the manifest of the shards that it was trained on.
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,10 +18,14 @@ from starlette.exceptions import HTTPException
 
 from model.errors import UserError
 from model.translator import Translation
+from services import openapi
+from services.access_log import AccessLog
+from services.answer import as_json, refusal
 from services.ask import Ask, check_key, parameters, read_ask
-from services.body_limit import BodyLimit
 from services.desk import Desk
+from services.documentation import add_documentation
 from services.languages import language_name
+from services.reception import Reception
 from services.sentences import Piece, join, split
 from services.served import Served
 from services.settings import Limits
@@ -33,19 +36,6 @@ logger = logging.getLogger(__name__)
 
 NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
 NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /health without one
-QUESTION = {  # the body of /translate for the interface's own documentation page
-    "type": "object",
-    "required": ["q", "source", "target"],
-    "properties": {
-        "q": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-        "source": {"type": "string", "example": "en", "description": "a language code, or auto"},
-        "target": {"type": "string", "example": "de"},
-        "format": {"type": "string", "enum": ["text"]},
-        "alternatives": {"type": "integer", "minimum": 0},
-        "alignment": {"type": "boolean", "description": "also what each word of the translation looked at"},
-        "api_key": {"type": "string"},
-    },
-}
 
 
 @dataclass
@@ -57,6 +47,8 @@ class Endpoint:
     limits: Limits = field(default_factory=Limits)
     keys: Sequence[str] = ()  # API keys; none: everybody may ask
     longest: int = 400  # characters of a sentence before it is cut further
+    receive_timeout: float = 15.0  # seconds for a request's body to come
+    access_log: bool = False  # a line a request
 
     def desk(self) -> Desk[Served, str, Translation]:
         """Where translations are asked for.
@@ -126,49 +118,57 @@ class Endpoint:
 
 def create_app(endpoint: Endpoint) -> FastAPI:
     """The application. It starts and stops nothing: the batchers' threads are its caller's."""
-    app = FastAPI(title="Dragoman", version=version())
-    app.add_middleware(BodyLimit, limit=endpoint.limits.body)
+    app = FastAPI(title="Dragoman", version=version(), docs_url=None, redoc_url=None)
+    app.add_middleware(Reception, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
+    app.add_middleware(AccessLog, lines=endpoint.access_log)
 
     @app.exception_handler(HTTPException)
     async def refused(_request: Request, problem: HTTPException) -> Response:
-        return _json({"error": problem.detail}, problem.status_code, problem.headers)
+        return refusal(problem.status_code, problem.detail, problem.headers)
 
-    @app.exception_handler(Exception)
-    async def failed(_request: Request, _problem: Exception) -> Response:
-        return _json({"error": "Internal error"}, 500)  # the server logs the trace
-
-    @app.post("/translate", openapi_extra={"requestBody": {"content": {"application/json": {"schema": QUESTION}}}})
+    @app.post(
+        "/translate",
+        summary="Translate a text, or a list of texts",
+        responses=openapi.answers(openapi.TRANSLATION, origin=True),
+        openapi_extra=openapi.in_body(openapi.translation_asked(endpoint.limits)),
+    )
     async def translate(request: Request) -> Response:
         values = await parameters(request)
         check_key(values, endpoint.keys)
         answer, served = await endpoint.translate(read_ask(values, endpoint.limits))
-        return _json(answer, headers=served.origin.headers())
+        return as_json(answer, headers=served.origin.headers())
 
-    @app.post("/detect")
+    @app.post(
+        "/detect",
+        summary="The language that texts are assumed to be in",
+        responses=openapi.answers(openapi.listed(openapi.DETECTED), origin=True),
+        openapi_extra=openapi.in_body(openapi.detection_asked()),
+    )
     async def detect(request: Request) -> Response:
         values = await parameters(request)
         check_key(values, endpoint.keys)
-        if not values.get("q"):
-            raise HTTPException(400, "Invalid request: missing q parameter")
+        q = values.get("q")
+        if not q or not isinstance(q, str):
+            raise HTTPException(400, f"Invalid request: {'q must be a string' if q else 'missing q parameter'}")
         served = endpoint.desk().model()
-        return _json([{"confidence": 0.0, "language": served.source}], headers=served.origin.headers())
+        return as_json([{"confidence": 0.0, "language": served.source}], headers=served.origin.headers())
 
-    @app.get("/languages")
+    @app.get("/languages", summary="The model's pair", responses=openapi.answers(openapi.LANGUAGES))
     async def languages() -> Response:
         served = endpoint.desk().model()
         pairs = {served.source: [served.target], served.target: []}
-        return _json(
+        return as_json(
             [{"code": code, "name": language_name(code), "targets": targets} for code, targets in pairs.items()]
         )
 
-    @app.get("/frontend/settings")
+    @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(openapi.SETTINGS))
     async def settings() -> Response:
         served = endpoint.desk().model()
         language = {
             side: {"code": code, "name": language_name(code)}
             for side, code in (("source", served.source), ("target", served.target))
         }
-        return _json(
+        return as_json(
             {
                 "apiKeys": bool(endpoint.keys),
                 "charLimit": endpoint.limits.characters,
@@ -181,12 +181,13 @@ def create_app(endpoint: Endpoint) -> FastAPI:
             }
         )
 
-    @app.get("/health")
+    @app.get("/health", summary="Whether everything that is served is answered", responses=openapi.health_answers())
     async def health() -> Response:
         code, body = endpoint.health()
-        return _json({**body, "dragoman": app.version}, code)
+        return as_json({**body, "dragoman": app.version}, code)
 
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
+    add_documentation(app)
     return app
 
 
@@ -203,8 +204,3 @@ def _rebuilt(pieces: Sequence[Piece], translations: Sequence[Translation], alter
         if other != best and other not in others:
             others.append(other)
     return best, others
-
-
-def _json(content: object, status: int = 200, headers: Any = None) -> Response:
-    body = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
-    return Response(body, status, headers, media_type="application/json")

@@ -1,10 +1,12 @@
 """`dragoman serve`: the endpoint of translations, word vectors or both, over bundles or following registry aliases."""
 
+import asyncio
 import contextlib
 import errno
 import logging
 import signal
 import socket
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +19,7 @@ from model.errors import UserError
 from model.settings import DecodeConfig
 from model.translator import Translation
 from services.batcher import Batcher
+from services.connections import ACCEPTED_AT_ONCE, QuietAccept, connection_class, reserve_descriptors
 from services.desk import Answering, Desk
 from services.endpoint import Endpoint, create_app
 from services.follower import Follower
@@ -31,6 +34,11 @@ from services.vectors_source import VectorsLoader, is_registered
 Model = TypeVar("Model", bound=Answering)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+LEAST = {
+    **{"batch": 1, "queue": 1, "longest": 16, "connections": 1, "port": 0},
+    **{"poll": 0.1, "timeout": 0.1, "receive_timeout": 0.1},
+}
+QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
 logger = logging.getLogger(__name__)
 
 
@@ -40,9 +48,11 @@ def serve(
     """Answer requests until a signal. The address is printed as a line of its own once requests are answered.
 
     Raises:
-        UserError: the port is taken, the bundle is not sound, the registry has no such model, no keys in the file.
+        UserError: the port is taken, the bundle is not sound, the registry has no such model, no keys in the file, or
+            more connections than this process may have.
     """
     check(config)
+    reserve_descriptors(config.connections)
     if alignment is not None:
         alignment.check()
     keys = read_keys(config.keys)
@@ -54,14 +64,19 @@ def serve(
             limits=config.limits,
             keys=keys,
             longest=config.longest,
+            receive_timeout=config.receive_timeout,
+            access_log=config.access_log,
         )
         settings = uvicorn.Config(
             create_app(endpoint),
+            http=connection_class(config.connections, config.receive_timeout),
+            backlog=ACCEPTED_AT_ONCE,
             log_config=None,
-            access_log=config.access_log,
+            access_log=False,  # uvicorn's own would write down the query string
             timeout_graceful_shutdown=round(config.stop_timeout),
         )
-        logging.getLogger("uvicorn").setLevel(logging.INFO if config.access_log else logging.WARNING)
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         # The server stops gracefully on SIGTERM, then raises it again: for us it has then been dealt with.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
@@ -152,7 +167,7 @@ def check(config: ServeConfig) -> None:
     """
     if config.bundle is None and config.model is None and config.vectors is None:
         raise UserError("serve: nothing to serve: serve.model, serve.bundle or serve.vectors must name something")
-    for name, least in (("batch", 1), ("queue", 1), ("longest", 16), ("poll", 0.1), ("timeout", 0.1), ("port", 0)):
+    for name, least in LEAST.items():
         if getattr(config, name) < least:
             raise UserError(f"serve.{name}: {getattr(config, name)} must be at least {least}")
     if config.port > 65_535:
@@ -169,11 +184,12 @@ def bind(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
     except socket.gaierror as problem:
         raise UserError(f"serve.host: {host!r} is not an address of this machine ({problem.strerror})") from None
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol named: without, asyncio leaves Nagle's algorithm on, 40 ms a request on a kept-alive connection.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen(2048)
+        listening.listen(QUEUED_BY_THE_KERNEL)
     except OSError as problem:
         listening.close()
         if problem.errno == errno.EADDRINUSE:
@@ -193,14 +209,21 @@ def read_keys(path: str | None) -> list[str]:
     """The API keys of a file, one a line.
 
     Raises:
-        UserError: the file cannot be read, or holds none (which would let nobody in, or everybody).
+        UserError: the file cannot be read, everybody can read it, or it holds none (which would let in nobody, or all).
     """
     if path is None:
         return []
     try:
+        mode = Path(path).stat().st_mode
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as problem:
         raise UserError(f"serve.keys: {path} cannot be read ({problem.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"serve.keys: {path} is not text in UTF-8") from None
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise UserError(
+            f"serve.keys: {path} is open to everybody on this machine ({stat.filemode(mode)}); chmod 600 {path}"
+        )
     keys = [line.strip() for line in lines if line.strip()]
     if not keys:
         raise UserError(f"serve.keys: {path} holds no key; one a line is expected")
@@ -214,8 +237,10 @@ def announced(server: uvicorn.Server, listening: socket.socket) -> None:
     start = server.startup
 
     async def startup(sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(QuietAccept())
         await start(sockets)
         if server.started:
+            listening.listen(QUEUED_BY_THE_KERNEL)  # the server has asked for as few as it accepts in one go
             print(f"http://{shown}:{port}", flush=True)
 
     server.startup = startup  # type: ignore[method-assign]  # the one moment that uvicorn has no hook for

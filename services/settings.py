@@ -169,10 +169,12 @@ class ServeConfig(ModelSource):
     batch: int = 64  # lines of a batch, at most
     queue: int = 1024  # lines, or questions about word vectors, that may wait before requests are refused with 429
     timeout: float = 30.0
+    connections: int = 512  # at once; where there are so many, the one that has waited longest makes room
+    receive_timeout: float = 15.0  # for a request's header to come, and again for its body
     stop_timeout: float = 20.0  # for the requests in progress when the server is stopped
     longest: int = 400  # characters of a sentence before it is cut further
-    keys: str | None = None  # a file of API keys, one a line; null: everybody may ask
-    access_log: bool = False
+    keys: str | None = None  # a file of API keys, one a line, for its owner's eyes; null: everybody may ask
+    access_log: bool = False  # a line a request: address, method, route, status, time; nothing that a user sent
     limits: Limits = field(default_factory=Limits)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from model.vectors.embeddings import METHODS
-from services.ask import plain_text, whole_number
+from services.ask import whole_number
 from services.questions import AnalogyOf, NeighboursOf
 from services.settings import Limits
 
@@ -23,7 +23,7 @@ def read_neighbours(values: Mapping[str, Any], limits: Limits) -> NeighboursOf:
     if ("word" in values) == ("vector" in values):
         raise HTTPException(400, "Invalid request: give either word or vector")
     query = _word(values, "word") if "word" in values else _vector(values["vector"])
-    exclude = values.get("exclude") or []
+    exclude = values.get("exclude", [])
     exclude = [exclude] if isinstance(exclude, str) else exclude
     if not isinstance(exclude, list) or not all(isinstance(word, str) for word in exclude):
         raise HTTPException(400, "Invalid request: exclude must be a list of words")
@@ -37,7 +37,7 @@ def read_analogy(values: Mapping[str, Any], limits: Limits) -> AnalogyOf:
         HTTPException: 400, a word is missing, or a parameter is of a wrong type, unknown or over a limit.
     """
     a, b, c = (_word(values, name) for name in "abc")
-    method = values.get("method") or "3cosadd"
+    method = values.get("method", "3cosadd")
     if not isinstance(method, str) or method not in METHODS:
         raise HTTPException(400, f"Invalid request: method must be one of {', '.join(METHODS)}")
     restrict = whole_number(values, "restrict", 0, 0, MOST_WORDS)
@@ -54,7 +54,7 @@ def _word(values: Mapping[str, Any], name: str) -> str:
         raise HTTPException(400, f"Invalid request: missing {name} parameter")
     if not isinstance(word, str):
         raise HTTPException(400, f"Invalid request: {name} must be a string")
-    return plain_text(word)
+    return word
 
 
 def _vector(given: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -16,14 +16,14 @@ from model.vectors.learner import Text
 def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     listed = capsys.readouterr().out
-    for name in ("decode", "memory", "read", "shard", "train", "word2vec"):
+    for name in ("decode", "endpoint", "memory", "read", "shard", "train", "word2vec"):
         assert name in benchmarks()
         assert benchmarks()[name] in listed
 
 
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
-    assert "Choices: decode, memory, networks, read, shard, train, word2vec" in capsys.readouterr().err
+    assert "Choices: decode, endpoint, memory, networks, read, shard, train, word2vec" in capsys.readouterr().err
 
 
 def test_the_last_line_holds_both_figures_and_their_ratio() -> None:

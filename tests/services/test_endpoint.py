@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,10 +176,41 @@ def test_a_body_that_is_no_json_is_a_400(stage: Stage, body: bytes) -> None:
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
-def test_a_lone_surrogate_is_answered(stage: Stage) -> None:
-    body = json.dumps({"q": "x\ud800", "source": "en", "target": "de"})
+SENT = {
+    "q": "x",
+    "source": "en",
+    "target": "de",
+    "format": "text",
+    "alternatives": 1,
+    "alignment": False,
+    "api_key": "",
+}
+
+
+@pytest.mark.parametrize("name", [*SENT, "\ud800"])
+def test_a_lone_surrogate_in_any_parameter_is_a_400_that_repeats_nothing(stage: Stage, name: str) -> None:
+    body = json.dumps({**SENT, name: "\x1b[31m\nsecret\ud800"})
     answer = stage.client.post("/translate", content=body, headers={"content-type": "application/json"})
-    assert answer.json() == {"translatedText": "X?"}
+    expected = "Invalid request: the body holds a lone surrogate, which is no Unicode text"
+    assert (answer.status_code, answer.json()) == (400, {"error": expected})
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_no_refusal_repeats_what_was_sent(stage: Stage, name: str) -> None:
+    stage.endpoint.keys = [""] if name != "api_key" else ["another"]
+    answer = stage.ask(**{**SENT, name: ["\x9b2J secret"] * 9 if name == "q" else "\x9b2J secret"})
+    assert answer.status_code in (400, 403)
+    assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize("charset", ["idna", "unicode_escape", "nonsense"])
+def test_a_form_in_any_charset_is_read_or_a_400(stage: Stage, charset: str) -> None:
+    part = 'Content-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
+    fields = {"q": "xn--9999999999a\\ud800", "source": "en", "target": "de"}
+    parts = "".join("--x\r\n" + part.format(*item) for item in fields.items())
+    kind = {"content-type": f"multipart/form-data; boundary=x; charset={charset}"}
+    answer = stage.client.post("/translate", content=parts + "--x--\r\n", headers=kind)
+    assert answer.status_code == (200 if charset == "nonsense" else 400), answer.text
 
 
 def test_unknown_paths_and_methods_are_errors_in_json(stage: Stage) -> None:
@@ -249,6 +281,88 @@ def test_health_is_503_until_a_model_is_loaded_and_again_when_the_thread_has_end
     stage.batcher.stop(10)
     assert stage.client.get("/health").status_code == 503
     assert stage.ask(q="x").status_code == 503
+
+
+def test_a_client_that_has_left_frees_its_place_and_is_not_translated(stage: Stage) -> None:
+    stage.translator.open.clear()
+    left = asyncio.Event()
+    body = json.dumps({"q": ["gone"] * 4, "source": "en", "target": "de"}).encode()
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        if messages:
+            return messages.pop()
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    async def ask_and_leave() -> None:
+        scope = {"type": "http", "method": "POST", "path": "/translate", "headers": [], "query_string": b""}
+        asking = asyncio.ensure_future(stage.client.app(scope, receive, send))
+        while stage.batcher.queued < 4:
+            await asyncio.sleep(0.01)
+        left.set()
+        await asyncio.wait_for(asking, 10)
+
+    model = stage.current[0]
+    assert model is not None
+    first = stage.batcher.submit(model, ["first"])
+    while stage.batcher.queued:
+        time.sleep(0.01)
+    asyncio.run(ask_and_leave())
+    assert stage.batcher.queued == 0  # while the thread is still busy with the first
+    stage.translator.open.set()
+    first.result(10)
+    assert stage.ask(q="then").status_code == 200
+    assert stage.translator.lines == ["first", "then"]
+
+
+def test_a_body_that_does_not_come_is_a_408(stage: Stage) -> None:
+    stage.endpoint.receive_timeout = 0.05
+    client = Client(create_app(stage.endpoint))
+
+    async def dripping() -> AsyncIterator[bytes]:
+        yield b'{"q": "x'
+        await asyncio.sleep(60)
+
+    answer = client.post("/translate", content=dripping())
+    assert (answer.status_code, answer.headers["connection"]) == (408, "close")
+    assert "did not come in 0.05 s" in answer.json()["error"]
+
+
+def test_no_log_holds_what_a_user_sent(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    stage.endpoint.access_log = True
+    client = Client(create_app(stage.endpoint))
+
+    message = "secret\x1b[31m\n"
+
+    def broken(*_: object) -> None:
+        raise ValueError(message)
+
+    caplog.set_level(logging.INFO)
+    client.post("/translate", params={"q": "secret", "source": "en", "target": "de", "api_key": "secret"})
+    client.get("/vectors/secret?api_key=secret")
+    client.request("SECRET", "/secret")
+    stage.translator.one = broken  # type: ignore[method-assign, assignment]
+    assert stage.ask(q="secret").status_code == 500
+    stage.desk.current = broken  # type: ignore[assignment]
+    answer = client.post("/detect", json={"q": "secret"})
+    assert (answer.status_code, answer.json()) == (500, {"error": "Internal error"})
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("services.")]
+    asked = [line.rsplit(" ", 3)[0] for line in lines if line.startswith("127.0.0.1 ")]
+    assert asked == [
+        "127.0.0.1 POST /translate",
+        "127.0.0.1 GET /vectors/{word:path}",
+        "127.0.0.1 ? (no such route)",
+        "127.0.0.1 POST /detect",
+    ]
+    assert any(line.startswith("POST /detect failed: ValueError\n") for line in lines)
+    ours = [record for record in caplog.records if not record.name.startswith(("httpx", "asyncio"))]  # the client's
+    written = "".join(map(logging.Formatter().format, ours))
+    assert "secret" not in written
+    assert "\x1b" not in written
 
 
 def test_a_new_model_answers_from_the_next_request_on(stage: Stage) -> None:

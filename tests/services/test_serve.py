@@ -152,6 +152,7 @@ def test_a_number_that_cannot_be_is_named(key: str, value: float) -> None:
 def test_keys_are_read_from_a_file_that_must_hold_some(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("one\n\n two \n")
+    file.chmod(0o600)
     assert read_keys(str(file)) == ["one", "two"]
     file.write_text("\n")
     with pytest.raises(UserError, match="holds no key"):
@@ -159,3 +160,17 @@ def test_keys_are_read_from_a_file_that_must_hold_some(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"serve\.keys: .* cannot be read"):
         read_keys(str(tmp_path / "none"))
     assert read_keys(None) == []
+
+
+def test_a_key_file_that_everybody_can_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("one\n")
+    for mode in (0o604, 0o644, 0o602):
+        file.chmod(mode)
+        with pytest.raises(UserError, match=rf"serve\.keys: .* is open to everybody .* chmod 600 {file}"):
+            read_keys(str(file))
+    file.chmod(0o640)
+    assert read_keys(str(file)) == ["one"]
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="is not text in UTF-8"):
+        read_keys(str(file))

@@ -1,0 +1,46 @@
+"""/docs: the OpenAPI document shown by Swagger UI, all of it served from here.
+
+Swagger UI's files are those that the package fastapi-offline ships. The page may load nothing from elsewhere, and the
+browser is told so.
+"""
+
+from importlib.resources import files
+
+from fastapi import FastAPI
+from starlette.responses import HTMLResponse, Response
+from starlette.staticfiles import StaticFiles
+
+# Swagger UI sets styles on its elements, and holds its icons in its style sheet.
+POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Dragoman</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="docs/files/swagger-ui.css">
+</head>
+<body>
+<div id="page"></div>
+<script src="docs/files/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+"""
+START = 'SwaggerUIBundle({url: "openapi.json", dom_id: "#page", deepLinking: true, validatorUrl: null})\n'
+
+
+def add_documentation(app: FastAPI) -> None:
+    """Add the page, its script and Swagger UI's files."""
+    static = str(files("fastapi_offline") / "static")
+
+    async def page() -> Response:
+        return HTMLResponse(PAGE, headers={"Content-Security-Policy": POLICY})
+
+    async def start() -> Response:
+        return Response(START, media_type="text/javascript")
+
+    app.get("/docs", include_in_schema=False)(page)
+    app.get("/docs/start.js", include_in_schema=False)(start)
+    app.mount("/docs/files", StaticFiles(directory=static))
