@@ -37,7 +37,7 @@ class EvaluateConfig:
     sentences: int = 0  # the first so many; 0: all
     stride: int = 0  # language models with a bounded view: tokens scored at a time; 0: half of the view
     samples: int = 10  # sentences shown, from the worst to the best; of language models: continuations
-    tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, char, none
+    tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, ja-mecab, char, none
     bootstrap: int = 1000  # resampled sets
     length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served
@@ -145,7 +145,10 @@ def registered(config: "Config", name: str, version: str, is_alias: bool, key: s
     registry = Registry(config.tracking, replace(config.registry, name=name, alias=version if is_alias else "champion"))
     found = registry.champion() if is_alias else registry.version(version)
     if found is None:
-        raise UserError(f"{key}: the registered model {name!r} has no version with the alias {version!r}")
+        raise UserError(
+            f"{key}: the registered model {name!r} has no version with the alias {version!r}; "
+            f"`dragoman promote registry.name={name} registry.alias={version}` gives it to the better one"
+        )
     return registry.bundle(found, Path(config.paths.root).absolute() / "versions" / name / found.number)
 
 

@@ -19,7 +19,7 @@ from pipelines.cluster import ClusterConfig
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
-from pipelines.shard import ShardResult, shard
+from pipelines.shard import ShardResult, record, shard
 from pipelines.shards.manifest import ShardsConfig
 from pipelines.shards.reader import ShardReader
 
@@ -361,3 +361,14 @@ def test_nothing_left_names_the_rules(make: Make, tmp_path: Path) -> None:
     corpus = CorpusConfig(train=_write(tmp_path, "copies", [("a", "a"), ("b", "b"), ("", "c")]))
     with pytest.raises(UserError, match="no training pair is left; dropped: blank 1, copy 2"):
         shard(make("shards", corpus=corpus))
+    assert not make("shards", corpus=corpus).shard_dir.exists(), "what is refused leaves nothing behind"
+
+
+def test_the_record_of_a_sharding_has_the_keys_that_it_used(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[dict[str, object]] = []
+    monkeypatch.setattr("pipelines.shard.record_sharding", lambda *given: recorded.append(given[2]))
+    config = make("shards")
+    record(config, shard(config))
+    assert recorded[0]["seed"] == config.seed
+    assert recorded[0].keys() >= {"pair", "corpus", "tokenizer", "shards"}
+    assert not recorded[0].keys() & {"train", "model", "loader", "decode", "evaluate", "name", "registry"}

@@ -23,7 +23,7 @@ def test_the_composed_configuration_is_typed() -> None:
     config = door.typed(Config, door.compose(["serve.port=7", "cluster.workers=3", "registry.alias=best"]))
     assert config.serve.port == 7
     assert config.jobs.workers == 3
-    assert config.serve.model == config.translate.model == config.query.vectors == "models:/phrasebook-en-de@best"
+    assert config.serve.model == config.translate.model == "models:/phrasebook-en-de@best"
 
 
 @pytest.mark.parametrize("section", SECTIONS)
