@@ -103,7 +103,7 @@ def _named(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _traceless(directory: Path) -> Iterator[None]:
-    """What is refused leaves nothing behind, neither scratch nor half of the shards; a kill leaves what it goes on with."""
+    """What is refused leaves nothing behind; a kill leaves what the same command goes on with."""
     try:
         yield
     except UserError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from model.alignment import AlignmentConfig
 from model.decoding import DecodeConfig
+from services.clean import CleanConfig
 from services.embed import EmbedConfig
 from services.export import ExportConfig
 from services.generate import ContinueConfig
@@ -20,7 +21,7 @@ from services.translate import TranslateConfig
 @dataclass
 class Config:
     """What `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`, `export`,
-    `inspect` and the verbs of jobs read."""
+    `inspect`, `clean` and the verbs of jobs read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -37,3 +38,4 @@ class Config:
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)
     jobs: JobsConfig = field(default_factory=JobsConfig)
+    clean: CleanConfig = field(default_factory=CleanConfig)

@@ -66,7 +66,8 @@ class VectorsLoader:
                 return self.load_version(version)
         raise UserError(
             f"{self.key}: no word vectors in {self.runs} nor in the registry at {self.registry}; name them "
-            f"({self.key}=PATH, RUN or models:/NAME@ALIAS), or train some: dragoman train model=skipgram registry=vectors"
+            f"({self.key}=PATH, RUN or models:/NAME@ALIAS), or train some: "
+            f"dragoman train model=skipgram registry=vectors"
         )
 
     def _directory(self, reference: str) -> Path:

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipelines.language.evaluation import TextEvaluation
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, finish, line, measured, noisy, pace, panels
+from pipelines.tracking.plots import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Points,
+    clean,
+    finish,
+    line,
+    measured,
+    noisy,
+    pace,
+    panels,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

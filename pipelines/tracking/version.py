@@ -127,6 +127,7 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "config_hash": config.get("config_hash"),
         "run_name": run.get("name"),
         "format_version": config.get("format_version"),
+        "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
         **_FACTS[kind](config),
     }
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from model.vectors.embeddings import Embeddings
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, finish, line, measured, noisy, pace, panels
+from pipelines.tracking.plots import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Points,
+    clean,
+    finish,
+    line,
+    measured,
+    noisy,
+    pace,
+    panels,
+)
 from pipelines.vectors.analogies import Question
 from pipelines.vectors.evaluation import TOTALS, Sets, VectorsEvaluation
 from pipelines.vectors.labels import place_labels

@@ -9,7 +9,7 @@ import yaml
 from conf import door
 from services.config import Config
 
-SECTIONS = ("serve", "translate", "query", "export", "inspect", "jobs")
+SECTIONS = ("serve", "translate", "query", "export", "inspect", "jobs", "clean")
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -36,4 +36,4 @@ def test_the_files_values_are_the_schemas_defaults(section: str) -> None:
 
 
 # Keys that other sections or the environment decide.
-INTERPOLATED = {"tracking_uri", "cache", "runs", "output", "name", "workers", "exclude", "auth", "token_file"}
+INTERPOLATED = {"tracking_uri", "cache", "caches", "runs", "output", "name", "workers", "exclude", "auth", "token_file"}
