@@ -31,7 +31,7 @@ class CleanConfig:
     runs: str = "artifacts/runs"
     caches: list[str] = field(default_factory=lambda: ["artifacts/cache/models", "artifacts/versions"])
     ray: str = "/tmp/ray"  # Ray's folder; sessions that no process uses
-    yes: bool = False  # delete without asking
+    ask: bool = True  # false: delete without asking
 
 
 @dataclass
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def clean(config: CleanConfig) -> int:
-    """Show what may go; delete it if the user, or `clean.yes`, says so.
+    """Show what may go; delete it if the user, or `clean.ask=false`, says so.
 
     Raises:
         UserError: there is something, and nobody to ask.
@@ -72,10 +72,10 @@ def clean(config: CleanConfig) -> int:
     print(table(["WHAT", "FOLDER", "AGE", "SIZE"], rows))
     total = f"{len(found)} folders, {size(sum(one.bytes for one in found))}"
     print(total, flush=True)
-    if not config.yes:
+    if config.ask:
         if not sys.stdin.isatty():
             raise UserError(
-                "clean.yes: nothing was deleted, for there is no terminal to ask at; clean.yes=true deletes"
+                "clean.ask: nothing was deleted, for there is no terminal to ask at; clean.ask=false deletes"
             )
         if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing was deleted")

@@ -12,8 +12,8 @@ from typing import Any
 
 from model.bundle_directory import KINDS, BundleKind
 from pipelines.tracking import names
+from pipelines.tracking.example import example
 from pipelines.tracking.server import Verdict, verdict
-from pipelines.tracking.signature import signature
 
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
 BUNDLE_TAG, KIND_TAG = "bundle_hash", "bundle_kind"
@@ -270,7 +270,7 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
             python_model=str(Path(__file__).with_name(flavour.script)),
             artifacts={"bundle": str(bundle)},
             code_paths=[str(MODEL_PACKAGE)],
-            signature=signature(kind, config),
+            input_example=example(kind, config),
             pip_requirements=requirements(flavour),
             metadata={key: tags[key] for key in ("pair", "manifest_hash", "config_hash") if key in tags},
         )

@@ -1,5 +1,6 @@
 """What there is and what may go: `dragoman runs`, `models` and `clean`."""
 
+import io
 import json
 import os
 import sys
@@ -94,7 +95,7 @@ def test_only_what_is_old_and_nobodys_goes(tmp_path: Path, capsys: pytest.Captur
         os.utime(folder / "file", (1e9, 1e9))
         os.utime(folder, (1e9, 1e9))
     (tmp_path / "ray" / "session_latest").symlink_to(sessions[0])
-    assert clean.clean(config(tmp_path, yes=True)) == 0
+    assert clean.clean(config(tmp_path, ask=False)) == 0
     spool.close()
     assert "3 folders" in capsys.readouterr().out
     assert not any(path.exists() for path in (old, cached[0], sessions[0]))
@@ -105,15 +106,15 @@ def test_nothing_goes_without_a_yes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = make_run(tmp_path, "old", 40)
-    monkeypatch.setattr(sys, "stdin", (tmp_path / "runs" / "old" / "run.json").open())
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     words = [f"paths.root={tmp_path}", f"clean.ray={tmp_path}/ray"]
     assert clean.main(words) == 2, "no terminal, nobody to ask"
     shown = capsys.readouterr()
     assert str(old) in shown.out
     assert shown.err.splitlines() == [
-        "dragoman clean: clean.yes: nothing was deleted, for there is no terminal to ask at; clean.yes=true deletes"
+        "dragoman clean: clean.ask: nothing was deleted, for there is no terminal to ask at; clean.ask=false deletes"
     ]
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _question: "")
     assert clean.clean(config(tmp_path)) == 0
     assert old.exists()
