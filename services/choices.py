@@ -46,7 +46,7 @@ def _literals(module: str, annotation: ast.expr) -> list[str]:
             return [str(ast.literal_eval(value)) for value in values]
         case ast.Name(id=alias):
             where, node = _definition(module, alias)
-            return _literals(where, node.value) if isinstance(node, ast.Assign) else []
+            return _literals(where, node.value) if isinstance(node, ast.Assign | ast.AnnAssign) and node.value else []
     return []
 
 
@@ -56,7 +56,7 @@ def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
         match node:
             case ast.ClassDef(name=found) if found == name:
                 return module, node
-            case ast.Assign(targets=[ast.Name(id=found)]) if found == name:
+            case ast.Assign(targets=[ast.Name(id=found)]) | ast.AnnAssign(target=ast.Name(id=found)) if found == name:
                 return module, node
             case ast.ImportFrom(module=str(source), names=names):
                 for alias in names:
