@@ -81,7 +81,7 @@ def shard(config: Config) -> ShardResult:
             if built_in:
                 sources = phrasebook_sources(config.corpus, config.pair, config.seed, scratch)
             make = make_monolingual if config.corpus.format == "text" else _make
-            with _traceless(directory):
+            with contextlib.nullcontext() if state == "continued" else _traceless(directory):
                 manifest = make(config, directory, scratch, sources, languages, values, config_hash)
             write_manifest(directory, manifest)
         clear_scratch(directory)
@@ -103,7 +103,7 @@ def _named(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _traceless(directory: Path) -> Iterator[None]:
-    """What is refused leaves nothing behind; a kill leaves what the same command goes on with."""
+    """What is refused leaves nothing behind. (A kill does: the same command goes on with it.)"""
     try:
         yield
     except UserError:
