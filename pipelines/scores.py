@@ -125,10 +125,15 @@ def score(
     if "bleu_moses" in signatures:
         signatures["bleu_moses"] += f"|pre:sacremoses.{language}.lc"
     bleu: Any = results["bleu"]
+    figures = {metric: float(result.score) for metric, result in results.items()}
     unit: Literal["words", "characters"] = "characters" if language in BY_LANGUAGE else "words"
     return Scores(
         sentences=len(hypotheses),
-        **{"bleu_moses": None, **{metric: float(result.score) for metric, result in results.items()}},
+        bleu=figures["bleu"],
+        bleu_lowercase=figures["bleu_lowercase"],
+        bleu_moses=figures.get("bleu_moses"),
+        chrf=figures["chrf"],
+        ter=figures["ter"],
         brevity_penalty=float(bleu.bp),
         length_ratio=float(bleu.sys_len / max(1, bleu.ref_len)),
         lines={metric: result.format(signature=signatures[metric]) for metric, result in results.items()},
