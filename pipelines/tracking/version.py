@@ -12,7 +12,7 @@ from typing import Any
 
 from model.bundle_directory import KINDS, BundleKind
 from pipelines.tracking import names
-from pipelines.tracking.example import example
+from pipelines.tracking.parameters import parameters
 from pipelines.tracking.server import Verdict, verdict
 
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
@@ -270,10 +270,13 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
             python_model=str(Path(__file__).with_name(flavour.script)),
             artifacts={"bundle": str(bundle)},
             code_paths=[str(MODEL_PACKAGE)],
-            input_example=example(kind, config),
             pip_requirements=requirements(flavour),
             metadata={key: tags[key] for key in ("pair", "manifest_hash", "config_hash") if key in tags},
         )
+        # MLflow reads inputs and outputs from the type hints of `predict`, and the settings only from a trial run.
+        saved = Model.load(target)
+        saved.signature.params = parameters(kind, config)
+        saved.save(str(target / "MLmodel"))
         client.log_model_artifacts(model.model_id, str(target))
     client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
     client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])

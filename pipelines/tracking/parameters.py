@@ -1,7 +1,4 @@
-"""The example that a stored MLflow model carries: a text, and the settings that a caller may change.
-
-MLflow reads the signature from the type hints of `predict`, and the names, types and defaults of settings from here.
-"""
+"""The settings of a stored MLflow model that a caller may change, as its signature states them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +6,15 @@ from typing import Any
 from model.bundle_directory import BundleKind
 
 
-def example(kind: BundleKind, config: Mapping[str, Any]) -> tuple[list[str], dict[str, int | float]] | None:
-    """(texts, settings) of a bundle of that kind; None where nothing can be set. `config` is its `config.json`."""
+def parameters(kind: BundleKind, config: Mapping[str, Any]) -> Any:
+    """MLflow's `ParamSchema` for a bundle of that kind; None where nothing can be set. `config`: its `config.json`."""
+    from mlflow.types import DataType, ParamSchema, ParamSpec
+
+    types = {int: DataType.long, float: DataType.double}
     values = settings(kind, config)
-    return (["Good morning."], values) if values else None
+    return (
+        ParamSchema([ParamSpec(name, types[type(value)], value) for name, value in values.items()]) if values else None
+    )
 
 
 def settings(kind: BundleKind, config: Mapping[str, Any]) -> dict[str, int | float]:
