@@ -4,6 +4,7 @@ hypotheses means adding other rows. sacreBLEU's tokenisers, brevity penalty and 
 K = 10 columns: matches of 1- to 4-grams, 1- to 4-grams of the hypothesis, words of the hypothesis and of the reference.
 """
 
+import importlib.util
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,21 +15,32 @@ from numpy.typing import NDArray
 
 from model.errors import UserError, unknown
 
-TOKENISERS = ("auto", "13a", "intl", "zh", "char", "none")
+MECAB = "ja-mecab"
+TOKENISERS = ("auto", "13a", "intl", "zh", MECAB, "char", "none")
+# Languages that are written without spaces; Japanese is cut into words where MeCab is installed.
 BY_LANGUAGE = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 ORDER = 4
 WIDTH = 2 * ORDER + 2  # K
 
 
 def tokeniser(name: str, language: str, key: str = "evaluate.tokenise") -> str:
-    """sacreBLEU's tokeniser of that name; `auto` by the target language.
+    """sacreBLEU's tokeniser of that name; `auto` by the target language, and by what is installed for it.
 
     Raises:
-        UserError: not one of the choices; `key` is the setting that asks.
+        UserError: not one of the choices, or not installed; `key` is the setting that asks.
     """
     if name not in TOKENISERS:
         raise unknown(key, name, TOKENISERS)
-    return BY_LANGUAGE.get(language, "13a") if name == "auto" else name
+    if name == "auto":
+        return MECAB if language == "ja" and has_mecab() else BY_LANGUAGE.get(language, "13a")
+    if name == MECAB and not has_mecab():
+        raise UserError(f"{key}={MECAB}: MeCab is not installed here; pip install 'sacrebleu[ja]', or {key}=char")
+    return name
+
+
+def has_mecab() -> bool:
+    """Whether the two packages are there that sacreBLEU's tokeniser of Japanese needs."""
+    return all(importlib.util.find_spec(package) for package in ("MeCab", "ipadic"))
 
 
 class SentenceBleu:

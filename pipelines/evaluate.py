@@ -123,7 +123,10 @@ def registered(config: Config, name: str, version: str, is_alias: bool, key: str
     registry = Registry(config.tracking, replace(config.registry, name=name, alias=version if is_alias else "champion"))
     found = registry.champion() if is_alias else registry.version(version)
     if found is None:
-        raise UserError(f"{key}: the registered model {name!r} has no version with the alias {version!r}")
+        raise UserError(
+            f"{key}: the registered model {name!r} has no version with the alias {version!r}; "
+            f"`dragoman promote registry.name={name} registry.alias={version}` gives it to the better one"
+        )
     return registry.bundle(found, Path(config.paths.root).absolute() / "versions" / name / found.number)
 
 

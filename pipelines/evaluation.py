@@ -152,11 +152,11 @@ def report(evaluation: Evaluation) -> str:
     lines = [
         f"{evaluation.pair} {evaluation.split}: {scores.sentences:,} sentences, beam {settings.beam}, "
         f"length penalty {settings.alpha:g}, {evaluation.engine}, {evaluation.speed:,.0f} sentences/s",
-        *(scores.lines[name] for name in ("bleu", "bleu_lowercase", "bleu_moses", "chrf", "ter")),
+        *scores.lines.values(),
         "",
-        "words of the reference  sentences   BLEU   chrF  length",
+        f"{scores.unit + ' of the reference':>27}  sentences   BLEU   chrF  length",
         *(
-            f"{one.words:>22}  {one.sentences:>9,}  {one.bleu:5.1f}  {one.chrf:5.1f}  {one.length_ratio:6.3f}"
+            f"{one.words:>27}  {one.sentences:>9,}  {one.bleu:5.1f}  {one.chrf:5.1f}  {one.length_ratio:6.3f}"
             for one in scores.buckets
         ),
     ]

@@ -23,7 +23,14 @@ def launch(
         values: the configuration as it was written, for the record.
         steps: where the journal's steps end; `unit` is what its tokens are.
     """
-    begin(config, values)
+    with contextlib.ExitStack() as stack:
+        if config.cluster.backend == "ray":
+            stack.enter_context(cluster.connected(config.cluster))  # a cluster that refuses leaves no run behind
+        begin(config, values)
+        _run(train_rank, config, steps, unit)
+
+
+def _run(train_rank: Callable[[Config, Ranks], object], config: Config, steps: int, unit: str) -> None:
     first = int(os.environ.get("RANK", "0")) == 0  # torchrun starts this on every rank
     try:
         with progress.shown(config.run_dir, steps, unit) if first else contextlib.nullcontext():

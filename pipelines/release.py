@@ -46,8 +46,6 @@ def release(config: Config) -> Path:
             version = register_bundle(config.tracking, config.registry, tracked, bundle)
             bleu = evaluation.scores.lines["bleu"]
             note(config, bundle, tracked, version, manifest_hash=evaluation.manifest_hash, bleu=bleu)
-            if version is not None:
-                logger.info(f"registered as version {version} of {config.registry.name}")
     return bundle
 
 
@@ -138,21 +136,16 @@ def validation(config: Config, manifest: Manifest) -> tuple[list[str], list[str]
 
 def record(config: Config, bundle: Path, evaluation: Evaluation, tracked: TrackedRun) -> None:
     """Scores beside the bundle, in the bundle, and in the run with samples and curves."""
-    scores = evaluation.scores
-    files = write_evaluation(evaluation, config.run_dir)
+    scored, texts = write_evaluation(evaluation, config.run_dir)
     update_facts(bundle, {"scores": {evaluation.split: evaluation.record()["scores"]}})
-    for file in files:
-        tracked.artifact(file, "evaluation")
+    tracked.artifact(scored, "evaluation")
     newest = checkpoint.newest(config.run_dir)
     step = 0 if newest is None else checkpoint.state(newest)["step"]
     if config.evaluate.alignment:
         record_alignment(config, bundle, tracked, step)
     tracked.metrics(
         step,
-        {
-            f"{evaluation.split}_{name}": getattr(scores, name)
-            for name in ("bleu", "bleu_lowercase", "bleu_moses", "chrf", "ter")
-        },
+        {f"{evaluation.split}_{name}": value for name, value in evaluation.scores.metrics().items()},
     )
     samples = evaluation.samples
     log_samples(
@@ -163,6 +156,8 @@ def record(config: Config, bundle: Path, evaluation: Evaluation, tracked: Tracke
     )
     if evaluation.decode == load_bundle(bundle).decode:  # as the endpoint would answer: a promotion can take these
         log_hypotheses(tracked, bundle, evaluation.split, evaluation.sources, evaluation.hypotheses)
+    else:
+        tracked.artifact(texts, "evaluation")
     log_curves(tracked)
 
 

@@ -2,12 +2,13 @@
 
 BLEU is given on three scales, which must not be compared with each other:
 
-- `bleu`: cased, detokenised text, tokenised by sacreBLEU (13a; zh and characters where words are not spaced),
+- `bleu`: cased, detokenised text, tokenised by sacreBLEU (13a; zh, ja-mecab or characters where words are not spaced),
 - `bleu_lowercase`: the same in lower case,
 - `bleu_moses`: lower-cased and tokenised by Moses' rules on both sides, scored as it is (`tokenize=none`): what the
-  published tables of Multi30k report.
+  published tables of Multi30k report. Moses has no rules for languages that put no spaces between words: None there.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,21 +16,23 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
-from model.bleu import tokeniser
+from model.bleu import BY_LANGUAGE, tokeniser
 from model.errors import UserError
 
-BOUNDS = (5, 10, 15, 20, 30, 40)  # words of the reference; the last bucket is open
+WORDS = (5, 10, 15, 20, 30, 40)  # of the reference, the last of each bucket but the last, which is open
+CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same where words are not spaced; a word is about two
+ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
 
 
 @dataclass
 class Bucket:
     """Sentences whose references are of like length."""
 
-    words: str  # "6-10"
+    words: str  # "6-10"; characters where words are not spaced
     sentences: int
     bleu: float
     chrf: float
-    length_ratio: float  # words of hypotheses over words of references
+    length_ratio: float  # of hypotheses over references, in words or characters
 
 
 @dataclass
@@ -39,19 +42,23 @@ class Scores:
     sentences: int
     bleu: float
     bleu_lowercase: float
-    bleu_moses: float
+    bleu_moses: float | None
     chrf: float
     ter: float
     brevity_penalty: float
     length_ratio: float
     lines: dict[str, str]  # metric -> sacreBLEU's own line, signature included
     signatures: dict[str, str]
+    unit: Literal["words", "characters"] = "words"  # that the buckets count
     buckets: list[Bucket] = field(default_factory=list)
 
     def figures(self) -> dict[str, float]:
         """The numbers by name, for a journal or MLflow."""
-        names = ("bleu", "bleu_lowercase", "bleu_moses", "chrf", "ter", "brevity_penalty", "length_ratio")
-        return {name: float(getattr(self, name)) for name in names}
+        return {**self.metrics(), "brevity_penalty": self.brevity_penalty, "length_ratio": self.length_ratio}
+
+    def metrics(self) -> dict[str, float]:
+        """The scores by name, those that the language has."""
+        return {name: float(getattr(self, name)) for name in self.lines}
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON: the `scores` of a bundle."""
@@ -100,30 +107,39 @@ def score(
     from sacrebleu.metrics.ter import TER
 
     check(hypotheses, references)
+    quieten()
     name = tokeniser(tokenise, language)
-    metrics = {
-        "bleu": BLEU(tokenize=name),
-        "bleu_lowercase": BLEU(tokenize=name, lowercase=True),
-        "bleu_moses": BLEU(tokenize="none", force=True),  # tokenised text is meant: no warning about it
-        "chrf": CHRF(),
-        "ter": TER(),
-    }
+    asian = language in ASIAN
     plain = (list(hypotheses), [list(references)])
-    moses = (moses_lines(hypotheses, language), [moses_lines(references, language)])
-    results = {
-        metric: scorer.corpus_score(*(moses if metric == "bleu_moses" else plain)) for metric, scorer in metrics.items()
+    metrics: dict[str, tuple[Any, tuple[list[str], list[list[str]]]]] = {
+        "bleu": (BLEU(tokenize=name), plain),
+        "bleu_lowercase": (BLEU(tokenize=name, lowercase=True), plain),
     }
-    signatures = {metric: str(scorer.get_signature()) for metric, scorer in metrics.items()}
-    signatures["bleu_moses"] += f"|pre:sacremoses.{language}.lc"
+    if language not in BY_LANGUAGE:
+        moses = (moses_lines(hypotheses, language), [moses_lines(references, language)])
+        metrics["bleu_moses"] = (BLEU(tokenize="none"), moses)
+    metrics["chrf"] = (CHRF(), plain)
+    metrics["ter"] = (TER(normalized=asian, asian_support=asian), plain)
+    results = {metric: scorer.corpus_score(*texts) for metric, (scorer, texts) in metrics.items()}
+    signatures = {metric: str(scorer.get_signature()) for metric, (scorer, _) in metrics.items()}
+    if "bleu_moses" in signatures:
+        signatures["bleu_moses"] += f"|pre:sacremoses.{language}.lc"
     bleu: Any = results["bleu"]
+    figures = {metric: float(result.score) for metric, result in results.items()}
+    unit: Literal["words", "characters"] = "characters" if language in BY_LANGUAGE else "words"
     return Scores(
         sentences=len(hypotheses),
-        **{metric: float(result.score) for metric, result in results.items()},
+        bleu=figures["bleu"],
+        bleu_lowercase=figures["bleu_lowercase"],
+        bleu_moses=figures.get("bleu_moses"),
+        chrf=figures["chrf"],
+        ter=figures["ter"],
         brevity_penalty=float(bleu.bp),
         length_ratio=float(bleu.sys_len / max(1, bleu.ref_len)),
         lines={metric: result.format(signature=signatures[metric]) for metric, result in results.items()},
         signatures=signatures,
-        buckets=buckets(hypotheses, references, name) if with_buckets else [],
+        unit=unit,
+        buckets=buckets(hypotheses, references, name, unit) if with_buckets else [],
     )
 
 
@@ -131,6 +147,7 @@ def quick_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenise: s
     """Cased BLEU alone: what validation in mid-training looks at."""
     from sacrebleu.metrics.bleu import BLEU
 
+    quieten()
     return float(BLEU(tokenize=tokenise).corpus_score(list(hypotheses), [list(references)]).score)
 
 
@@ -141,16 +158,18 @@ def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return float(CHRF().corpus_score(list(hypotheses), [list(references)]).score)
 
 
-def buckets(hypotheses: Sequence[str], references: Sequence[str], tokenise: str) -> list[Bucket]:
-    """Scores by the references' length in words (characters where `tokenise` counts those); empty buckets left out."""
+def buckets(
+    hypotheses: Sequence[str], references: Sequence[str], tokenise: str, unit: Literal["words", "characters"]
+) -> list[Bucket]:
+    """Scores by the references' length in words or characters; empty buckets left out."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     def size(text: str) -> int:
-        return len(text) if tokenise in ("char", "zh") else len(text.split())
+        return len(text) if unit == "characters" else len(text.split())
 
     found = []
-    edges = [0, *BOUNDS, math.inf]
+    edges = [0, *(CHARACTERS if unit == "characters" else WORDS), math.inf]
     for low, high in pairwise(edges):
         rows = [row for row, text in enumerate(references) if low < size(text) <= high or (low == size(text) == 0)]
         if not rows:
@@ -189,6 +208,7 @@ def paired_bootstrap(
 
     check(baseline, references)
     check(candidate, references)
+    quieten()
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("candidate", list(candidate))]
     gold = [list(references)]
     name = tokeniser(tokenise, language)
@@ -235,6 +255,11 @@ def _moses(language: str) -> Any:
     from sacremoses import MosesTokenizer
 
     return MosesTokenizer(lang=language).tokenize
+
+
+def quieten() -> None:
+    """No lines of sacreBLEU's own: its progress, and advice that names options of its command, not ours."""
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)
 
 
 def check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

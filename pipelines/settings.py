@@ -122,7 +122,7 @@ class EvaluateConfig:
     sentences: int = 0  # the first so many; 0: all
     stride: int = 0  # language models with a bounded view: tokens scored at a time; 0: half of the view
     samples: int = 10  # sentences shown, from the worst to the best; of language models: continuations
-    tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, char, none
+    tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, ja-mecab, char, none
     bootstrap: int = 1000  # resampled sets
     length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served

@@ -31,7 +31,7 @@ from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
 from pipelines.corpus.plan import Plan, make_plan
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
-from pipelines.corpus.scratch import claimed, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.scratch import claimed, clear, clear_scratch, open_scratch, read_json, write_json
 from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
@@ -43,6 +43,7 @@ from pipelines.tasks import all_of, here, workers
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
+READ = ("pair", "seed", "paths", "corpus", "tokenizer", "shards", "tracking", "cluster")  # what a sharding goes by
 
 
 @dataclass
@@ -82,7 +83,8 @@ def shard(config: Config) -> ShardResult:
             if built_in:
                 sources = phrasebook_sources(config.corpus, config.pair, config.seed, scratch)
             make = make_monolingual if config.corpus.format == "text" else _make
-            manifest = make(config, directory, scratch, sources, languages, values, config_hash)
+            with contextlib.nullcontext() if state == "continued" else _traceless(directory):
+                manifest = make(config, directory, scratch, sources, languages, values, config_hash)
             write_manifest(directory, manifest)
         clear_scratch(directory)
         return ShardResult(
@@ -98,6 +100,18 @@ def _named(directory: Path) -> Iterator[None]:
     except OSError as problem:
         if problem.filename is None:
             problem.filename = str(directory)
+        raise
+
+
+@contextlib.contextmanager
+def _traceless(directory: Path) -> Iterator[None]:
+    """What is refused leaves nothing behind. (A kill does: the same command goes on with it.)"""
+    try:
+        yield
+    except UserError:
+        clear(directory)
+        with contextlib.suppress(OSError):
+            directory.rmdir()  # if it is empty now
         raise
 
 
@@ -236,8 +250,11 @@ def task(config: Config) -> int:
 
 
 def record(config: Config, result: ShardResult) -> None:
-    """A run of kind `shard`, named by the manifest's hash, that trainings on these shards link to; recorded once."""
-    values = plain(config)
+    """A run of kind `shard`, named by the manifest's hash, that trainings on these shards link to; recorded once.
+
+    It carries the sections that a sharding reads, and no others.
+    """
+    values = {key: value for key, value in plain(config).items() if key in READ}
     record_sharding(config.tracking, Path(config.paths.runs), values, fingerprint(values), result.directory)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import sys
 from dataclasses import replace
 
@@ -40,7 +41,17 @@ def main(argv: list[str]) -> int:
 
 
 def task(config: Config) -> int:
-    """Train the run `name` to its end, then release what came out of it."""
+    """Train the run `name` to its end, then release what came out of it; what is refused leaves no folder of a run."""
+    new = not config.run_dir.exists()
+    try:
+        return _train(config)
+    except UserError:
+        if new and not (config.run_dir / "spool").exists():  # it has not begun
+            shutil.rmtree(config.run_dir, ignore_errors=True)
+        raise
+
+
+def _train(config: Config) -> int:
     if is_vectors(config.model):
         from pipelines.vectors.train import task as train_vectors
 

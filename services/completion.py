@@ -1,13 +1,14 @@
-"""Shell completion: the verb is ours; what follows it is Hydra's, which knows the keys and the groups.
+"""Shell completion: the verb and the values of enumerations are ours; Hydra knows the keys and the groups.
 
 The shells hand over the line so far in COMP_LINE. Install with `eval "$(dragoman --shell-completion install=bash)"`.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from model.errors import UserError, unknown
+from services.choices import choices
 
 # `=` is no word break for us: a key and its value are one word. A finished verb gets a blank after it, a key does not.
 BASH = r"""_dragoman() {
@@ -62,7 +63,11 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
     if verb in VERB_FIRST and rest:
         verb, rest = _next_word(rest.lstrip())
     if not rest:  # the verb itself is still being typed
-        print((" " if shell != "fish" else "\n").join(name for name in verbs if name.startswith(verb)))
+        print(_separated((name for name in verbs if name.startswith(verb)), shell))
+        return 0
+    key, is_value, begun = rest.rpartition(" ")[2].partition("=")
+    if is_value and (found := choices(key.lstrip("+"))):
+        print(_separated((f"{key}={value}" for value in found if value.startswith(begun)), shell))
         return 0
     if verb in WORDS_FIRST:  # Hydra would refuse the line for them; the last word may be the beginning of a key
         *finished, last = rest.lstrip().split(" ")
@@ -71,6 +76,11 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
 
     os.environ["COMP_LINE"] = f"dragoman {rest.lstrip()}"
     return door.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
+
+
+def _separated(words: Iterable[str], shell: str) -> str:
+    """As the shell's script wants them."""
+    return ("\n" if shell == "fish" else " ").join(words)
 
 
 def _next_word(text: str) -> tuple[str, str]:

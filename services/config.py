@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from model.alignment import AlignmentConfig
 from model.settings import DecodeConfig
+from services.clean import CleanConfig
 from services.export import ExportConfig
 from services.inspect import InspectConfig
 from services.jobs import JobsConfig
@@ -15,7 +16,7 @@ from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreCo
 @dataclass
 class Config:
     """What `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`, `export`,
-    `inspect` and the verbs of jobs read."""
+    `inspect`, `clean` and the verbs of jobs read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -32,3 +33,4 @@ class Config:
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)
     jobs: JobsConfig = field(default_factory=JobsConfig)
+    clean: CleanConfig = field(default_factory=CleanConfig)

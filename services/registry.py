@@ -14,6 +14,7 @@ from model.errors import UserError
 from model.names import check_name
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+PAGE = 1000  # records that a request asks for
 logger = logging.getLogger(__name__)
 
 
@@ -56,10 +57,38 @@ class Registry:
                 found = client.get_model_version(name, match["version"])
         except MlflowException as problem:
             if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
-                reason = self._masked(str(problem)).splitlines()[0]
-                raise UserError(f"tracking_uri: the registry at {self} does not answer ({reason})") from None
+                raise self._away(problem) from None
             raise UserError(f"{reference}: not in the registry at {self}. {self._what_there_is(name)}") from None
         return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
+
+    def registered(self, query: str = "") -> list[Any]:
+        """MLflow's records of all versions of all models that `query` (MLflow's language) asks for, the newest first.
+
+        Raises:
+            UserError: nothing answers.
+        """
+        from mlflow.exceptions import MlflowException
+
+        client = self._client()
+        found: list[Any] = []
+        try:
+            page = client.search_model_versions(query, max_results=PAGE)
+            found += page
+            while page.token:
+                page = client.search_model_versions(query, max_results=PAGE, page_token=page.token)
+                found += page
+        except MlflowException as problem:
+            raise self._away(problem) from None
+        return sorted(found, key=lambda version: -version.creation_timestamp)
+
+    def aliases(self) -> dict[tuple[str, str], list[str]]:
+        """(model, version) -> the aliases that name it."""
+        models = self._client().search_registered_models(max_results=PAGE)
+        named: dict[tuple[str, str], list[str]] = {}
+        for model in models:
+            for alias, version in model.aliases.items():
+                named.setdefault((model.name, str(version)), []).append(alias)
+        return named
 
     def fetch(self, version: ModelVersion) -> Path:
         """The bundle directory of `version`, downloaded once into the cache, and whole or not there at all.
@@ -116,6 +145,10 @@ class Registry:
         mlflow.set_registry_uri(self.uri)
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
+    def _away(self, problem: Exception) -> UserError:
+        reason = self._masked(str(problem)).splitlines()[0]
+        return UserError(f"tracking_uri: the registry at {self} does not answer ({reason})")
+
     def __str__(self) -> str:
         return self._masked(self.uri)
 
@@ -130,7 +163,10 @@ class Registry:
         if name in models:
             aliases = ", ".join(sorted(models[name].aliases)) or "none"
             versions = sorted(int(found.version) for found in client.search_model_versions(f"name='{name}'"))
-            return f"{name} has the aliases: {aliases}; the versions: {', '.join(map(str, versions)) or 'none'}"
+            return (
+                f"{name} has the aliases: {aliases}; the versions: {', '.join(map(str, versions)) or 'none'}. "
+                f"`dragoman promote registry.name={name}` gives the alias to the better version"
+            )
         return f"Registered models: {', '.join(sorted(models)) or 'none (train one, and promote it)'}"
 
 

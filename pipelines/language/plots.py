@@ -7,40 +7,58 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipelines.language.evaluation import TextEvaluation
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, empty, finish, line, noisy, pace, panels
+from pipelines.tracking.plots import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Points,
+    clean,
+    finish,
+    line,
+    measured,
+    noisy,
+    pace,
+    panels,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BINS = 60
 RUNNING = 50  # records that the running mean is of, at least
 
 
-def curves(metrics: Mapping[str, Points], title: str) -> "Figure":
-    """Loss, perplexity, learning rate and speed over the steps; a panel without data says so."""
-    figure, axes = panels(2, 2, (10.0, 6.4), title)
-    loss, perplexity, rate, speed = axes
-    noisy(loss, metrics.get("nll", ()), BLUE, "training")
-    line(loss, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-    finish(loss, "Negative log-likelihood", "nats a token")
-    line(perplexity, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
-    finish(perplexity, "Perplexity", "of a token")
-    pace(rate, speed, metrics, "tokens a second")
-    return figure
+def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
+    """Loss, perplexity, learning rate and speed over the steps: a panel for each that was measured; None for none."""
+
+    def loss(axis: "Axes") -> None:
+        noisy(axis, metrics.get("nll", ()), BLUE, "training")
+        line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
+        finish(axis, "Negative log-likelihood", "nats a token")
+
+    def perplexity(axis: "Axes") -> None:
+        line(axis, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
+        finish(axis, "Perplexity", "of a token")
+
+    drawn = {("nll", "valid_loss"): loss, ("valid_perplexity",): perplexity, **pace("tokens a second", metrics)}
+    return measured(metrics, drawn, title)
 
 
-def surprise_by_line(evaluation: TextEvaluation) -> "Figure":
-    """How surprised the model is by each record: over the text, with its running mean, and as a distribution."""
+def surprise_by_line(evaluation: TextEvaluation) -> "Figure | None":
+    """How surprised the model is by each record: over the text, with its running mean, and as a distribution.
+
+    None where no record has anything to measure.
+    """
     unit = "nats a guessed token" if evaluation.kind == "masked" else "bits a character"
     title = f"{evaluation.language} {evaluation.split}: {unit}, record by record"
-    figure, (over, spread) = panels(1, 2, (10.0, 3.8), title)
     sizes = evaluation.items if evaluation.kind == "masked" else evaluation.characters
     scale = 1.0 if evaluation.kind == "masked" else math.log(2)
     counted = np.flatnonzero(sizes)
     if not len(counted):
-        for axis in (over, spread):
-            empty(axis, "nothing to measure")
-        return figure
+        return None
+    figure, (over, spread) = panels(1, 2, (10.0, 3.8), title)
     values = evaluation.nll[counted] / scale / sizes[counted]
     over.plot(counted, values, ".", color=BLUE, alpha=0.25, markersize=2.5)
     width = max(RUNNING, len(counted) // 40)

@@ -42,8 +42,6 @@ def release(config: Config) -> Path:
             version = register_bundle(config.tracking, config.registry, tracked, bundle)
             scores = evaluation.scores()
             note(config, bundle, tracked, version, manifest_hash=evaluation.manifest_hash, scores=scores)
-            if version is not None:
-                logger.info(f"registered as version {version} of {config.registry.name}")
     return bundle
 
 

@@ -21,12 +21,16 @@ class LanguageModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are 
         self.bundle = load_text_bundle(Path(context.artifacts["bundle"]), "language")
 
     def predict(self, model_input: list[str], params: dict[str, Any] | None = None) -> list[str]:
-        """`model_input`: beginnings. Tokens are drawn by `GenerateConfig`'s defaults; `params` are ignored."""
+        """`model_input`: beginnings. `params`: settings of `GenerateConfig`, by which tokens are drawn.
+
+        Raises:
+            UserError: a setting out of range.
+        """
         from model.generation import generate
         from model.settings import GenerateConfig
 
-        bundle, prompts = self.bundle, list(model_input)
-        found = generate(bundle.language_network, bundle.tokenizer, prompts, GenerateConfig(), bundle.normalisation)
+        bundle, prompts, config = self.bundle, list(model_input), GenerateConfig(**(params or {}))
+        found = generate(bundle.language_network, bundle.tokenizer, prompts, config, bundle.normalisation)
         return [texts[0].text for texts in found]
 
 

@@ -17,6 +17,7 @@ import yaml
 from model.names import check_name
 from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
+from pipelines.tracking.author import user
 from pipelines.tracking.commit import git_commit
 from pipelines.tracking.hypotheses import file_name
 from pipelines.tracking.run import TrackedRun
@@ -156,6 +157,8 @@ def without_secrets(values: Any) -> Any:
 
 def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str) -> None:
     run.tags({"kind": kind, "config_hash": config_hash, "python": platform.python_version(), **_versions()})
+    # What MLflow's pages show as "Created by" and "Source".
+    run.tags({"mlflow.user": user(), "mlflow.source.name": f"dragoman {kind}", "mlflow.source.type": "LOCAL"})
     commit = git_commit()
     if commit:
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})

@@ -21,7 +21,7 @@ class MaskedModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are un
         self.bundle = load_text_bundle(Path(context.artifacts["bundle"]), "masked")
 
     def predict(self, model_input: list[str], params: dict[str, Any] | None = None) -> list[str]:
-        """`model_input`: texts with `<mask>` where a token is to be guessed; `params` are ignored.
+        """`model_input`: texts with `<mask>` where a token is to be guessed; there are no `params`.
 
         Raises:
             UserError: a text is longer than the network's positions.

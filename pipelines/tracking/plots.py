@@ -1,7 +1,7 @@
 """Pictures of a run and of a data set, for MLflow's artifacts. Drawn without a display, each call its own figure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,29 +14,62 @@ BLUE, ORANGE, GREEN, GREY = "#2463a8", "#d9730d", "#2f8f5b", "#8a8f98"
 SMOOTHED_FROM = 60  # points from which a noisy curve gets a running mean
 
 
-def curves(metrics: Mapping[str, Points], title: str) -> "Figure":
-    """Loss, BLEU, learning rate and speed over the steps, from the loop's metrics; a panel without data says so."""
-    figure, axes = panels(2, 2, (10.0, 6.4), title)
-    loss, bleu, rate, speed = axes
-    noisy(loss, metrics.get("loss", ()), BLUE, "training, smoothed labels")
-    line(loss, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-    finish(loss, "Loss", "nats a target token")
-    line(bleu, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
-    _mark_best(bleu, metrics.get("valid_bleu", ()))
-    finish(bleu, "BLEU", "sacreBLEU")
-    pace(rate, speed, metrics, "target tokens a second")
+def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
+    """Loss, BLEU, learning rate and speed over the steps, from the loop's metrics: a panel for each that was measured.
+
+    None where nothing was.
+    """
+
+    def loss(axis: "Axes") -> None:
+        noisy(axis, metrics.get("loss", ()), BLUE, "training, smoothed labels")
+        line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
+        finish(axis, "Loss", "nats a target token")
+
+    def bleu(axis: "Axes") -> None:
+        line(axis, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
+        _mark_best(axis, metrics.get("valid_bleu", ()))
+        finish(axis, "BLEU", "sacreBLEU")
+
+    drawn = {("loss", "valid_loss"): loss, ("valid_bleu",): bleu, **pace("target tokens a second", metrics)}
+    return measured(metrics, drawn, title)
+
+
+Panel = Callable[["Axes"], None]
+
+
+def measured(metrics: Mapping[str, Points], panels_of: Mapping[tuple[str, ...], Panel], title: str) -> "Figure | None":
+    """A figure of the panels of which any metric has a finite value; None where none has."""
+    drawn = [
+        panel
+        for keys, panel in panels_of.items()
+        if any(math.isfinite(value) for key in keys for _, value in metrics.get(key, ()))
+    ]
+    if not drawn:
+        return None
+    rows, columns = -(-len(drawn) // 2), min(2, len(drawn))
+    figure, axes = panels(rows, columns, (5.0 * columns, 3.2 * rows), title)
+    for axis, panel in zip(axes, drawn, strict=False):
+        panel(axis)
+    for axis in axes[len(drawn) :]:
+        axis.remove()
     return figure
 
 
-def pace(rate: "Axes", speed: "Axes", metrics: Mapping[str, Points], unit: str, key: str = "tokens_per_second") -> None:
+def pace(unit: str, metrics: Mapping[str, Points], key: str = "tokens_per_second") -> dict[tuple[str, ...], Panel]:
     """The panels that every training's curves have: learning rate, and speed in `unit` from the metric `key`."""
-    line(rate, metrics.get("lr", ()), BLUE, "learning rate")
-    rate.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
-    finish(rate, "Learning rate", "step size")
-    noisy(speed, metrics.get(key, ()), BLUE, "training")
-    speed.set_ylim(bottom=0)
-    finish(speed, "Speed", unit)
-    speed.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+    def rate(axis: "Axes") -> None:
+        line(axis, metrics.get("lr", ()), BLUE, "learning rate")
+        axis.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
+        finish(axis, "Learning rate", "step size")
+
+    def speed(axis: "Axes") -> None:
+        noisy(axis, metrics.get(key, ()), BLUE, "training")
+        axis.set_ylim(bottom=0)
+        finish(axis, "Speed", unit)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+    return {("lr",): rate, (key,): speed}
 
 
 def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], title: str) -> "Figure":
@@ -57,18 +90,18 @@ def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], 
     return figure
 
 
-def dropped(rules: Mapping[str, int], kept: int, title: str) -> "Figure":
-    """What sharding dropped, by rule, the most first."""
+def dropped(rules: Mapping[str, int], kept: int, title: str) -> "Figure | None":
+    """What sharding dropped, by rule, the most first; None where it dropped nothing."""
     ordered = sorted(((rule, count) for rule, count in rules.items() if count), key=lambda entry: entry[1])
-    figure, (axis,) = panels(1, 1, (8.0, 1.6 + 0.34 * max(len(ordered), 1)), title)
+    if not ordered:
+        return None
+    figure, (axis,) = panels(1, 1, (8.0, 1.6 + 0.34 * len(ordered)), title)
     axis.barh([rule for rule, _ in ordered], [count for _, count in ordered], color=ORANGE, height=0.6)
     for place, (_, count) in enumerate(ordered):
         axis.annotate(f" {count:,}", (count, place), va="center", fontsize=9)
     axis.margins(x=0.15)
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axis.set_xlabel(f"records dropped, of {kept + sum(rules.values()):,}; {kept:,} kept")
-    if not ordered:
-        empty(axis, "nothing was dropped")
     clean(axis)
     return figure
 
@@ -128,9 +161,6 @@ def finish(axis: "Axes", title: str, unit: str) -> None:
     axis.set_ylabel(unit, fontsize=9)
     axis.set_xlabel("step", fontsize=9)
     clean(axis)
-    if not axis.lines:
-        empty(axis, "not measured yet")
-        return
     first, last = axis.dataLim.intervalx
     if first == last:  # a single point would be labelled with fractions of a step
         axis.set_xlim(first - 1, last + 1)

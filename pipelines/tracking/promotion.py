@@ -2,10 +2,8 @@
 
 import contextlib
 import fcntl
-import getpass
 import logging
 import os
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Literal
 
 from model.errors import UserError
 from pipelines.tracking import history
+from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import Event
 from pipelines.tracking.registry import Registry, Version
 
@@ -164,19 +163,11 @@ def _former(registry: Registry, champion: Version | None) -> list[Version]:
 def _event(
     action: Literal["promoted", "forced", "refused", "rolled back"], to: str, before: Version | None, reason: str
 ) -> Event:
-    return Event(action, to, _number(before), reason, _who(), history.now())
+    return Event(action, to, _number(before), reason, user_and_machine(), history.now())
 
 
 def _number(version: Version | None) -> str | None:
     return version.number if version else None
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
 
 
 def _check(config: PromoteConfig) -> None:

@@ -44,7 +44,9 @@ def register_bundle(
     name = model_name or registry.name
     key = bundle_hash(bundle)
     known = registered(run.run_dir, key)
-    if known is None:
+    if known is not None:
+        logger.info("%s version %s is this bundle already", known["name"], known["version"])
+    else:
         run.register(bundle, name, key, {"run_name": run.name})
         run.flush(tracking.register_timeout)
         known = registered(run.run_dir, key)

@@ -117,8 +117,10 @@ class TrackedRun:
         target = names.artifact_path(to)
         self._artifact(self.spool.write_text(text, target), str(PurePosixPath(target).parent))
 
-    def figure(self, figure: "Figure", to: str) -> None:
-        """A picture as the artifact file `to` (.png, .svg); a later one replaces it."""
+    def figure(self, figure: "Figure | None", to: str) -> None:
+        """A picture as the artifact file `to` (.png, .svg); a later one replaces it. None: there is nothing to see."""
+        if figure is None:
+            return
         target = names.artifact_path(to)
         path = self.spool.folder / "files" / target
         path.parent.mkdir(parents=True, exist_ok=True)

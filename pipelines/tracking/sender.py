@@ -20,6 +20,8 @@ BATCH_TEXTS = 100  # parameters and tags
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 SPOOL_TAG = "dragoman.spool"
 REGISTRATIONS = "versions.json"
+# What MLflow's pages call "model training"; without it they guess, and open the view for applications of LLMs.
+EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
 
 
 class Sender:
@@ -96,13 +98,15 @@ class Sender:
         if found is None:
             place = self.config.artifacts if is_database(self.config.uri) else None
             try:
-                return str(self._client.create_experiment(self.config.experiment, artifact_location=place))
+                return str(self._client.create_experiment(self.config.experiment, place, dict([EXPERIMENT_KIND])))
             except Exception:  # another process was faster: then it exists now; any other cause is raised below
                 found = self._client.get_experiment_by_name(self.config.experiment)
                 if found is None:
                     raise
         if found.lifecycle_stage != "active":
             raise UserError(f"tracking.experiment: {self.config.experiment!r} was deleted in MLflow; restore or rename")
+        if EXPERIMENT_KIND[0] not in found.tags:
+            self._client.set_experiment_tag(found.experiment_id, *EXPERIMENT_KIND)
         return str(found.experiment_id)
 
     def _find(self) -> str | None:

@@ -12,7 +12,7 @@ from mlflow.pyfunc import PythonModel
 
 
 class TranslationModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are untyped here
-    """`predict(["Ein Satz.", ...]) -> ["A sentence.", ...]`, one translation a line, in order."""
+    """`predict(["Ein Satz.", ...], {"beam": 1}) -> ["A sentence.", ...]`, one translation a line, in order."""
 
     def load_context(self, context: Any) -> None:
         """Open the bundle; called once."""
@@ -21,8 +21,15 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # MLflow's classes a
         self.translator = open_translator(Path(context.artifacts["bundle"]))
 
     def predict(self, model_input: list[str], params: dict[str, Any] | None = None) -> list[str]:
-        """`model_input`: source sentences. Decoding follows the defaults stored in the bundle; `params` are ignored."""
-        return [translation.text for translation in self.translator.translate(list(model_input))]
+        """`model_input`: source sentences. `params`: decoding settings; the bundle's own where nothing is said.
+
+        Raises:
+            UserError: a setting out of range.
+        """
+        from dataclasses import replace
+
+        decode = replace(self.translator.decode, **{"nbest": 1, **(params or {})})
+        return [translation.text for translation in self.translator.translate(list(model_input), decode)]
 
 
 set_model(TranslationModel())

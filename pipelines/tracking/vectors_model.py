@@ -21,7 +21,7 @@ class VectorsModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are u
         self.embeddings = load_vectors(Path(context.artifacts["bundle"])).embeddings
 
     def predict(self, model_input: list[str], params: dict[str, Any] | None = None) -> list[list[float]]:
-        """`model_input`: words as the vectors write them; `params` are ignored.
+        """`model_input`: words as the vectors write them; there are no `params`.
 
         Raises:
             UserError: a word without a vector (named, with close spellings).

@@ -12,6 +12,7 @@ from typing import Any
 
 from model.bundle_directory import KINDS, BundleKind
 from pipelines.tracking import names
+from pipelines.tracking.parameters import parameters
 from pipelines.tracking.server import Verdict, verdict
 
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
@@ -73,7 +74,8 @@ def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapp
         if found.tags.get(BUNDLE_TAG) == digest:
             return str(found.version)
     config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
-    of_run = {key: value for key, value in client.get_run(run_id).data.tags.items() if key in INHERITED}
+    run = client.get_run(run_id)
+    of_run = {key: value for key, value in run.data.tags.items() if key in INHERITED}
     every_tag = {BUNDLE_TAG: digest, **of_run, **facts(config), **tags}
     model = _logged_model(client, run_id, bundle, name, every_tag)
     made = client.create_model_version(
@@ -81,7 +83,7 @@ def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapp
         source=f"models:/{model.model_id}",
         run_id=run_id,
         tags=every_tag,
-        description=describe(run_id, every_tag),
+        description=describe(run.info.experiment_id, run_id, every_tag),
         model_id=model.model_id,
     )
     return str(made.version)
@@ -125,6 +127,7 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "config_hash": config.get("config_hash"),
         "run_name": run.get("name"),
         "format_version": config.get("format_version"),
+        "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
         **_FACTS[kind](config),
     }
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
@@ -174,13 +177,25 @@ _FACTS = {
 }
 
 
-def describe(run_id: str, tags: Mapping[str, str]) -> str:
-    """The version's description: from here to its run, its configuration, its shards and their sources."""
+def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
+    """The version's description: from here to its run, its configuration, its shards and their sources.
+
+    Links are relative to MLflow's page, so they hold at whatever address it is looked at.
+    """
+    run = f"#/experiments/{experiment}/runs/{run_id}"
+    shards = f"**Shards** manifest `{tags.get('manifest_hash', 'unknown')}`: "
+    if "shard_run_id" in tags:
+        made = f"#/experiments/{experiment}/runs/{tags['shard_run_id']}"
+        shards += (
+            f"[the run that made them]({made}), [their sources]({made}/artifacts/shards/sources.json), "
+            f"[their manifest]({made}/artifacts/shards/manifest.json)"
+        )
+    else:
+        shards += "recorded elsewhere, by a run with the same tag `manifest_hash` and `kind` = `shard`"
     lines = [
-        f"**Run** `{run_id}` {tags.get('run_name', '')}: metrics, curves, samples, `config.yaml` among its artifacts",
-        f"**Configuration** `{tags.get('config_hash', 'unknown')}` (tag `config_hash` of the run)",
-        f"**Shards** manifest `{tags.get('manifest_hash', 'unknown')}`: the sharding run has the same tag "
-        f"`manifest_hash` and `kind` = `shard`; its artifacts list the sources and what was dropped",
+        f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
+        f"**Configuration** [config.yaml]({run}/artifacts/config.yaml), hash `{tags.get('config_hash', 'unknown')}`",
+        shards,
         f"**Bundle** `{tags.get(BUNDLE_TAG, 'unknown')}`",
     ]
     if tags.get(KIND_TAG) == "vectors":
@@ -231,14 +246,12 @@ def requirements(flavour: Flavour) -> list[str]:
 def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> Any:
     """MLflow's record of the model in the run, with its files uploaded."""
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
-    from mlflow.models import Model, ModelSignature
+    from mlflow.models import Model
     from mlflow.pyfunc import save_model
-    from mlflow.types import ColSpec, DataType, Schema
-    from mlflow.types.schema import Array
 
-    kind = tags[KIND_TAG]
-    flavour = FLAVOURS[kind]  # type: ignore[index]  # `facts` wrote one of the kinds
-    answer: Any = Array(DataType.double) if kind == "vectors" else DataType.string
+    config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
+    kind = kind_of(config)
+    flavour = FLAVOURS[kind]
     run = client.get_run(run_id)
     model = client.create_logged_model(
         run.info.experiment_id,
@@ -257,10 +270,13 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
             python_model=str(Path(__file__).with_name(flavour.script)),
             artifacts={"bundle": str(bundle)},
             code_paths=[str(MODEL_PACKAGE)],
-            signature=ModelSignature(inputs=Schema([ColSpec(DataType.string)]), outputs=Schema([ColSpec(answer)])),
             pip_requirements=requirements(flavour),
             metadata={key: tags[key] for key in ("pair", "manifest_hash", "config_hash") if key in tags},
         )
+        # MLflow reads inputs and outputs from the type hints of `predict`, and the settings only from a trial run.
+        saved = Model.load(target)
+        saved.signature.params = parameters(kind, config)
+        saved.save(str(target / "MLmodel"))
         client.log_model_artifacts(model.model_id, str(target))
     client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
     client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])

@@ -40,7 +40,8 @@ def task(config: "Config", directory: Path, rivals: Sequence[str], locate: Calla
     every = named([bundle, *others])
     if others:
         compared = method_table(every, settings, sets, records)
-        pictures[COMPARED] = methods(compared)
+        drawn = methods(compared)
+        pictures |= {COMPARED: drawn} if drawn else {}
         print("", *as_lines(compared, list(every)), sep="\n")
         for name in list(every)[1:]:
             print("", against(config, every, name), sep="\n")

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from model.vectors.embeddings import Embeddings
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Points, clean, empty, finish, line, noisy, pace, panels
+from pipelines.tracking.plots import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Points,
+    clean,
+    finish,
+    line,
+    measured,
+    noisy,
+    pace,
+    panels,
+)
 from pipelines.vectors.analogies import Question
 from pipelines.vectors.evaluation import TOTALS, Sets, VectorsEvaluation
 from pipelines.vectors.labels import place_labels
@@ -39,9 +52,9 @@ def all_pictures(
     history: Mapping[str, Points] | None = None,
     words: Sequence[str] = (),
 ) -> "dict[str, Figure]":
-    """Name -> figure. `history`: the run's metrics, for its loss; `words`: drawn whatever the sets hold."""
+    """Name -> figure, of what there is to see. `history`: the run's metrics; `words`: drawn whatever the sets hold."""
     drawn = drawn_words(embeddings, sets, words)
-    found = {
+    found: dict[str, Figure | None] = {
         "projection-pca": projection(embeddings, drawn, "pca"),
         "projection-tsne": projection(embeddings, drawn, "t-SNE"),
         "similarity": heat_map(embeddings, drawn),
@@ -53,16 +66,18 @@ def all_pictures(
         found["scores"] = scores(evaluation)
     if history:
         found["loss"] = losses(history)
-    return found
+    return {name: figure for name, figure in found.items() if figure is not None}
 
 
-def projection(embeddings: Embeddings, words: Sequence[str], method: Projection) -> "Figure":
-    """Words where PCA or t-SNE puts them, coloured by k-means of the whole vectors; no label over another."""
+def projection(embeddings: Embeddings, words: Sequence[str], method: Projection) -> "Figure | None":
+    """Words where PCA or t-SNE puts them, coloured by k-means of the whole vectors; no label over another.
+
+    None of too few words.
+    """
+    if len(words) < FEWEST:
+        return None
     title = f"{len(words)} words by {'PCA' if method == 'pca' else method}, coloured by groups of like direction"
     figure, (axis,) = panels(1, 1, (11.0, 8.0), title)
-    if len(words) < FEWEST:
-        empty(axis, "too few words")
-        return figure
     points = directions(embeddings, words)
     places, members = project(points, method), groups(points)
     colours = [PALETTE[member % len(PALETTE)] for member in members]
@@ -76,13 +91,15 @@ def projection(embeddings: Embeddings, words: Sequence[str], method: Projection)
     return figure
 
 
-def heat_map(embeddings: Embeddings, words: Sequence[str]) -> "Figure":
-    """The cosines of words with each other, like words side by side (by average-linkage clustering)."""
+def heat_map(embeddings: Embeddings, words: Sequence[str]) -> "Figure | None":
+    """The cosines of words with each other, like words side by side (by average-linkage clustering).
+
+    None of too few words.
+    """
     words = [words[round(place)] for place in np.linspace(0, len(words) - 1, min(HEAT_WORDS, len(words)))]
-    figure, (axis,) = panels(1, 1, (9.6, 8.6), "Cosine similarity of words")
     if len(words) < FEWEST:
-        empty(axis, "too few words")
-        return figure
+        return None
+    figure, (axis,) = panels(1, 1, (9.6, 8.6), "Cosine similarity of words")
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -98,13 +115,16 @@ def heat_map(embeddings: Embeddings, words: Sequence[str]) -> "Figure":
     return figure
 
 
-def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Question]]) -> "Figure":
-    """The pairs of up to SECTIONS analogy sections as arrows: parallel and of one length where the analogy holds."""
+def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Question]]) -> "Figure | None":
+    """The pairs of up to SECTIONS analogy sections as arrows: parallel and of one length where the analogy holds.
+
+    None where no section has three pairs that are known.
+    """
     drawn = parallelograms(embeddings, sections, SECTIONS)
-    rows = max(1, -(-len(drawn) // 2))
-    figure, axes = panels(rows, 2 if len(drawn) > 1 else 1, (12.0, 1.0 + 3.9 * rows), "Analogies: the step from a to b")
     if not drawn:
-        empty(axes[0], "no section has three pairs that are known")
+        return None
+    rows = -(-len(drawn) // 2)
+    figure, axes = panels(rows, 2 if len(drawn) > 1 else 1, (12.0, 1.0 + 3.9 * rows), "Analogies: the step from a to b")
     for axis, (name, (_, places)), colour in zip(axes, drawn.items(), PALETTE, strict=False):
         axis.set_title(name, fontsize=10, loc="left")
         for begin, end in places:
@@ -147,8 +167,8 @@ def scores(evaluation: VectorsEvaluation) -> "Figure":
     return figure
 
 
-def methods(table: Mapping[str, Mapping[str, float | None]]) -> "Figure":
-    """Task -> method -> score, a bar each: what a person sees of all methods on the same tasks.
+def methods(table: Mapping[str, Mapping[str, float | None]]) -> "Figure | None":
+    """Task -> method -> score, a bar each: what a person sees of all methods on the same tasks; None without a task.
 
     Of the table what all have and what says something new: no 3CosMul, and of retrieval the share among the first ten.
     """
@@ -163,30 +183,35 @@ def methods(table: Mapping[str, Mapping[str, float | None]]) -> "Figure":
     ]
     names = {method for row in table.values() for method in row}
     shown = [part for part in parts if part]
-    rows = max(map(len, shown), default=1)
+    if not shown:
+        return None
+    rows = max(map(len, shown))
     height = 1.8 + (0.12 * len(names) + 0.12) * rows
     title = "Methods on the same tasks and words"
-    figure, axes = panels(1, max(1, len(shown)), (5.6 * max(1, len(shown)), height), title)
+    figure, axes = panels(1, len(shown), (5.6 * len(shown), height), title)
     for axis, part in zip(axes, shown, strict=False):
         unit = "Spearman x 100" if part is parts[0] else "percent"
         bars(axis, part, [""] * len(part), unit)
-    if not shown:
-        empty(axes[0], "no task in common")
     return figure
 
 
-def losses(history: Mapping[str, Points]) -> "Figure":
-    """Loss, its mean by epoch, learning rate and speed over the steps; a panel without data says so."""
-    figure, (loss, epochs, rate, speed) = panels(2, 2, (10.0, 6.4), "Training")
-    noisy(loss, history.get("loss", ()), BLUE, "training")
-    finish(loss, "Loss", "nats a prediction")
-    numbers = dict(history.get("epoch", ()))
-    line(epochs, [(round(numbers.get(step, step)), value) for step, value in history.get("epoch_loss", ())], BLUE, "")
-    finish(epochs, "Loss by epoch", "nats a prediction")
-    epochs.set_xlabel("epoch", fontsize=9)
+def losses(history: Mapping[str, Points]) -> "Figure | None":
+    """Loss, its mean by epoch, learning rate and speed over the steps: a panel for each that was measured."""
+
+    def loss(axis: "Axes") -> None:
+        noisy(axis, history.get("loss", ()), BLUE, "training")
+        finish(axis, "Loss", "nats a prediction")
+
+    def epochs(axis: "Axes") -> None:
+        numbers = dict(history.get("epoch", ()))
+        means = [(round(numbers.get(step, step)), value) for step, value in history.get("epoch_loss", ())]
+        line(axis, means, BLUE, "")
+        finish(axis, "Loss by epoch", "nats a prediction")
+        axis.set_xlabel("epoch", fontsize=9)
+
     key = next((key for key in history if key.endswith("_per_second")), "words_per_second")
-    pace(rate, speed, history, f"{key.removesuffix('_per_second')} a second", key)
-    return figure
+    steps = pace(f"{key.removesuffix('_per_second')} a second", history, key)
+    return measured(history, {("loss",): loss, ("epoch_loss",): epochs, **steps}, "Training")
 
 
 def bars(axis: "Axes", table: Mapping[str, Mapping[str, float | None]], notes: Sequence[str], unit: str) -> None:

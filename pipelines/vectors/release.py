@@ -50,8 +50,6 @@ def release(config: Config) -> Path:
             version = register_bundle(config.tracking, config.registry, tracked, bundle)
             shards = manifest_hash(config.shard_dir)
             note(config, bundle, tracked, version, manifest_hash=shards, scores=dict(scores))
-            if version is not None:
-                logger.info(f"registered as version {version} of {config.registry.name}")
     return bundle
 
 

@@ -53,7 +53,7 @@ def test_a_perfect_translation_has_100_and_an_empty_one_0() -> None:
     assert bleu(counter.statistics(["", "zebra"], "the dog sees a man .")).tolist() == [0, 0]
     with pytest.raises(UserError, match="3 columns"):
         bleu(np.zeros((1, 3)))
-    assert tokeniser("auto", "ja") == "char"
+    assert tokeniser("auto", "th") == "char"
     with pytest.raises(UserError, match=r"rerank\.tokenise.*'13b'"):
         tokeniser("13b", "en", "rerank.tokenise")
 

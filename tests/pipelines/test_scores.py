@@ -1,12 +1,14 @@
 """Scores are sacreBLEU's own, on three scales that are kept apart, and significance is its own test."""
 
 import gzip
+import logging
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from model.bleu import tokeniser
 from model.errors import UserError
 from pipelines.scores import moses_lines, paired_bootstrap, quick_bleu, sample_table, score
 
@@ -59,11 +61,46 @@ def test_moses_tokens_are_lower_case_and_always_the_same() -> None:
     assert all(moses_lines([text], "de") == expected for _ in range(3))
 
 
-def test_a_language_without_spaces_is_scored_by_characters() -> None:
-    scores = score(["猫が好きです。"], ["犬が好きです。"], "ja")
+def test_a_language_without_spaces_is_scored_by_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.bleu.has_mecab", lambda: False)
+    references = ["犬が好きです。", "私は毎日電車で会社に行きます。"]
+    scores = score(["猫が好きです。", references[1]], references, "ja")
     assert "tok:char" in scores.signatures["bleu"]
     assert scores.bleu > 50
-    assert "tok:zh" in score(["你好吗。"], ["你好吗。"], "zh").signatures["bleu"]
+    assert "asian:yes" in scores.signatures["ter"]
+    assert 0 < scores.ter < 50, "of a sentence with one other character, and not of one other word of one"
+    assert scores.unit == "characters"
+    assert [(bucket.words, bucket.sentences) for bucket in scores.buckets] == [("1-10", 1), ("11-20", 1)]
+    chinese = score(["你好吗。"], ["你好吗。"], "zh")
+    assert "tok:zh" in chinese.signatures["bleu"]
+    assert "asian:yes" in chinese.signatures["ter"]
+    assert "asian:no" in score(REFERENCES, REFERENCES, "de").signatures["ter"]
+
+
+def test_there_is_no_moses_figure_where_moses_has_no_rules() -> None:
+    scores = score(["你好吗。"], ["你好吗。"], "zh")
+    assert scores.bleu_moses is None
+    assert list(scores.metrics()) == list(scores.lines) == ["bleu", "bleu_lowercase", "chrf", "ter"]
+    assert "bleu_moses" not in scores.record()
+    assert "bleu_moses" in score(REFERENCES, REFERENCES, "de").record()
+
+
+def test_japanese_is_cut_into_words_where_mecab_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, expected in ((True, "ja-mecab"), (False, "char")):
+        monkeypatch.setattr("model.bleu.has_mecab", lambda there=there: there)
+        assert tokeniser("auto", "ja") == expected
+    with pytest.raises(UserError, match=r"evaluate\.tokenise=ja-mecab: MeCab is not installed.*sacrebleu\[ja\]"):
+        tokeniser("ja-mecab", "ja")
+
+
+def test_sacrebleu_says_nothing_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    tokenised = ["Ein Hund läuft ."] * 200  # which it would warn of, naming an option of its own command
+    with caplog.at_level("INFO"):
+        logging.getLogger("sacrebleu").setLevel(logging.NOTSET)
+        score(tokenised, tokenised, "de", with_buckets=False)
+        logging.getLogger("sacrebleu").setLevel(logging.NOTSET)
+        paired_bootstrap(tokenised, tokenised, tokenised, "de", samples=10)
+    assert not [record for record in caplog.records if record.name == "sacrebleu"]
 
 
 def test_buckets_hold_every_sentence_once() -> None:

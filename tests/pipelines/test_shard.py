@@ -21,7 +21,7 @@ from pipelines.corpus import staging
 from pipelines.corpus.cutting import with_auto_cut
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from pipelines.settings import ClusterConfig
-from pipelines.shard import ShardResult, shard, task
+from pipelines.shard import ShardResult, record, shard, task
 from pipelines.shards.manifest import ShardsConfig
 from pipelines.shards.reader import ShardReader
 from pipelines.tracking.server import TrackingConfig
@@ -367,6 +367,7 @@ def test_nothing_left_names_the_rules(make: Make, tmp_path: Path) -> None:
     corpus = CorpusConfig(train=_write(tmp_path, "copies", [("a", "a"), ("b", "b"), ("", "c")]))
     with pytest.raises(UserError, match="no training pair is left; dropped: blank 1, copy 2"):
         shard(make("shards", corpus=corpus))
+    assert not make("shards", corpus=corpus).shard_dir.exists(), "what is refused leaves nothing behind"
 
 
 def test_two_plain_files_are_enough_for_all_three_splits(
@@ -410,3 +411,13 @@ def test_a_fraction_that_was_set_is_all_that_is_cut_and_what_is_missing_is_said(
 def test_a_corpus_with_its_own_held_out_files_is_what_it_was_before_there_was_a_cut_by_default(make: Make) -> None:
     cut = shard(make("shards")).manifest.config["corpus"]["cut"]
     assert cut == {"valid": 0.0, "test": 0.0, "references": "first"}
+
+
+def test_the_record_of_a_sharding_has_the_keys_that_it_used(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[dict[str, object]] = []
+    monkeypatch.setattr("pipelines.shard.record_sharding", lambda *given: recorded.append(given[2]))
+    config = make("shards")
+    record(config, shard(config))
+    assert recorded[0]["seed"] == config.seed
+    assert recorded[0].keys() >= {"pair", "corpus", "tokenizer", "shards"}
+    assert not recorded[0].keys() & {"train", "model", "loader", "decode", "evaluate", "name", "registry"}

@@ -1,15 +1,20 @@
 """Shell completion: verbs are ours, keys and choices are Hydra's."""
 
+import dataclasses
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 from model.errors import UserError
+from pipelines.config import Config as PipelinesConfig
 from services import cli
+from services.choices import choices
 from services.completion import answer
+from services.config import Config as ServicesConfig
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -57,6 +62,38 @@ def test_keys_and_choices_are_hydras(
     line: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert expected in query(line, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("dragoman train train.early_stopping.metric=", "none loss bleu"),
+        ("dragoman train train.final=", "average last ema"),
+        ("dragoman promote promote.metric=b", "bleu"),
+        ("dragoman train registry.register=", "true false"),
+        ("dragoman serve serve.engine=", "auto torch ctranslate2 ctranslate2-int8"),
+        ("dragoman submit train cluster.backend=l", "local"),
+        ("dragoman neighbours dog query.method=", "3cosadd 3cosmul"),
+    ],
+)
+def test_values_of_enumerations_are_completed(
+    line: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"{line.rpartition(' ')[2].partition('=')[0]}={value}" for value in expected.split()]
+    assert query(line, monkeypatch, capsys).split() == words
+    assert query(line, monkeypatch, capsys, "fish").splitlines() == words
+
+
+def test_the_values_that_are_offered_are_those_that_the_sections_take() -> None:
+    asked = 0
+    for root in (PipelinesConfig, ServicesConfig):
+        for section, hint in get_type_hints(root).items():
+            for key, kind in get_type_hints(hint).items() if dataclasses.is_dataclass(hint) else ():
+                if get_origin(kind) is Literal:
+                    assert choices(f"{section}.{key}") == [str(value) for value in get_args(kind)], f"{section}.{key}"
+                    asked += 1
+    assert asked > 20
+    assert choices("train.max_steps") == choices("train.nothing") == choices("nothing") == []
 
 
 def test_unknown_shells_and_actions_are_refused() -> None:

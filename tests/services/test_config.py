@@ -9,7 +9,7 @@ import yaml
 from conf import door
 from services.config import Config
 
-SECTIONS = ("serve", "translate", "query", "export", "inspect", "jobs")
+SECTIONS = ("serve", "translate", "query", "export", "inspect", "jobs", "clean")
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -23,7 +23,7 @@ def test_the_composed_configuration_is_typed() -> None:
     config = door.typed(Config, door.compose(["serve.port=7", "cluster.workers=3", "registry.alias=best"]))
     assert config.serve.port == 7
     assert config.jobs.workers == 3
-    assert config.serve.model == config.translate.model == config.query.vectors == "models:/phrasebook-en-de@best"
+    assert config.serve.model == config.translate.model == "models:/phrasebook-en-de@best"
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -36,4 +36,4 @@ def test_the_files_values_are_the_schemas_defaults(section: str) -> None:
 
 
 # Keys that other sections or the environment decide.
-INTERPOLATED = {"tracking_uri", "cache", "runs", "output", "name", "workers", "exclude", "auth", "token_file"}
+INTERPOLATED = {"tracking_uri", "cache", "caches", "runs", "output", "name", "workers", "exclude", "auth", "token_file"}

@@ -35,7 +35,7 @@ def test_a_loaded_version_names_itself(tracking: TrackingConfig, tmp_path: Path)
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("models:/m@none", "m has the aliases: champion.*; the versions: 1, 2"),
+        ("models:/m@none", "m has the aliases: champion.*; the versions: 1, 2.*`dragoman promote registry.name=m`"),
         ("models:/m/9", "m has the aliases: champion"),
         ("models:/other@champion", "Registered models: m"),
         ("m", "neither models:/NAME@ALIAS"),

@@ -104,6 +104,7 @@ def test_recurrent_figures_are_those_of_one_pass_with_carried_state(tmp_path: Pa
     assert "bits a byte" in report(evaluation)
     assert write_text_evaluation(evaluation, tmp_path).name == "evaluation.valid.json"
     for figure in (surprise_by_line(evaluation), curves({"nll": [(1, 2.0)]}, "run")):
+        assert figure is not None
         figure.savefig(tmp_path / "figure.png")
 
 

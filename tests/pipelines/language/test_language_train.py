@@ -136,6 +136,17 @@ def test_mistakes_are_refused_before_anything_starts(overrides: list[str], messa
     assert not (home / "artifacts" / "runs" / "refused").exists()
 
 
+def test_a_cluster_that_refuses_leaves_no_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(_config: object) -> None:
+        raise UserError("cluster.workers=2: the cluster has 1 CPU")
+
+    monkeypatch.setattr("pipelines.cluster.connected", refusing)
+    with pytest.raises(UserError, match="the cluster has 1 CPU"):
+        words = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], "name=refused", "cluster.backend=ray", "loader.lanes=2"]
+        train.task(config(home, *words))
+    assert not (home / "artifacts" / "runs" / "refused").exists()
+
+
 def test_a_run_with_other_settings_of_its_own_loader_is_refused(home: Path) -> None:
     with pytest.raises(UserError, match=r"loader\.length was 32, is 16"):
         train.task(config(home, "model=rnnlm_lstm", "name=rnnlm_lstm", *MODELS["rnnlm_lstm"], "loader.length=16"))

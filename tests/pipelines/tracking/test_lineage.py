@@ -1,16 +1,18 @@
 """From a model version a person reaches its run, its configuration, its shards and their sources."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipelines.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
+from pipelines.tracking.author import user
 from pipelines.tracking.commit import git_commit
 from pipelines.tracking.lineage import log_curves, log_samples, log_training, record_sharding, without_secrets
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.server import TrackingConfig, connect
 from pipelines.tracking.spool import Spool
 
 HASH = "cd" * 32
@@ -51,9 +53,17 @@ def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: P
     described = client.get_model_version("demo", version.number).description
     for word in (digest, HASH, version.run_id):
         assert word in described
+    runs = f"#/experiments/{client.get_run(version.run_id).info.experiment_id}/runs"
+    made = client.get_run(version.run_id).data.tags["shard_run_id"]
+    assert f"[a]({runs}/{version.run_id})" in described
+    assert f"[config.yaml]({runs}/{version.run_id}/artifacts/config.yaml)" in described
+    assert f"[the run that made them]({runs}/{made})" in described
+    assert f"[their sources]({runs}/{made}/artifacts/shards/sources.json)" in described
     run = client.get_run(version.run_id)
     assert run.info.run_id == training.run_id
     assert run.data.tags["kind"] == "train"
+    shown = {key: run.data.tags[f"mlflow.{key}"] for key in ("user", "source.name", "source.type")}
+    assert shown == {"user": user(), "source.name": "dragoman train", "source.type": "LOCAL"}
     assert run.data.tags["config_hash"] == HASH
     assert run.data.tags["manifest_hash"] == digest
     assert {entry.path for entry in client.list_artifacts(version.run_id)} >= {
@@ -107,3 +117,19 @@ def test_the_commit_is_read_without_git(tmp_path: Path) -> None:
     (place / "HEAD").write_text("ref: refs/heads/main\n")
     (place / "commondir").write_text("../..\n")
     assert git_commit(worktree) == "f" * 40
+
+
+def test_the_experiment_opens_as_model_training(tracking: TrackingConfig, tmp_path: Path) -> None:
+    client = connect(tracking)
+    client.create_experiment("older")
+    for experiment in (tracking.experiment, "older"):
+        TrackedRun(replace(tracking, experiment=experiment), tmp_path / experiment, "a").finish()
+        kind = client.get_experiment_by_name(experiment).tags["mlflow.experimentKind"]
+        assert kind == "custom_model_development", experiment
+
+
+def test_a_kind_that_somebody_chose_is_kept(tracking: TrackingConfig, tmp_path: Path) -> None:
+    client = connect(tracking)
+    client.create_experiment(tracking.experiment, tags={"mlflow.experimentKind": "finetuning"})
+    TrackedRun(tracking, tmp_path / "a", "a").finish()
+    assert client.get_experiment_by_name(tracking.experiment).tags["mlflow.experimentKind"] == "finetuning"

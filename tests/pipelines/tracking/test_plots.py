@@ -1,4 +1,5 @@
 import math
+from collections.abc import Mapping
 from io import BytesIO
 
 from matplotlib.figure import Figure
@@ -12,26 +13,35 @@ def drawn(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def test_curves_without_data_say_so() -> None:
-    figure = plots.curves({}, "empty")
-    assert all(axis.texts[0].get_text() == "not measured yet" for axis in figure.axes)
-    assert drawn(figure).startswith(b"\x89PNG")
+def curves(metrics: Mapping[str, plots.Points]) -> Figure:
+    figure = plots.curves(metrics, "title")
+    assert figure is not None
+    return figure
+
+
+def test_only_what_was_measured_has_a_panel() -> None:
+    assert plots.curves({}, "nothing") is None
+    assert plots.curves({"loss": [(1, math.nan)]}, "nothing finite") is None
+    few = curves({"loss": [(1, 2.0), (2, 1.0)], "valid_bleu": [], "lr": [(1, 0.1)], "tokens_per_second": [(1, 9.0)]})
+    assert [axis.get_title("left") for axis in few.axes] == ["Loss", "Learning rate", "Speed"]
+    assert all(axis.lines for axis in few.axes)
+    assert drawn(few).startswith(b"\x89PNG")
 
 
 def test_values_that_are_not_finite_are_left_out() -> None:
     points = [(1, math.nan), (2, 3.0), (3, math.inf), (4, 1.0)]
-    line = plots.curves({"loss": points}, "gaps").axes[0].lines[0]
+    line = curves({"loss": points}).axes[0].lines[0]
     assert list(line.get_xdata()) == [2, 4]
 
 
 def test_the_best_validation_score_is_named() -> None:
-    figure = plots.curves({"valid_bleu": [(100, 10.0), (200, 39.5), (300, 38.0)]}, "best")
-    assert figure.axes[1].texts[0].get_text() == "best 39.50 at step 200"
+    figure = curves({"valid_bleu": [(100, 10.0), (200, 39.5), (300, 38.0)]})
+    assert figure.axes[0].texts[0].get_text() == "best 39.50 at step 200"
 
 
 def test_the_running_mean_lies_among_its_values() -> None:
     points = [(step, 100.0 - step) for step in range(100)]
-    line = plots.curves({"loss": points}, "mean").axes[0].lines[1]
+    line = curves({"loss": points}).axes[0].lines[1]
     assert all(abs(mean - (100.0 - step)) < 1e-9 for step, mean in zip(line.get_xdata(), line.get_ydata(), strict=True))
 
 
@@ -42,6 +52,7 @@ def test_buckets_are_labelled_with_their_bounds() -> None:
 
 
 def test_what_was_dropped_is_named_with_its_count() -> None:
-    axis = plots.dropped({"blank": 1200, "copy": 0}, 10_000, "dropped").axes[0]
-    assert [label.get_text().strip() for label in axis.texts] == ["1,200"]
-    assert plots.dropped({}, 5, "none").axes[0].texts[0].get_text() == "nothing was dropped"
+    figure = plots.dropped({"blank": 1200, "copy": 0}, 10_000, "dropped")
+    assert figure is not None
+    assert [label.get_text().strip() for label in figure.axes[0].texts] == ["1,200"]
+    assert plots.dropped({"blank": 0}, 5, "none") is None, "no picture of nothing"

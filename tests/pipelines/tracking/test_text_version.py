@@ -68,10 +68,12 @@ def test_mlflow_loads_a_version_without_a_pickle(kind: TextKind, tracking: Track
     if kind == "masked":
         wanted = fill_masks(bundle.network, bundle.tokenizer, [text])[0].text
     else:
-        wanted = generate(bundle.language_network, bundle.tokenizer, [text], GenerateConfig())[0][0].text
+        drawn = GenerateConfig(temperature=0.5, max_tokens=7, seed=3)
+        wanted = generate(bundle.language_network, bundle.tokenizer, [text], drawn)[0][0].text
+    params = {"temperature": 0.5, "max_tokens": 7, "seed": 3} if kind == "language" else None
     loading = (
         "import json, mlflow; model = mlflow.pyfunc.load_model('models:/toy-en-language/1')\n"
-        f"print(json.dumps(model.predict([{text!r}])))"
+        f"print(json.dumps(model.predict([{text!r}], params={params!r})))"
     )
     environment = {
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},

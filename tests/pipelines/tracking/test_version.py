@@ -58,7 +58,10 @@ def register(tracking: TrackingConfig, run_dir: Path, bundle: Path) -> str | Non
 def test_mlflow_loads_and_serves_the_champion(
     tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int
 ) -> None:
-    expected = [translation.text for translation in open_translator(bundle).translate(LINES)]
+    translator = open_translator(bundle)
+    expected = [translation.text for translation in translator.translate(LINES)]
+    params = {"beam": 1, "length_penalty": 0.0}
+    greedy = [one.text for one in translator.translate(LINES, replace(translator.decode, beam=1, length_penalty=0.0))]
     assert register(tracking, tmp_path / "runs/a", bundle) == "1"
     registry = Registry(tracking, REGISTRY)
     registry.set_champion("1")
@@ -82,7 +85,9 @@ def test_mlflow_loads_and_serves_the_champion(
     }
     loading = (
         "import json, sys, mlflow; model = mlflow.pyfunc.load_model('models:/demo-en-de@champion')\n"
-        "print(json.dumps(model.predict(json.loads(sys.argv[1]))))"
+        "lines, params = json.loads(sys.argv[1])\n"
+        "schema = {one.name: one.default for one in model.metadata.signature.params}\n"
+        "print(json.dumps([model.predict(lines), model.predict(lines, params=params), schema]))"
     )
     serving = ["mlflow", "models", "serve", "-m", "models:/demo-en-de@champion", "--env-manager", "local"]
     server = subprocess.Popen(
@@ -94,10 +99,11 @@ def test_mlflow_loads_and_serves_the_champion(
         start_new_session=True,
     )
     try:
-        command = [sys.executable, "-W", "ignore", "-c", loading, json.dumps(LINES)]
+        command = [sys.executable, "-W", "ignore", "-c", loading, json.dumps([LINES, params])]
         loaded = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert json.loads(loaded.stdout) == expected
+        assert json.loads(loaded.stdout) == [expected, greedy, {"beam": 5, "length_penalty": 1.0}]
         assert json.loads(answer(free_port, {"inputs": LINES}))["predictions"] == expected
+        assert json.loads(answer(free_port, {"inputs": LINES, "params": params}))["predictions"] == greedy
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.communicate()

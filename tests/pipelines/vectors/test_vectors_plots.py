@@ -41,6 +41,7 @@ def written(axis: Any) -> list[Any]:
 def test_labels_do_not_overlap() -> None:
     embeddings = clusters(6, 25)
     figure = projection(embeddings, embeddings.words, "pca")
+    assert figure is not None
     figure.canvas.draw()
     boxes = [text.get_window_extent() for text in written(figure.axes[0])]
     assert len(boxes) > 30
@@ -99,8 +100,10 @@ def test_parallelograms_of_equal_steps_are_parallel() -> None:
     assert pairs == [(f"from{i}", f"to{i}") for i in range(4)]
     arrows = places[:, 1] - places[:, 0]
     assert np.all(arrows[:, 0] > 3 * np.abs(arrows[:, 1]))
-    assert len(analogy_steps(embeddings, sections).axes) == 1
-    assert analogy_steps(embeddings, {"unknown": [("x", "y", "z", "w")]}).axes[0].texts
+    figure = analogy_steps(embeddings, sections)
+    assert figure is not None
+    assert len(figure.axes) == 1
+    assert analogy_steps(embeddings, {"unknown": [("x", "y", "z", "w")]}) is None, "no picture of nothing"
 
 
 def test_pairs_are_the_frequent_ones_without_a_word_twice() -> None:
@@ -133,7 +136,10 @@ def test_every_kind_of_vectors_makes_pictures(embeddings: Embeddings) -> None:
     found = all_pictures(
         embeddings, evaluation, NO_SETS, {"loss": [(1, 2.0), (2, 1.0)], "words_per_second": [(1, 9.0)]}
     )
-    assert list(found) == ["projection-pca", "projection-tsne", "similarity", "loss"]
+    directed = [word for word in embeddings.words if np.any(embeddings.vector(word))]
+    of_words = ["projection-pca", "projection-tsne", "similarity"] if len(directed) > 2 else []
+    assert list(found) == [*of_words, "loss"], "no picture of a single word, or of words without a direction"
+    assert len(found["loss"].axes) == 2, "no panel without data"
     assert all(png(figure).startswith(b"\x89PNG") for figure in found.values())
 
 
@@ -157,8 +163,9 @@ def test_methods_stand_side_by_side() -> None:
         "retrieval/own/recall_at_10": {"skipgram": None, "one_hot": 9.0},
     }
     figure = methods(table)
+    assert figure is not None
     ticks = [[tick.get_text() for tick in axis.get_yticklabels()] for axis in figure.axes]
     assert ticks == [["simlex"], ["analogies/q/total"]]
     assert figure.axes[0].get_legend_handles_labels()[1] == ["skipgram", "one_hot"]
     assert png(figure)
-    assert png(methods({}))
+    assert methods({}) is None, "no picture of nothing"
