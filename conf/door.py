@@ -4,6 +4,7 @@ Hydra composes `config.yaml` with the overrides, interpolations are resolved, an
 that the verb's root declares for it. Nothing here knows what a section means.
 """
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -12,11 +13,12 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from model.errors import UserError, unknown
+from model.errors import ServiceError, UserError, unknown
 from model.schema import build
 
 Root = TypeVar("Root")
@@ -24,14 +26,22 @@ Root = TypeVar("Root")
 FOLDER = Path(__file__).resolve().parent
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 logger = logging.getLogger("dragoman")
+_rehearsing = ContextVar("rehearsing", default=False)
 
 
-def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str], verb: str) -> int:
+def run(
+    task: Callable[[Root], int | None],
+    root: type[Root],
+    argv: Sequence[str],
+    verb: str,
+    check: Callable[[Root], None] = lambda _: None,
+) -> int:
     """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted).
 
     `root` is a dataclass of the sections that the verb reads. Options (`--help`, `--cfg job`, `--multirun`,
-    `--shell-completion` ...) are Hydra's own.
+    `--shell-completion` ...) are Hydra's own. In a rehearsal `check` is called in place of `task`.
     """
+    task = check if _rehearsing.get() else task
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         if any(word.startswith("-") for word in argv):
@@ -40,6 +50,9 @@ def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str
     except UserError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return USER_MISTAKE
+    except ServiceError as problem:
+        print(f"dragoman {verb}: {problem}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print(f"dragoman {verb}: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -57,6 +70,16 @@ def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str
     except Exception:  # the last line of defence: whatever it was, the exit code must be 1 and the trace shown
         traceback.print_exc()
         return FAILED
+
+
+@contextlib.contextmanager
+def rehearsal() -> Iterator[None]:
+    """Within the block a verb reads its command line, composes, types and checks its configuration, and ends there."""
+    before = _rehearsing.set(True)
+    try:
+        yield
+    finally:
+        _rehearsing.reset(before)
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:

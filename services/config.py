@@ -9,7 +9,7 @@ from services.embed import EmbedConfig
 from services.export import ExportConfig
 from services.generate import ContinueConfig
 from services.inspect import InspectConfig
-from services.jobs import JobsConfig
+from services.job_client import JobsConfig
 from services.query import QueryConfig
 from services.reranker import RerankConfig
 from services.score import ScoreConfig

@@ -17,7 +17,7 @@ import pytest
 
 from model.errors import UserError
 from services import jobs
-from services.jobs import JobsConfig
+from services.job_client import JobsConfig, connect
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -71,11 +71,11 @@ def test_a_missing_address_or_token_is_named(tmp_path: Path, monkeypatch: pytest
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(UserError, match=r"jobs\.address: no cluster is named"):
-        jobs.connect(JobsConfig())
+        connect(JobsConfig())
     with pytest.raises(UserError, match="there is no token"):
-        jobs.connect(JobsConfig(address="http://127.0.0.1:8265"))
+        connect(JobsConfig(address="http://127.0.0.1:8265"))
     with pytest.raises(UserError, match=r"jobs\.token_file: .* is not a file"):
-        jobs.connect(JobsConfig(address="http://127.0.0.1:8265", token_file=str(tmp_path / "none")))
+        connect(JobsConfig(address="http://127.0.0.1:8265", token_file=str(tmp_path / "none")))
 
 
 @pytest.mark.parametrize("argv", [["submit"], ["submit", "name=x"], ["submit", "jobs"], ["logs"], ["stop", "name=x"]])
