@@ -162,3 +162,44 @@ def wrapped(head: str, words: list[str], between: str) -> str:
             piece = word
         lines[-1] += piece
     return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+TEXT = "".join(
+    f"{who} {does} the {what} , so the {what} {does} {who} .\n"
+    for who in ("anna", "ben", "carl", "dora")
+    for does in ("sees", "hears", "likes", "calls")
+    for what in ("cat", "dog", "bird", "fish", "horse", "cow")
+)
+LOCAL = ["cluster.backend=local", "tracking.system_metrics=false"]
+# A page, the verbs of its first commands of a kind, and what makes them quick.
+FIRST = {
+    "README.md": (
+        ["shard", "train", "neighbours"],
+        [*LOCAL, "tracking.offline=true", "registry.register=false", "vectors.epochs=1", "vectors.plots=false"],
+        "BOOKS.txt.gz",
+    ),
+    "docs/language-models.md": (
+        ["shard", "train", "promote", "generate"],
+        [
+            *(*LOCAL, "corpus.cut.valid=0.2", "loader.batch_tokens=128", "loader.length=32", "model.width=16"),
+            *("model.embedding=8", "train.max_steps=4", "train.optimizer.warmup_steps=1", "generate.max_tokens=8"),
+        ],
+        "tinyshakespeare.txt.gz",
+    ),
+}
+
+
+@pytest.mark.parametrize("page", FIRST)
+def test_the_first_commands_of_a_page_run_one_after_another(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verbs, quick, corpus = FIRST[page]
+    (tmp_path / corpus).write_bytes(gzip.compress(TEXT.encode()))
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    every = verbs_of(page)
+    names = [words[0] for words in every]
+    first = next(place for place in range(len(every)) if names[place : place + len(verbs)] == verbs)
+    for words in every[first : first + len(verbs)]:
+        put_in = [word.replace("FOLDER", str(tmp_path)) for word in words]
+        assert cli.main([*put_in, *quick]) == 0, f"dragoman {shlex.join(words)}\n{capsys.readouterr().err}"
+    assert capsys.readouterr().out.strip()
