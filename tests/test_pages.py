@@ -24,8 +24,8 @@ PLACEHOLDERS = {
     "paths.shards=...:": "",
 }
 PROGRAMS = {"curl", "deploy/make-secrets.sh", "docker", "echo", "export", "make", "mlflow", "python", "ray", "source"}
-# Keys whose value names a run or a registered model, which a command of the pages must make.
-REFERENCES = re.compile(r"^(?:query\.vectors|serve\.vectors|evaluate\.bundle|evaluate\.against)=(.+)$")
+# Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
+REFERENCES = re.compile(r"^(?:models|query\.vectors|serve\.vectors|evaluate\.bundle|evaluate\.against)=(.+)$")
 
 
 def lines_of(page: str) -> list[str]:
@@ -88,7 +88,7 @@ def test_a_wrong_key_choice_name_or_number_of_lanes_would_be_seen(capsys: pytest
     for line in (
         "dragoman train train.max_stps=1",
         "dragoman train model=transformer",
-        "dragoman compare models=[rnnenc,transfomer]",
+        "dragoman compare models=[rnnenc,rnnlm_lstm]",
         "dragoman train cluster.workers=8 loader.lanes=2",
         "dragoman train model=skipgram corpus=text pair=en vectors.epochs=0",
         "dragoman nothing",
@@ -122,7 +122,7 @@ def test_commands_stand_in_blocks_that_are_tested(page: str) -> None:
 
 
 def test_names_that_are_asked_for_are_made_by_a_command_of_the_pages() -> None:
-    made, asked = set(), []
+    made, asked = {file.stem for file in (ROOT / "conf" / "model").glob("*.yaml")}, []
     for words, page in DISTINCT.items():
         overrides = [word for word in words if "=" in word]
         if words[0] == "train" and "experiment=word2vec" in words:
@@ -175,7 +175,14 @@ LOCAL = ["cluster.backend=local", "tracking.system_metrics=false"]
 FIRST = {
     "README.md": (
         ["shard", "train", "neighbours"],
-        [*LOCAL, "tracking.offline=true", "registry.register=false", "vectors.epochs=1", "vectors.plots=false"],
+        [
+            *LOCAL,
+            "tracking.offline=true",
+            "registry.register=false",
+            "vectors.epochs=1",
+            "vectors.evaluate.pictures=false",
+            "model.min_count=1",
+        ],
         "BOOKS.txt.gz",
     ),
     "docs/language-models.md": (
