@@ -4,6 +4,7 @@ Hydra composes `config.yaml` with the overrides, interpolations are resolved, an
 that the verb's root declares for it. Nothing here knows what a section means.
 """
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -13,10 +14,11 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from model.errors import UserError, unknown
+from model.errors import ServiceError, UserError, unknown
 from model.schema import convert
 
 Root = TypeVar("Root")
@@ -25,17 +27,24 @@ Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 FOLDER = Path(__file__).resolve().parent
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 logger = logging.getLogger("dragoman")
+_rehearsing = ContextVar("rehearsing", default=False)
 
 
 def run(
-    task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str], verb: str, facts: Facts | None = None
+    task: Callable[[Root], int | None],
+    root: type[Root],
+    argv: Sequence[str],
+    verb: str,
+    check: Callable[[Root], None] = lambda _: None,
+    facts: Facts | None = None,
 ) -> int:
     """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted).
 
-    `root` is a dataclass of the sections that the verb reads. `facts` gets what was composed and the words of the
-    command line, and gives dotted keys with the values that they have in truth. Options (`--help`, `--cfg job`,
-    `--multirun`, `--shell-completion` ...) are Hydra's own.
+    `root` is a dataclass of the sections that the verb reads. In a rehearsal `check` is called in place of `task`.
+    `facts` gets what was composed and the words of the command line, and gives dotted keys with the values that they
+    have in truth. Options (`--help`, `--cfg job`, `--multirun`, `--shell-completion` ...) are Hydra's own.
     """
+    task = check if _rehearsing.get() else task
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         if any(word.startswith("-") for word in argv):
@@ -45,6 +54,9 @@ def run(
     except UserError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return USER_MISTAKE
+    except ServiceError as problem:
+        print(f"dragoman {verb}: {problem}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print(f"dragoman {verb}: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -62,6 +74,16 @@ def run(
     except Exception:  # the last line of defence: whatever it was, the exit code must be 1 and the trace shown
         traceback.print_exc()
         return FAILED
+
+
+@contextlib.contextmanager
+def rehearsal() -> Iterator[None]:
+    """Within the block a verb reads its command line, composes, types and checks its configuration, and ends there."""
+    before = _rehearsing.set(True)
+    try:
+        yield
+    finally:
+        _rehearsing.reset(before)
 
 
 def compose(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The one exception that means: the user asked for something that cannot be."""
+"""The exceptions that are said in a line: the user asked for what cannot be, or what we depend on failed."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -10,6 +10,11 @@ class UserError(Exception):
     Every verb ends with exit code 2 on it and prints the message without a traceback; any other exception is ours
     (or the machine's) and ends with exit code 1.
     """
+
+
+class ServiceError(Exception):
+    """The command was right, and something outside of it failed: a server that has gone, say. Its message names what
+    and says what can be done; a verb ends with exit code 1 on it, without a traceback."""
 
 
 def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from model.device import PATHS, pick_device, use_cores
 from model.errors import UserError
+from pipelines import embedded_ray
 from pipelines.ranks import Ranks
 from pipelines.settings import ClusterConfig
 
@@ -44,27 +45,29 @@ def connected(config: ClusterConfig) -> Iterator[None]:
         check_capacity(config)
         yield
         return
-    logger.info("starting Ray" if config.address is None else f"connecting to Ray at {config.address}")
+    if config.address is None:
+        logger.info("starting Ray")
+        # at least a slot for each of two workers, so that they run on a single core too
+        slots = max(os.cpu_count() or 1, 1 if config.device == "cuda" else 2)
+        with embedded_ray.started(slots, 256 * 2**20):
+            check_capacity(config)
+            yield
+        return
+    logger.info(f"connecting to Ray at {config.address}")
     try:
-        options: dict[str, Any] = {"address": config.address} if config.address else _embedded(config)
-        ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
+        ray.init(config.address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, TimeoutError) as problem:
         raise UserError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
+    except ray.exceptions.AuthenticationError as problem:
+        raise UserError(
+            f"cluster.address: the Ray cluster at {config.address!r} refuses us. Its token is expected in the variable "
+            f"RAY_AUTH_TOKEN or in the file that RAY_AUTH_TOKEN_PATH names"
+        ) from problem
     try:
         check_capacity(config)
         yield
     finally:
         ray.shutdown()
-
-
-def _embedded(config: ClusterConfig) -> dict[str, Any]:
-    """A Ray of our own on this machine. At least one CPU slot a worker, so that 2 workers run on a single core too."""
-    cores = os.cpu_count() or 1
-    return {
-        "num_cpus": max(cores, 1 if config.device == "cuda" else 2),
-        "include_dashboard": False,
-        "object_store_memory": 256 * 2**20,
-    }
 
 
 def check_capacity(config: ClusterConfig) -> None:

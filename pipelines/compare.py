@@ -10,7 +10,7 @@ from conf import door
 from pipelines import cluster
 from pipelines.comparison import record
 from pipelines.comparison.album import Compared, album
-from pipelines.comparison.entries import Entry, resolve
+from pipelines.comparison.entries import Entry, model_file, resolve
 from pipelines.comparison.measures import measure, record_of
 from pipelines.comparison.page import Report
 from pipelines.comparison.samples import samples
@@ -27,7 +27,13 @@ logger = logging.getLogger(__name__)
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "compare", as_sharded)
+    return door.run(task, Config, argv, "compare", check, as_sharded)
+
+
+def check(config: Config) -> None:
+    """Refuse what cannot be compared; runs and bundles are looked for only where they must be in sight."""
+    files = [item for item in config.models if model_file(item)]
+    resolve(config if config.paths.visible or not files else replace(config, models=files))
 
 
 def task(config: Config) -> int:

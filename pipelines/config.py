@@ -29,6 +29,12 @@ class PathsConfig:
     runs: str = "artifacts/runs"
     mlflow: str = "artifacts/mlflow"
 
+    @property
+    def visible(self) -> bool:
+        """Whether the places are sure to be the same ones here as on a cluster: relative ones mean others there, and
+        `root` may be on storage that only its nodes see."""
+        return Path(self.root).is_absolute() and Path(self.root).is_dir()
+
     def absolute(self) -> "PathsConfig":
         """The same places for processes that are started in another folder."""
         return PathsConfig(*(str(Path(place).absolute()) for place in (self.root, self.shards, self.runs, self.mlflow)))

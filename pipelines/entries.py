@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from conf import door
 from model.errors import UserError
 from pipelines.config import Config
+from pipelines.sharded import as_sharded
 from pipelines.shards.manifest import MANIFEST
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
@@ -26,7 +27,13 @@ def main(argv: Sequence[str]) -> int:
         code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         return code
 
-    return door.run(task, Config, words, verb)
+    def check(config: Config) -> None:
+        if verb in READERS:
+            if config.paths.visible:
+                refuse_without_shards(config, words)
+            importlib.import_module(f"pipelines.{verb}").check(config)
+
+    return door.run(task, Config, words, verb, check, as_sharded if verb in READERS else None)
 
 
 def refuse_without_shards(config: Config, words: Sequence[str]) -> None:

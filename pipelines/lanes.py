@@ -207,9 +207,11 @@ def dealt(reader: ShardReader, lanes: int, window_chunks: int, least: int) -> in
 def check_lanes(lanes: int, world: int) -> None:
     """Raises UserError where `world` ranks cannot share the lanes evenly."""
     if lanes < 1 or lanes % world != 0:
+        divisors = [str(ranks) for ranks in range(1, lanes + 1) if lanes % ranks == 0]
         raise UserError(
-            f"loader.lanes={lanes}: {world} ranks cannot share {lanes} lanes evenly; "
-            f"take a number of ranks (cluster.workers) that divides loader.lanes"
+            f"loader.lanes={lanes}: {world} ranks cannot share {lanes} lanes evenly. Choices: "
+            + (f"cluster.workers={'|'.join(divisors)}, or for a new run " if divisors else "")
+            + f"loader.lanes={world}|{2 * world}|{3 * world}..., loader.lanes=0 (one a rank, two at least)"
         )
 
 
@@ -220,5 +222,5 @@ def check_chunks(reader: ShardReader, lanes: int) -> None:
     if reader.chunks < lanes:
         raise UserError(
             f"loader.lanes={lanes}: the split {reader.split!r} has only {reader.chunks} chunks "
-            f"({reader.records} records); take at most {reader.chunks} lanes"
+            f"({reader.records} records); take at most {reader.chunks} lanes, and so many ranks (cluster.workers)"
         )

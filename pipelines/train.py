@@ -1,5 +1,6 @@
 """`dragoman train`: shards -> workers -> checkpoints -> bundle -> registered version. The same command goes on."""
 
+import importlib
 import logging
 import os
 import shutil
@@ -10,10 +11,11 @@ from conf import door
 from model.architectures import architecture, model_config
 from model.errors import UserError
 from model.tokenizer import load_pair
-from model.vectors.methods import is_vectors
+from model.vectors.methods import is_vectors, method_config
 from pipelines import embeddings, release
 from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing
+from pipelines.lanes import check_lanes
 from pipelines.launch import launch
 from pipelines.loader import LaneLoader
 from pipelines.precision import refuse_unrunnable
@@ -29,6 +31,7 @@ from pipelines.training import (
     remaining,
     train_rank,
     warn_of_warmup,
+    with_lanes,
     workers,
 )
 
@@ -37,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "train", as_sharded)
+    return door.run(task, Config, argv, "train", check, as_sharded)
 
 
 def task(config: Config) -> int:
@@ -56,6 +59,7 @@ def _train(config: Config) -> int:
         from pipelines.vectors.train import task as train_vectors
 
         return train_vectors(config)
+    config = with_lanes(config, [config.run_dir])
     if architecture(model_config(config.model).architecture).family != "translation":
         from pipelines.language.train import task as train_language
 
@@ -71,6 +75,25 @@ def _train(config: Config) -> int:
     if int(os.environ.get("RANK", "0")) == 0:
         release.release(config)
     return door.OK
+
+
+def check(config: Config) -> None:
+    """Refuse what a start would refuse at once, as far as it can be known where the shards may be out of sight.
+
+    Raises:
+        UserError: what `refuse_what_cannot_be` refuses; without shards, a model or lanes that cannot be.
+    """
+    vectors = is_vectors(config.model)
+    family = "vectors" if vectors else architecture(model_config(config.model).architecture).family
+    config = config if vectors else with_lanes(config, [config.run_dir])
+    if config.paths.visible:
+        where = {"vectors": "pipelines.vectors.train", "translation": __name__}.get(family, "pipelines.language.train")
+        importlib.import_module(where).refuse_what_cannot_be(config)
+    elif vectors:
+        method_config(config.model)
+        config.vectors.check()
+    else:
+        check_lanes(config.loader.lanes, workers(config))
 
 
 def refuse_what_cannot_be(config: Config) -> None:

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
 
+RECORD = "run.json"  # in a run's folder: what it is made of
 VALIDATION_SENTENCES = 500  # decoded for a BLEU in mid-training; the final evaluation takes all
 
 
@@ -135,6 +136,19 @@ def workers(config: Config) -> int:
     return config.cluster.workers if config.cluster.backend == "ray" else int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def with_lanes(config: Config, runs: Iterable[Path]) -> Config:
+    """The configuration with its number of lanes settled, where `loader.lanes` leaves it open (0).
+
+    It is that of the first of `runs` that has begun, which goes on with the same batches on any number of ranks that
+    divides it; else one a rank, two at least.
+    """
+    if config.loader.lanes:
+        return config
+    begun = (json.loads((run / RECORD).read_text(encoding="utf-8")) for run in runs if (run / RECORD).is_file())
+    kept = (record["loader"]["lanes"] for record in begun if "loader" in record)
+    return replace(config, loader=replace(config.loader, lanes=next(kept, max(2, workers(config)))))
+
+
 def remaining(config: Config) -> bool:
     """Whether there is anything left to train."""
     newest = checkpoint.newest(config.run_dir)
@@ -164,7 +178,7 @@ def claim(config: Config, wanted: dict[str, Any]) -> None:
     Raises:
         UserError: a run of this name was started with other settings; names each.
     """
-    path = config.run_dir / "run.json"
+    path = config.run_dir / RECORD
     if path.is_file():
         stored = json.loads(path.read_text(encoding="utf-8"))
         if wanted.get("train", {}).get("precision") == "auto":  # a run keeps the precision that it began in

@@ -8,7 +8,7 @@ from model.settings import DecodeConfig
 from services.clean import CleanConfig
 from services.export import ExportConfig
 from services.inspect import InspectConfig
-from services.jobs import JobsConfig
+from services.job_client import JobsConfig
 from services.query import QueryConfig
 from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
 

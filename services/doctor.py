@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from conf import door
 from model.processor import instruction_sets
 from services import machine
+from services.job_client import AGENT_PORT
 from services.version import version
 
 LIBRARIES = (
@@ -64,7 +65,7 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
         lambda: matrices(Path(root.paths["root"])),
         kernels,
         graphics,
-        lambda: [ray(root.cluster.get("address"))],
+        lambda: [ray(root.cluster.get("address")), agent(AGENT_PORT)],
         lambda: [mlflow(str(root.tracking["uri"]))],
         lambda: [port("serve.port", str(root.serve["host"]), int(root.serve["port"]))],
     ]
@@ -172,6 +173,18 @@ def ray(address: object) -> Finding:
     reached = reachable(parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme, 6379))
     return Finding(
         "Ray cluster", "ok" if reached else "missing", f"{text} {'answers' if reached else 'does not answer'}"
+    )
+
+
+def agent(number: int) -> Finding:
+    """Whether a `ray start --head` on this machine could accept jobs: its agent has a fixed port."""
+    if port("", "0.0.0.0", number).state == "ok":
+        return Finding("Ray agent", "ok", f"{number} is free: ray start --head here would accept jobs")
+    return Finding(
+        "Ray agent",
+        "note",
+        f"{number} is in use, by the cluster that runs here or by another program: beside it start a head with "
+        f"--dashboard-agent-listen-port=0, or it accepts no jobs",
     )
 
 

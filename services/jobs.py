@@ -1,12 +1,12 @@
 """`dragoman submit VERB ...`, `jobs`, `logs`, `stop`: the same command lines, run by Ray Jobs on a cluster.
 
-The only module of the services that imports Ray. A job runs `python -m services.cli VERB ...` on the cluster's head
-node, with `cluster.address=auto`, so that its workers are the cluster's. The run's name is part of the command line:
-submitting the same one again resumes the run.
+A job runs `python -m services.cli VERB ...` on the head node, with `cluster.address=auto`, so that its workers are the
+cluster's. The run's name is part of the command line: submitting the same one again resumes the run.
 """
 
 import asyncio
 import getpass
+import importlib
 import itertools
 import logging
 import os
@@ -14,40 +14,20 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from conf import door
 from model.errors import UserError, unknown
+from services.job_client import JobsConfig, details, talking
 
 LARGEST_UPLOAD = 100 * 2**20  # bytes; Ray's head refuses a larger working_dir
 SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for workers
 ELSEWHERE = {"submit", "jobs", "logs", "stop", "demo"}  # verbs that make no sense as a job
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class JobsConfig:
-    """The cluster, how to get in, and what a job takes along."""
-
-    address: str | None = None  # http://host:8265, or host:port, ray://..., auto
-    auth: Literal["token", "disabled"] = "token"
-    token_file: str | None = None
-    python: str = "python"
-    working_dir: str | None = None
-    exclude: list[str] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
-    name: str = "job"
-    show: int = 20
-    stop_timeout: float = 30.0  # seconds
-    workers: int = 1
-    cpus_per_worker: float = 1.0
-    gpus_per_worker: float = 1.0
-    device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
 @dataclass
@@ -76,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _main_submit(words: list[str]) -> int:
-    from services.cli import VERBS
+    from services.cli import SHARED_MODULES, VERBS
 
     if not words or words[0].startswith("-") or "=" in words[0]:
         raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
@@ -84,8 +64,14 @@ def _main_submit(words: list[str]) -> int:
     allowed = [name for name in VERBS if name not in ELSEWHERE]
     if verb not in allowed:
         raise unknown("submit: verb", verb, allowed)
-    # Options (--cfg job) are the job's; the overrides are composed here too, so that a wrong key is refused here.
-    overrides = [word for word in rest if "=" in word and not word.startswith("-")]
+    # Options (--cfg job) are the job's; all else the verb reads here too, and refuses what it would refuse there.
+    rehearsed = [word for word in rest if not word.startswith("-")]
+    module = importlib.import_module(VERBS[verb].module)
+    with door.rehearsal():
+        code: int = module.main([verb, *rehearsed] if VERBS[verb].module in SHARED_MODULES else rehearsed)
+    if code != door.OK:
+        return code
+    overrides = [word for word in rehearsed if "=" in word]
     return door.run(lambda root: submit(root.jobs, verb, rest), JobsRoot, overrides, "submit")
 
 
@@ -94,23 +80,24 @@ def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
 
     Raises:
         UserError: no cluster, no way in, a working_dir that is too large, or more workers than the cluster can hold.
+        ServiceError: the cluster took no job.
     """
     environment: dict[str, Any] = {"env_vars": config.environment} if config.environment else {}
     if config.working_dir is not None:
         check_working_dir(Path(config.working_dir), config.exclude)
         environment |= {"working_dir": config.working_dir, "excludes": config.exclude}
-    client = connect(config)
-    if verb in SPREADING:
-        check_capacity(config, capacity(client))
     entrypoint = command(config, verb, words)
     job = submission_id(config.name, verb)
-    logger.info("submitting: %s", entrypoint)
-    client.submit_job(
-        entrypoint=entrypoint,
-        submission_id=job,
-        runtime_env=environment,
-        metadata={"verb": verb, "name": config.name, "owner": getpass.getuser()},
-    )
+    with talking(config) as client:
+        if verb in SPREADING:
+            check_capacity(config, capacity(client))
+        logger.info("submitting: %s", entrypoint)
+        client.submit_job(
+            entrypoint=entrypoint,
+            submission_id=job,
+            runtime_env=environment,
+            metadata={"verb": verb, "name": config.name, "owner": getpass.getuser()},
+        )
     print(job)
     logger.info("follow it: dragoman logs %s -f    stop it: dragoman stop %s", job, job)
     return door.OK
@@ -118,7 +105,8 @@ def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
 
 def list_jobs(config: JobsConfig) -> int:
     """A table of the newest jobs."""
-    found = [job for job in connect(config).list_jobs() if job.submission_id]
+    with talking(config) as client:
+        found = [job for job in client.list_jobs() if job.submission_id]
     found.sort(key=lambda job: job.start_time or 0, reverse=True)
     rows = [("JOB", "STATUS", "VERB", "OWNER", "STARTED", "TOOK")]
     for job in found[: config.show]:
@@ -138,81 +126,33 @@ def list_jobs(config: JobsConfig) -> int:
 
 def logs(config: JobsConfig, job: str, follow: bool) -> int:
     """Print what the job has written; with `follow`, until it ends, and then exit code 1 unless it succeeded."""
-    client = connect(config)
-    details(client, job)
-    if not follow:
-        sys.stdout.write(client.get_job_logs(job))
-        return door.OK
+    with talking(config) as client:
+        details(client, job)
+        if not follow:
+            sys.stdout.write(client.get_job_logs(job))
+            return door.OK
 
-    async def tail() -> None:
-        async for text in client.tail_job_logs(job):
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        async def tail() -> None:
+            async for text in client.tail_job_logs(job):
+                sys.stdout.write(text)
+                sys.stdout.flush()
 
-    asyncio.run(tail())
-    ended = details(client, job)
+        asyncio.run(tail())
+        ended = details(client, job)
     logger.info("%s: %s. %s", job, ended.status.value, ended.message or "")
     return door.OK if ended.status == "SUCCEEDED" else door.FAILED
 
 
 def stop(config: JobsConfig, job: str) -> int:
     """Stop a job and wait until it has ended; one that has ended already is left as it is."""
-    client = connect(config)
-    if details(client, job).status not in ENDED:
-        client.stop_job(job)
-    deadline = time.monotonic() + config.stop_timeout
-    while (status := details(client, job).status) not in ENDED and time.monotonic() < deadline:
-        time.sleep(0.2)
+    with talking(config) as client:
+        if details(client, job).status not in ENDED:
+            client.stop_job(job)
+        deadline = time.monotonic() + config.stop_timeout
+        while (status := details(client, job).status) not in ENDED and time.monotonic() < deadline:
+            time.sleep(0.2)
     print(f"{job}: {status.value}")
     return door.OK if status in ENDED else door.FAILED
-
-
-def connect(config: JobsConfig) -> Any:
-    """Ray's client of the cluster's job server. The token is read by Ray itself, and neither shown nor logged.
-
-    Raises:
-        UserError: no address, nothing answers there, or the token is missing or wrong.
-    """
-    if not config.address or config.address == "local":
-        raise UserError(
-            "jobs.address: no cluster is named. Give the head's dashboard, jobs.address=http://HOST:8265, "
-            "or cluster=ray for the one that RAY_ADDRESS names"
-        )
-    os.environ["RAY_AUTH_MODE"] = config.auth
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if config.auth == "token":
-        _point_to_token(config)
-    if config.address.startswith(("http://", "https://")):
-        os.environ["RAY_API_SERVER_ADDRESS"] = config.address  # or RAY_ADDRESS, if set, would silently win
-    from ray.exceptions import AuthenticationError
-    from ray.job_submission import JobSubmissionClient
-
-    for name in ("ray", "ray.dashboard.modules.job.sdk"):  # the second has a level of its own
-        logging.getLogger(name).setLevel(logging.WARNING)
-
-    try:
-        return JobSubmissionClient(config.address)
-    except AuthenticationError as problem:
-        reason = str(problem).strip().splitlines()[0]
-        raise UserError(
-            f"jobs.auth={config.auth}: the cluster at {config.address} refuses us ({reason}). Its token is expected in "
-            f"the variable RAY_AUTH_TOKEN or in the file jobs.token_file={config.token_file}"
-        ) from None
-    except (ConnectionError, RuntimeError, ValueError) as problem:
-        reason = str(problem).strip().splitlines()[0]
-        raise UserError(f"jobs.address: no Ray job server answers at {config.address!r} ({reason})") from None
-
-
-def _point_to_token(config: JobsConfig) -> None:
-    if config.token_file is not None:
-        if not Path(config.token_file).is_file():
-            raise UserError(f"jobs.token_file: {config.token_file} is not a file")
-        os.environ["RAY_AUTH_TOKEN_PATH"] = config.token_file
-    elif not os.environ.get("RAY_AUTH_TOKEN") and not (Path.home() / ".ray" / "auth_token").is_file():
-        raise UserError(
-            "jobs.auth=token: there is no token. Put it into the variable RAY_AUTH_TOKEN or into a file named by "
-            "jobs.token_file (jobs.auth=disabled is for clusters that ask for none)"
-        )
 
 
 def command(config: JobsConfig, verb: str, words: Sequence[str]) -> str:
@@ -278,23 +218,6 @@ def check_working_dir(directory: Path, exclude: Sequence[str]) -> None:
             f"jobs.working_dir: {directory} has {total / 2**20:,.0f} MiB to send, at most {LARGEST_UPLOAD // 2**20} "
             f"are taken. Name large folders in jobs.exclude; corpora and shards belong on storage that the nodes share"
         )
-
-
-def details(client: Any, job: str) -> Any:
-    """Ray's record of the job.
-
-    Raises:
-        UserError: the cluster knows no such job; the nearest one is suggested.
-    """
-    try:
-        return client.get_job_info(job)
-    except RuntimeError as problem:
-        if "404" not in str(problem):
-            raise
-        names = [found.submission_id for found in client.list_jobs() if found.submission_id]
-        near = get_close_matches(job, names, n=1, cutoff=0.4)
-        hint = f" Did you mean {near[0]}?" if near else " dragoman jobs lists them"
-        raise UserError(f"job {job!r} is not known to the cluster.{hint}") from None
 
 
 def duration(milliseconds: float) -> str:

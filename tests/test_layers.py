@@ -19,7 +19,10 @@ ALLOWED = {
 }
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": ["pipelines/cluster.py", "services/jobs.py", "services/doctor.py", "services/machine.py"],
+    "ray": [
+        *("pipelines/cluster.py", "pipelines/embedded_ray.py"),
+        *("services/jobs.py", "services/job_client.py", "services/doctor.py", "services/machine.py"),
+    ],
     "mlflow": ["pipelines/tracking", "services/registry.py"],
     "hydra": ["conf/door.py", "services/completion.py", "services/help.py"],
     "omegaconf": ["conf/door.py", "services/completion.py", "services/help.py"],

@@ -71,8 +71,8 @@ def refuse_idle_keys(config: "Config", entries: Sequence[Entry]) -> None:
 
 def entry(config: "Config", item: str) -> Entry:
     """The entry of one item."""
-    name = SHORT.get(item, item)
-    if (door.FOLDER / "model" / f"{name}.yaml").is_file():
+    name = model_file(item)
+    if name:
         return Entry(name, config=run_config(config, name))
     try:
         bundle = locate(config, item, "models")
@@ -85,6 +85,12 @@ def entry(config: "Config", item: str) -> Entry:
     if found.pair != config.pair:
         raise UserError(f"models: {item!r} translates {found.pair}; the networks compared are of pair={config.pair}")
     return Entry(label_of(item, bundle), bundle=bundle)
+
+
+def model_file(item: str) -> str:
+    """The name of the file of conf/model that an item means; "" where it means none."""
+    name = SHORT.get(item, item)
+    return name if (door.FOLDER / "model" / f"{name}.yaml").is_file() else ""
 
 
 def label_of(item: str, bundle: Path) -> str:

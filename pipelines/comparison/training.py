@@ -15,7 +15,7 @@ from pipelines import checkpoint, journal, release, train
 from pipelines.comparison.entries import Entry
 from pipelines.loader import LaneLoader
 from pipelines.shards.reader import ShardReader
-from pipelines.training import claim, identity, remaining
+from pipelines.training import claim, identity, remaining, with_lanes
 
 if TYPE_CHECKING:
     from pipelines.config import Config  # it imports this package's section
@@ -30,10 +30,12 @@ def with_budget(config: "Config", entries: Sequence[Entry]) -> list[Entry]:
     Raises:
         UserError: no shards, a network that does not fit them, or a run that has had more than the budget.
     """
-    steps = budget_steps(config) if any(one.config is not None for one in entries) else 0
+    runs = [one.config.run_dir for one in entries if one.config is not None]
+    config = with_lanes(config, runs)  # the same for all: they see the same batches
+    steps = budget_steps(config) if runs else 0
     found = []
     for one in entries:
-        limits = None if one.config is None else limited(one.config, steps)
+        limits = None if one.config is None else limited(replace(one.config, loader=config.loader), steps)
         if limits is not None:
             train.refuse_what_cannot_be(limits)
             refuse_more(limits)

@@ -158,7 +158,7 @@ def test_a_release_says_where_everything_is(undisturbed: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["cluster.workers=3"], "lanes"),
+        (["cluster.workers=3", "loader.lanes=2"], "Choices: cluster.workers=1|2, or for a new run loader.lanes=3|6|9"),
         (["cluster.workers=8", "cluster.device=cuda", "loader.lanes=8"], "needs 8 GPUs, the cluster has 0"),
         (["name=undisturbed", "seed=2"], "seed was 1, is 2"),
         (["pair=en-fr"], "no shards"),

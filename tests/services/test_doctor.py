@@ -9,7 +9,7 @@ import pytest
 from model import precision
 from model.precision import Rates
 from services import doctor as verb
-from services.doctor import DoctorRoot, Finding, doctor, mlflow, port, ray
+from services.doctor import DoctorRoot, Finding, agent, doctor, mlflow, port, ray
 
 
 def root(**changes: object) -> DoctorRoot:
@@ -50,6 +50,16 @@ def test_a_cluster_and_a_server_that_are_away_are_told_without_their_secrets() -
         finding = mlflow(uri)
         assert finding.state == "note"
         assert "secret" not in finding.text
+
+
+def test_a_port_without_which_a_head_accepts_no_jobs_is_looked_at() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        found = agent(taken.getsockname()[1])
+        assert found.state == "note"
+        assert "--dashboard-agent-listen-port=0" in found.text
+    assert agent(0).state == "ok"
 
 
 def test_a_port_in_use_is_told() -> None:

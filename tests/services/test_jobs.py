@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from model.errors import UserError
-from services import jobs
-from services.jobs import JobsConfig
+from services import job_client, jobs
+from services.job_client import JobsConfig, connect
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -71,17 +71,77 @@ def test_a_missing_address_or_token_is_named(tmp_path: Path, monkeypatch: pytest
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(UserError, match=r"jobs\.address: no cluster is named"):
-        jobs.connect(JobsConfig())
+        connect(JobsConfig())
     with pytest.raises(UserError, match="there is no token"):
-        jobs.connect(JobsConfig(address="http://127.0.0.1:8265"))
+        connect(JobsConfig(address="http://127.0.0.1:8265"))
     with pytest.raises(UserError, match=r"jobs\.token_file: .* is not a file"):
-        jobs.connect(JobsConfig(address="http://127.0.0.1:8265", token_file=str(tmp_path / "none")))
+        connect(JobsConfig(address="http://127.0.0.1:8265", token_file=str(tmp_path / "none")))
 
 
 @pytest.mark.parametrize("argv", [["submit"], ["submit", "name=x"], ["submit", "jobs"], ["logs"], ["stop", "name=x"]])
 def test_a_verb_or_a_job_that_is_left_out_is_the_users_mistake(argv: list[str]) -> None:
     with pytest.raises(UserError):
         jobs.main(argv)
+
+
+@pytest.mark.parametrize(
+    ("home", "words", "message"),
+    [
+        ("here", ["train"], "no shards"),
+        ("elsewhere", ["train"], "jobs.address: no cluster is named"),  # shards may be where only the nodes see them
+        ("elsewhere", ["train", "cluster.workers=8", "loader.lanes=2"], "loader.lanes=2: 8 ranks"),
+        ("elsewhere", ["train", "train.max_steps=soon"], "train.max_steps: expected a whole number"),
+        ("elsewhere", ["compare", "models=[rnnenc,rnnlm_lstm]"], "'rnnlm_lstm' does not translate"),
+        ("elsewhere", ["shard", "corpus.on_error=ignore"], "corpus.on_error: 'ignore' is not known"),
+    ],
+)
+def test_a_job_is_refused_for_what_its_verb_would_refuse_at_once(
+    home: str,
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / home))
+    assert jobs.main(["submit", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+class GoneHead:
+    """A client whose head has gone, as Ray's own tells it."""
+
+    def get_job_info(self, _job: str) -> Any:
+        return None
+
+    def submit_job(self, **_: Any) -> str:
+        raise RuntimeError("Request failed with status code 500: No available agent to submit job, please try again.")
+
+    async def tail_job_logs(self, _job: str) -> AsyncIterator[str]:
+        yield "step 1\n"
+        raise RuntimeError("WebSocket connection closed unexpectedly with close code 1006")
+
+    def list_jobs(self) -> list[Any]:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["submit", "doctor"], "accepts no jobs: no agent of its nodes answers"),
+        (["logs", "job-1", "-f"], "has gone or failed (WebSocket connection closed unexpectedly"),
+        (["jobs"], "has gone or failed ([Errno 111] Connection refused)"),
+    ],
+)
+def test_a_head_that_goes_or_takes_no_jobs_is_named(
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(job_client, "connect", lambda _: GoneHead())
+    assert jobs.main([*words, "jobs.address=http://127.0.0.1:9"]) == 1
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert "Traceback" not in printed.err
 
 
 def test_durations_are_told_in_two_units() -> None:

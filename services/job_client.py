@@ -1,0 +1,127 @@
+"""Talking to a Ray cluster's job server: the way in, and what is said where it fails."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from model.errors import ServiceError, UserError
+
+AGENT_PORT = 52365  # where `ray start` has a node's agent listen; without one a head accepts no jobs
+
+
+@dataclass
+class JobsConfig:
+    """The cluster, how to get in, and what a job takes along."""
+
+    address: str | None = None  # http://host:8265, or host:port, ray://..., auto
+    auth: Literal["token", "disabled"] = "token"
+    token_file: str | None = None
+    python: str = "python"
+    working_dir: str | None = None
+    exclude: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    name: str = "job"
+    show: int = 20
+    stop_timeout: float = 30.0  # seconds
+    workers: int = 1
+    cpus_per_worker: float = 1.0
+    gpus_per_worker: float = 1.0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+@contextlib.contextmanager
+def talking(config: JobsConfig) -> Iterator[Any]:
+    """`connect`'s client, for the length of a conversation with the cluster.
+
+    Raises:
+        ServiceError: the head has gone in the middle of it, or could not do what it was asked for.
+    """
+    import aiohttp
+
+    client = connect(config)
+    try:
+        yield client
+    except BrokenPipeError:
+        raise  # the reader of our output has gone, not the head
+    except (aiohttp.ClientError, OSError, RuntimeError) as problem:
+        reason = (str(problem).strip() or type(problem).__name__).splitlines()[0][:300]
+        if "No available agent" in reason:
+            raise ServiceError(
+                f"the cluster at {config.address} accepts no jobs: no agent of its nodes answers. A head that has just "
+                f"started may need a moment. Where another Ray holds port {AGENT_PORT} on the head's machine (dragoman "
+                f"doctor, run there, looks), start the head with --dashboard-agent-listen-port=0"
+            ) from None
+        raise ServiceError(
+            f"the head at {config.address} has gone or failed ({reason}). Jobs go on as long as the cluster lives: "
+            f"dragoman jobs lists them once it answers again"
+        ) from None
+
+
+def connect(config: JobsConfig) -> Any:
+    """Ray's client of the cluster's job server. The token is read by Ray itself, and neither shown nor logged.
+
+    Raises:
+        UserError: no address, nothing answers there, or the token is missing or wrong.
+    """
+    if not config.address or config.address == "local":
+        raise UserError(
+            "jobs.address: no cluster is named. Give the head's dashboard, jobs.address=http://HOST:8265, "
+            "or cluster=ray for the one that RAY_ADDRESS names"
+        )
+    os.environ["RAY_AUTH_MODE"] = config.auth
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if config.auth == "token":
+        _point_to_token(config)
+    if config.address.startswith(("http://", "https://")):
+        os.environ["RAY_API_SERVER_ADDRESS"] = config.address  # or RAY_ADDRESS, if set, would silently win
+    from ray.exceptions import AuthenticationError
+    from ray.job_submission import JobSubmissionClient
+
+    for name in ("ray", "ray.dashboard.modules.job.sdk"):  # the second has a level of its own
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+    try:
+        return JobSubmissionClient(config.address)
+    except AuthenticationError as problem:
+        reason = str(problem).strip().splitlines()[0]
+        raise UserError(
+            f"jobs.auth={config.auth}: the cluster at {config.address} refuses us ({reason}). Its token is expected in "
+            f"the variable RAY_AUTH_TOKEN or in the file jobs.token_file={config.token_file}"
+        ) from None
+    except (ConnectionError, RuntimeError, ValueError) as problem:
+        reason = str(problem).strip().splitlines()[0]
+        raise UserError(f"jobs.address: no Ray job server answers at {config.address!r} ({reason})") from None
+
+
+def _point_to_token(config: JobsConfig) -> None:
+    if config.token_file is not None:
+        if not Path(config.token_file).is_file():
+            raise UserError(f"jobs.token_file: {config.token_file} is not a file")
+        os.environ["RAY_AUTH_TOKEN_PATH"] = config.token_file
+    elif not os.environ.get("RAY_AUTH_TOKEN") and not (Path.home() / ".ray" / "auth_token").is_file():
+        raise UserError(
+            "jobs.auth=token: there is no token. Put it into the variable RAY_AUTH_TOKEN or into a file named by "
+            "jobs.token_file (jobs.auth=disabled is for clusters that ask for none)"
+        )
+
+
+def details(client: Any, job: str) -> Any:
+    """Ray's record of the job.
+
+    Raises:
+        UserError: the cluster knows no such job; the nearest one is suggested.
+    """
+    try:
+        return client.get_job_info(job)
+    except RuntimeError as problem:
+        if "404" not in str(problem):
+            raise
+        names = [found.submission_id for found in client.list_jobs() if found.submission_id]
+        near = get_close_matches(job, names, n=1, cutoff=0.4)
+        hint = f" Did you mean {near[0]}?" if near else " dragoman jobs lists them"
+        raise UserError(f"job {job!r} is not known to the cluster.{hint}") from None

@@ -1,0 +1,212 @@
+"""The commands of README.md and docs/, read out of the pages: each is what its verb takes, and the first hour runs."""
+
+import gzip
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conf import door
+from services import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`((?:[A-Z_]+=\S+ )?dragoman [^`]+)`")
+# What stands on the pages for something that the reader puts in.
+PLACEHOLDERS = {
+    "VERB": "train",
+    "[promote.reason=...]": "promote.reason=...",
+    "paths.shards=...:": "",
+}
+PROGRAMS = {"curl", "deploy/make-secrets.sh", "docker", "echo", "export", "make", "mlflow", "python", "ray", "source"}
+# Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
+REFERENCES = re.compile(r"^(?:models|query\.vectors|serve\.vectors|evaluate\.bundle|evaluate\.against)=(.+)$")
+
+
+def lines_of(page: str) -> list[str]:
+    """The page's command lines: those of its `sh` blocks, continued ones joined, and those in running text."""
+    text = PAGES[page].read_text(encoding="utf-8")
+    blocks = [body.replace("\\\n", " ") for language, body in FENCED.findall(text) if language == "sh"]
+    fenced = [line for body in blocks for line in body.splitlines() if line.strip()]
+    return fenced + [" ".join(command.split()) for command in INLINE.findall(FENCED.sub("", text))]
+
+
+def commands(line: str) -> list[list[str]]:
+    """The words of each command of a line, without comments, redirections and variables set in front."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>;")
+    lexer.whitespace_split = True
+    found: list[list[str]] = [[]]
+    skip = False
+    for word in lexer:
+        if word in ("|", ";"):
+            found.append([])
+        elif word in ("<", ">") or skip:
+            skip = not skip
+        elif found[-1] or not re.fullmatch(r"[A-Z_]+=\S*", word):
+            found[-1].append(PLACEHOLDERS.get(word, word))
+    return found
+
+
+def verbs_of(page: str) -> list[list[str]]:
+    """The words after `dragoman` of every command of the page that runs it."""
+    return [
+        words[words.index("dragoman") + 1 :]
+        for line in lines_of(page)
+        for words in commands(line)
+        if "dragoman" in words
+    ]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working folder, and a home that is out of sight: nothing of this machine makes a command right."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "absent"))
+    for name in ("RAY_ADDRESS", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+
+
+DISTINCT = {tuple(words): page for page in PAGES for words in verbs_of(page)}  # composing one takes half a second
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_page_is_one_that_its_verb_takes(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (words for words, where in DISTINCT.items() if where == page):
+        assert words[0] in cli.VERBS
+        if len(words) > 1:
+            with door.rehearsal():
+                code = cli.main(words)
+            assert code == 0, f"dragoman {shlex.join(words)}\n{capsys.readouterr().err}"
+
+
+def test_a_wrong_key_choice_name_or_number_of_lanes_would_be_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in (
+        "dragoman train train.max_stps=1",
+        "dragoman train model=transformer",
+        "dragoman compare models=[rnnenc,rnnlm_lstm]",
+        "dragoman train cluster.workers=8 loader.lanes=2",
+        "dragoman train model=skipgram corpus=text pair=en vectors.epochs=0",
+        "dragoman nothing",
+    ):
+        (words,) = commands(line)
+        with door.rehearsal():
+            assert cli.main(words[1:]) == 2, line
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_other_programs_of_a_page_are_known_and_what_they_name_is_there(page: str) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for line in lines_of(page):
+        for words in filter(None, commands(line)):
+            assert words[0] in PROGRAMS | {"dragoman"}, line
+            if words[0].startswith("deploy/"):
+                assert (ROOT / words[0]).is_file(), line
+            if words[0] == "make":
+                assert set(words[1:]) <= set(targets), line
+            if words[:3] == ["python", "-m", "bench"]:
+                assert (ROOT / "bench" / f"{words[3]}.py").is_file(), line
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_stand_in_blocks_that_are_tested(page: str) -> None:
+    for language, body in FENCED.findall(PAGES[page].read_text(encoding="utf-8")):
+        if language != "sh":
+            others = [line for line in body.splitlines() if re.match(rf"dragoman ({'|'.join(cli.VERBS)})( |$)", line)]
+            assert not others or page == "docs/shards.md", others  # there a command and what it makes
+
+
+def test_names_that_are_asked_for_are_made_by_a_command_of_the_pages() -> None:
+    made, asked = {file.stem for file in (ROOT / "conf" / "model").glob("*.yaml")}, []
+    for words, page in DISTINCT.items():
+        overrides = [word for word in words if "=" in word]
+        if words[0] == "train" and "experiment=word2vec" in words:
+            for model in ("skipgram", "glove", "tfidf"):  # of which the page says that each may stand there
+                values = door.compose([*overrides, f"model={model}"])
+                made |= {values["name"], values["registry"]["name"]}
+        asked += [(page, found[1]) for found in map(REFERENCES.match, overrides) if found]
+    names = [
+        (page, re.sub(r"^models:/|@\w+$", "", name)) for page, value in asked for name in value.strip("[]").split(",")
+    ]
+    unknown = [(page, name) for page, name in names if name not in made | {"RUN", "NAME"} and "/" not in name]
+    assert not unknown, f"made are {sorted(made)}"
+
+
+def test_configuration_lists_every_file_of_conf() -> None:
+    """What docs/configuration.md must say; where this fails, put `expected` there."""
+    groups = {path.name: sorted(file.stem for file in path.glob("*.yaml")) for path in (ROOT / "conf").iterdir()}
+    order = [
+        name
+        for entry in yaml.safe_load((ROOT / "conf/config.yaml").read_text())["defaults"]
+        for name in entry
+        if isinstance(entry, dict)
+    ]
+    choices = {name: groups[name] for name in order if len(groups[name]) > 1}
+    expected = "".join(wrapped(f"{name}=", found, "|") for name, found in choices.items())
+    expected += wrapped("", [name for name in order if name not in choices], "  ")
+    assert f"```\n{expected}```" in PAGES["docs/configuration.md"].read_text(encoding="utf-8"), f"\n{expected}"
+
+
+def wrapped(head: str, words: list[str], between: str) -> str:
+    """`head` and the words in lines of at most 120 characters, all but the first indented."""
+    lines = [head]
+    for number, word in enumerate(words):
+        piece = word if number == 0 else f"{between}{word}"
+        if len(lines[-1]) + len(piece) > 120:
+            lines.append(" " * len(head))
+            piece = word
+        lines[-1] += piece
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+TEXT = "".join(
+    f"{who} {does} the {what} , so the {what} {does} {who} .\n"
+    for who in ("anna", "ben", "carl", "dora")
+    for does in ("sees", "hears", "likes", "calls")
+    for what in ("cat", "dog", "bird", "fish", "horse", "cow")
+)
+LOCAL = ["cluster.backend=local", "tracking.system_metrics=false"]
+# A page, the verbs of its first commands of a kind, and what makes them quick.
+FIRST = {
+    "README.md": (
+        ["shard", "train", "neighbours"],
+        [
+            *LOCAL,
+            "tracking.offline=true",
+            "registry.register=false",
+            "vectors.epochs=1",
+            "vectors.evaluate.pictures=false",
+            "model.min_count=1",
+        ],
+        "BOOKS.txt.gz",
+    ),
+    "docs/language-models.md": (
+        ["shard", "train", "promote", "generate"],
+        [
+            *(*LOCAL, "corpus.cut.valid=0.2", "loader.batch_tokens=128", "loader.length=32", "model.width=16"),
+            *("model.embedding=8", "train.max_steps=4", "train.optimizer.warmup_steps=1", "generate.max_tokens=8"),
+        ],
+        "tinyshakespeare.txt.gz",
+    ),
+}
+
+
+@pytest.mark.parametrize("page", FIRST)
+def test_the_first_commands_of_a_page_run_one_after_another(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verbs, quick, corpus = FIRST[page]
+    (tmp_path / corpus).write_bytes(gzip.compress(TEXT.encode()))
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    every = verbs_of(page)
+    names = [words[0] for words in every]
+    first = next(place for place in range(len(every)) if names[place : place + len(verbs)] == verbs)
+    for words in every[first : first + len(verbs)]:
+        put_in = [word.replace("FOLDER", str(tmp_path)) for word in words]
+        assert cli.main([*put_in, *quick]) == 0, f"dragoman {shlex.join(words)}\n{capsys.readouterr().err}"
+    assert capsys.readouterr().out.strip()
