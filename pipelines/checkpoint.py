@@ -137,12 +137,13 @@ def kept_weights(run: Path, last: int) -> list[Path]:
 
 def _weights(path: Path) -> dict[str, Tensor]:
     try:
-        return load_file(path)
+        held: dict[str, Tensor] = load_file(path)
     except SafetensorError as problem:
         raise UserError(
             f"{path}: damaged ({problem}). Without this file the run's average is made of the other weights kept: "
             f"delete it and start the same command again"
         ) from None
+    return held
 
 
 def _check_weights(path: Path) -> None:

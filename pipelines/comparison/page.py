@@ -72,7 +72,7 @@ def table_html(table: Sequence[Row]) -> str:
     lines = []
     for number, row in enumerate(cells):
         first, *rest = row
-        columns = [f'<th scope="row">{escape(first[0])}{small_html(first[1])}</th>']
+        columns = [f'<th scope="row">{name_html(first[0])}{small_html(first[1])}</th>']
         for column, (large, small) in enumerate(rest, 1):
             mark = ' class="best"' if number in best.get(column, ()) else ""
             columns.append(f"<td{mark}>{escape(large)}{small_html(small)}</td>")
@@ -113,6 +113,11 @@ def sample_html(one: Sample) -> str:
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(clipped(text))}</td></tr>' for name, text in lines
     )
     return f'<div class="scroll"><table class="texts"><tbody>{rows}</tbody></table></div>'
+
+
+def name_html(name: str) -> str:
+    """A network's name, which may go on in the next line behind a `_`."""
+    return escape(name).replace("_", "_<wbr>")
 
 
 def clipped(text: str) -> str:

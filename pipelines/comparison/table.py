@@ -34,9 +34,9 @@ class Row:
         dash = ("–", "")
         return [
             (one.label, "" if one.trained_here else "as it stands"),
-            (f"{one.bleu.score:.1f}", f"{one.bleu.low:.1f} to {one.bleu.high:.1f}"),
-            dash if self.step is None else (f"{self.step.difference:+.1f}", f"p = {self.step.p_value:.3f}"),
-            (f"{one.chrf.score:.1f}", f"{one.chrf.low:.1f} to {one.chrf.high:.1f}"),
+            (f"{one.bleu.score:z.1f}", f"{one.bleu.low:z.1f} to {one.bleu.high:z.1f}"),
+            dash if self.step is None else (f"{self.step.difference:+z.1f}", f"p = {self.step.p_value:.3f}"),
+            (f"{one.chrf.score:z.1f}", f"{one.chrf.low:z.1f} to {one.chrf.high:z.1f}"),
             (amount(one.parameters), ""),
             dash if record is None else (amount(record.tokens), duration(record.minutes)),
             dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.comparison.pictures.style import colours, markers, thousands
 from pipelines.comparison.speed import TrainingRecord
+from pipelines.comparison.table import amount, duration
 from pipelines.tracking.plots import clean, empty, panels
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def said(records: Mapping[str, TrainingRecord]) -> str:
     """What the picture shows, in words."""
     last = {label: record for label, record in records.items() if record.validation}
     return "; ".join(
-        f"{label} ends at {record.validation[-1][2]:.2f} nats a token after {record.tokens / 1e6:.1f} million tokens "
-        f"in {record.minutes:.1f} minutes"
+        f"{label} ends at {record.validation[-1][2]:.2f} nats a token after {amount(record.tokens)} tokens "
+        f"in {duration(record.minutes)}"
         for label, record in last.items()
     )

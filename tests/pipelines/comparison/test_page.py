@@ -80,7 +80,9 @@ def test_what_is_wider_than_a_phone_says_that_it_scrolls() -> None:
 
 
 def test_a_tiny_budget_and_endless_translations_stay_readable() -> None:
-    table = rows([ONE], {"a<b": TrainingRecord(1, 6_000, 0.3, 80.0)}, REFERENCES, "de", "auto", 1)
+    low = replace(ONE, bleu=Interval(0.0, -0.01, 0.1))
+    table = rows([low], {"a<b": TrainingRecord(1, 6_000, 0.3, 80.0)}, REFERENCES, "de", "auto", 1)
+    assert table[0].cells()[1] == ("0.0", "0.0 to 0.1")
     assert table[0].cells()[5] == ("6,000", "18 s")
     text = render(Report("t", "l", table, [], [Sample("s", "r", {"a": "und " * 500})]))
     assert 380 < text.count("und ") * 4 < 420
