@@ -2,23 +2,33 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALLED := $(VENV)/.installed
+# What runs, and what tests and checks it: a mark each, so that the demo installs only the first.
+RUNTIME := $(VENV)/.installed
+INSTALLED := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# As on a processor without AVX-512, where other kernels run and round otherwise (tests/another_processor.py).
+PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
 
-.PHONY: help venv demo test check format lock clean
+.PHONY: help venv demo test test-portable check format lock pin clean
 
 help:            ## this list
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
-demo: $(INSTALLED) ## the main job on embedded defaults: shard, train, evaluate, register, promote, translate over HTTP
+demo: $(RUNTIME) ## the main job on embedded defaults: shard, train, evaluate, register, promote, translate over HTTP
 	$(BIN)/dragoman demo
 
 test: $(INSTALLED) ## the tests
 	$(BIN)/pytest -q
 
-check: $(INSTALLED) ## ruff and strict mypy
+test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
+	$(PORTABLE) $(BIN)/python -m pytest -q -p tests.another_processor tests/model \
+	    --ignore=tests/model/vectors --ignore=tests/model/test_reranking.py
+
+check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of known vulnerabilities
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PATH=$(abspath $(BIN)):$$PATH deploy/audit.sh
 
 format: $(INSTALLED) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
@@ -26,15 +36,22 @@ format: $(INSTALLED) ## let ruff put the code in order
 
 venv: $(INSTALLED) ## the virtual environment with the locked versions
 
-$(INSTALLED): requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 13) else f"Dragoman needs Python 3.11 or 3.12, {sys.executable} is {v.major}.{v.minor}; say which: make PYTHON=python3.11")'
+$(RUNTIME): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 15) else f"Dragoman needs Python 3.11 to 3.14, {sys.executable} is {v.major}.{v.minor}; say which: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PIP) -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
-lock: $(INSTALLED) ## write what is installed to requirements.lock (a platform's own build marks, such as +cpu, left out)
-	$(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed -E 's/\+cpu$$//' > requirements.lock
+$(INSTALLED): $(RUNTIME) requirements-dev.lock
+	$(PIP) -r requirements-dev.lock
+	touch $@
+
+lock: $(INSTALLED) ## write what is installed to requirements.lock (to run) and requirements-dev.lock (to test and check)
+	$(BIN)/python deploy/lock.py
+
+pin:             ## ask the registry for the digests of the public images, into .env (needs docker)
+	deploy/pin-images.sh
 
 clean:           ## everything that was made here, but for the virtual environment
 	rm -rf artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info

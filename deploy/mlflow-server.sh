@@ -1,12 +1,28 @@
 #!/bin/sh
-# The tracking server over PostgreSQL. The password comes from a file, and goes neither onto a command line nor into
-# the image; the address with it is read by MLflow from the environment of this one process.
+# The tracking server over PostgreSQL, behind a login. The passwords come from files, and go neither onto a command line
+# nor into the image; MLflow reads them from the environment of this one process and from a file that only it can read.
 set -eu
 password=$(cat "${POSTGRES_PASSWORD_FILE:?names the file that holds the password of the database}")
-MLFLOW_BACKEND_STORE_URI="postgresql://${POSTGRES_USER:-mlflow}:${password}@${POSTGRES_HOST:-postgres}:5432/${POSTGRES_DB:-mlflow}"
+# The driver is named: SQLAlchemy's own choice for "postgresql:" is another one than the image holds.
+MLFLOW_BACKEND_STORE_URI="postgresql+psycopg2://${POSTGRES_USER:-mlflow}:${password}@${POSTGRES_HOST:-postgres}:5432/${POSTGRES_DB:-mlflow}"
 export MLFLOW_BACKEND_STORE_URI
 export MLFLOW_DISABLE_TELEMETRY=true
-exec mlflow server \
+
+# The login: the same file that its clients read. MLflow has no default password, and makes this user at its first start.
+credential() { sed -nE "s/^mlflow_tracking_$1[[:space:]]*=[[:space:]]*([^[:space:]]+)[[:space:]]*$/\1/p" "$credentials"; }
+credentials=${MLFLOW_CREDENTIALS_FILE:?names the file that holds the login}
+MLFLOW_AUTH_ADMIN_USERNAME=$(credential username)
+MLFLOW_AUTH_ADMIN_PASSWORD=$(credential password)
+MLFLOW_FLASK_SERVER_SECRET_KEY=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n') # for forms, until the next start
+MLFLOW_AUTH_CONFIG_PATH=$(mktemp)
+export MLFLOW_AUTH_ADMIN_USERNAME MLFLOW_AUTH_ADMIN_PASSWORD MLFLOW_FLASK_SERVER_SECRET_KEY MLFLOW_AUTH_CONFIG_PATH
+cat > "$MLFLOW_AUTH_CONFIG_PATH" <<END
+[mlflow]
+default_permission = READ
+database_uri = $MLFLOW_BACKEND_STORE_URI
+END
+
+exec mlflow server --app-name basic-auth \
     --host 0.0.0.0 --port 5000 --workers "${MLFLOW_WORKERS:-2}" \
     --allowed-hosts "${MLFLOW_ALLOWED_HOSTS:-mlflow:5000,localhost:5000,127.0.0.1:5000}" \
     --serve-artifacts --artifacts-destination "${DRAGOMAN_HOME:-/data}/mlflow/artifacts"

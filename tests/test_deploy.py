@@ -1,6 +1,8 @@
 """The images and the composition: valid by their own schemas and linters, and of one mind with the code."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +58,7 @@ def test_every_service_is_built_from_a_stage_or_named_with_a_version(
         if "build" in service:
             assert service["build"]["target"] in stages, name
         else:
-            assert re.search(r":\d", service["image"]), name
+            assert re.fullmatch(r"\$\{[A-Z]+_IMAGE:-[a-z]+:\d\S+\}", service["image"]), name
 
 
 def test_every_service_has_a_health_check_and_no_root(compose: dict[str, Any], stages: dict[str, str]) -> None:
@@ -80,10 +82,73 @@ def test_secrets_are_files_and_no_value_stands_in_the_composition(compose: dict[
         for key, value in service.get("environment", {}).items():
             if re.search("PASSWORD|TOKEN|SECRET|KEY", key):
                 assert str(value).startswith("/run/secrets/"), key
-        assert set(service.get("secrets", [])) <= set(compose["secrets"])
+        mounted = {secret if isinstance(secret, str) else secret["source"] for secret in service.get("secrets", [])}
+        assert mounted <= set(compose["secrets"])
     ignored = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert ignored[0] == "*"
     assert not any("secrets" in line for line in ignored)
+
+
+def test_every_service_has_a_limit_of_memory_and_of_processes(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert re.fullmatch(r"\$\{[A-Z]+_MEMORY:-\d+gb\}", service["mem_limit"]), name
+        assert 0 < service["pids_limit"] <= 8192, name
+
+
+def test_public_images_may_be_pinned_by_digest(compose: dict[str, Any]) -> None:
+    first = re.search(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert first
+    for service in compose["services"].values():
+        if "build" in service:
+            assert service["build"]["args"] == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{first[1]}}}"}
+
+
+def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
+    compose: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.utils.credentials import read_mlflow_creds
+
+    shutil.copytree(REPOSITORY / "deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns("secrets"))
+    secrets = tmp_path / "deploy" / "secrets"
+    for _ in range(2):  # once made, they stay
+        run(str(tmp_path / "deploy" / "make-secrets.sh"))
+        made = {path.name: path.read_text() for path in secrets.iterdir()}
+    assert set(made) == set(compose["secrets"])
+    assert secrets.stat().st_mode & 0o077 == 0
+    for name in ("ray-head", "ray-worker", "endpoint"):
+        mounted = {"source": "mlflow_credentials", "target": "/home/dragoman/.mlflow/credentials"}
+        assert mounted in compose["services"][name]["secrets"]
+
+    (tmp_path / ".mlflow").mkdir()
+    shutil.copy(secrets / "mlflow_credentials", tmp_path / ".mlflow" / "credentials")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("USERNAME", "PASSWORD"):
+        monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+    user, password = read_mlflow_creds()
+    assert user == "dragoman" and password and len(password) == 64
+
+    mlflow = tmp_path / "mlflow"
+    mlflow.write_text(
+        '#!/bin/sh\necho "$@"\nprintenv MLFLOW_AUTH_ADMIN_USERNAME\nprintenv MLFLOW_AUTH_ADMIN_PASSWORD\n'
+        'printenv MLFLOW_FLASK_SERVER_SECRET_KEY\ncat "$MLFLOW_AUTH_CONFIG_PATH"\n'
+    )
+    mlflow.chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "TMPDIR": str(tmp_path),
+        "POSTGRES_PASSWORD_FILE": str(secrets / "postgres_password"),
+        "MLFLOW_CREDENTIALS_FILE": str(secrets / "mlflow_credentials"),
+    }
+    server = REPOSITORY / "deploy" / "mlflow-server.sh"
+    said = subprocess.run([server], env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+    command, admin, its_password, key, *settings = said.splitlines()
+    assert command.startswith("server --app-name basic-auth ")
+    assert (admin, its_password) == (user, password) and len(key) == 64
+    database = f"postgresql+psycopg2://mlflow:{made['postgres_password']}@postgres:5432/mlflow"
+    assert settings == ["[mlflow]", "default_permission = READ", f"database_uri = {database}"]
+    assert not any(secret in command for secret in (password, key, made["postgres_password"]))
+    del environment["MLFLOW_CREDENTIALS_FILE"]
+    assert subprocess.run([server], env=environment, capture_output=True, timeout=60, check=False).returncode != 0
 
 
 def test_what_the_images_copy_exists_and_is_sent_to_the_builder(stages: dict[str, str]) -> None:

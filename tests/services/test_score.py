@@ -83,7 +83,7 @@ def test_a_line_that_is_no_pair_is_named_or_left_empty(tmp_path: Path, bundle: P
     assert not (tmp_path / "out").exists()
     lines = run(tmp_path, bundle, content, on_error="skip")
     assert [bool(line) for line in lines] == [True, False, False, False, True]
-    assert lines[0] == lines[4]
+    assert float(lines[0]) == pytest.approx(float(lines[4]), abs=1e-4)
     records = [json.loads(line) for line in run(tmp_path, bundle, content, on_error="skip", format="json")]
     assert records[3] == {"line": 3, "error": "not UTF-8"}
 
@@ -133,7 +133,8 @@ def test_a_language_model_scores_texts(tmp_path: Path, language_bundle: Path, ca
     rows = run(tmp_path, language_bundle, content, format="moses")
     assert rows[0].startswith("0 ||| the dog ||| Dragoman= ")
     broken = run(tmp_path, language_bundle, b"ja\n\xff\nja\n", on_error="skip")
-    assert broken[0] == broken[2] and broken[1] == ""
+    assert float(broken[0]) == pytest.approx(float(broken[2]), abs=1e-4)  # one line, in two rows of a batch
+    assert broken[1] == ""
 
 
 def test_a_language_model_has_neither_sources_nor_a_search(tmp_path: Path, language_bundle: Path) -> None:
