@@ -20,7 +20,7 @@ BATCH_TEXTS = 100  # parameters and tags
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 SPOOL_TAG = "dragoman.spool"
 REGISTRATIONS = "versions.json"
-# What MLflow's pages call "model training"; without it they guess, and open the view for applications of LLMs.
+# What MLflow's pages call "model training"; pages that go by it guess without it.
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
 
 
