@@ -181,7 +181,6 @@ FIRST = {
             "registry.register=false",
             "vectors.epochs=1",
             "vectors.evaluate.pictures=false",
-            "model.min_count=1",
         ],
         "BOOKS.txt.gz",
     ),
