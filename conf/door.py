@@ -26,8 +26,17 @@ OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 logger = logging.getLogger("dragoman")
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ended by a signal, in order: the message says what was kept, `code` is the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str], verb: str) -> int:
-    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted).
+    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 or 143
+    interrupted by SIGINT or SIGTERM).
 
     `root` is a dataclass of the sections that the verb reads. Options (`--help`, `--cfg job`, `--multirun`,
     `--shell-completion` ...) are Hydra's own.
@@ -40,6 +49,9 @@ def run(task: Callable[[Root], int | None], root: type[Root], argv: Sequence[str
     except UserError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return USER_MISTAKE
+    except Interrupted as problem:
+        print(f"dragoman {verb}: {problem}", file=sys.stderr)
+        return problem.code
     except KeyboardInterrupt:
         print(f"dragoman {verb}: interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -1,7 +1,6 @@
 """`dragoman train`: shards -> workers -> checkpoints -> bundle -> registered version. The same command goes on."""
 
 import logging
-import os
 import sys
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from model.tokenizer import load_pair
 from model.vectors.methods import is_vectors
 from pipelines import embeddings, release
 from pipelines.config import Config
-from pipelines.launch import launch
+from pipelines.launch import is_first, launch, running
 from pipelines.loader import LaneLoader
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
@@ -39,14 +38,15 @@ def task(config: Config) -> int:
         return train_language(config)
     refuse_what_cannot_be(config)
     claim(config, identity(config))
-    embeddings.keep(config)
-    values = door.plain(config)  # as it was written: with no path of this machine
-    # workers may be started in another folder
-    config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
-    if remaining(config):
-        launch(train_rank, config, values, config.train.max_steps, "target tokens")
-    if int(os.environ.get("RANK", "0")) == 0:
-        release.release(config)
+    with running(config) as received:
+        embeddings.keep(config)
+        values = door.plain(config)  # as it was written: with no path of this machine
+        # workers may be started in another folder
+        config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+        if remaining(config):
+            launch(train_rank, config, values, config.train.max_steps, "target tokens", received)
+        if is_first():
+            release.release(config)
     return door.OK
 
 
