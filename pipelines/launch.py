@@ -27,9 +27,9 @@ def running(config: Config) -> Iterator[Signals]:
         UserError: another command trains it.
         Interrupted: a signal came.
     """
-    with lock.held(config.run_dir, config.name) if is_first() else contextlib.nullcontext():
-        with signals(config.run_dir) as received:
-            yield received
+    claimed = lock.held(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
+    with claimed, signals(config.run_dir) as received:
+        yield received
 
 
 def launch(
