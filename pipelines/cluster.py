@@ -246,7 +246,7 @@ def _end_where_refused(refusal: Path) -> Any:
     """
     from ray.train import UserCallback
 
-    class EndWhereRefused(UserCallback):
+    class EndWhereRefused(UserCallback):  # type: ignore[misc]  # Ray is untyped
         def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
             if refusal.exists():
                 raise UserError(refusal.read_text(encoding="utf-8"))
