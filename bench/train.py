@@ -80,7 +80,7 @@ def run(quick: bool, args: list[str]) -> Result:
     )
 
 
-def default_precision(model: Any) -> device.Precision:
+def default_precision(model: Any) -> Precision:
     """What `dragoman train` takes for a network (by its configuration) on this machine's CPU."""
     root = Path(os.environ.get("DRAGOMAN_HOME", "artifacts"))
     return decide(any_network(model, VOCABULARY, VOCABULARY), torch.device("cpu"), root).precision

@@ -30,6 +30,14 @@ logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ended by a signal, in order: the message says what was kept, `code` is the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def run(
     task: Callable[[Root], int | None],
     root: type[Root],
@@ -38,7 +46,8 @@ def run(
     check: Callable[[Root], None] = lambda _: None,
     facts: Facts | None = None,
 ) -> int:
-    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted).
+    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 or 143
+    interrupted by SIGINT or SIGTERM).
 
     `root` is a dataclass of the sections that the verb reads. In a rehearsal `check` is called in place of `task`.
     `facts` gets what was composed and the words of the command line, and gives dotted keys with the values that they
@@ -57,6 +66,9 @@ def run(
     except ServiceError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return FAILED
+    except Interrupted as problem:
+        print(f"dragoman {verb}: {problem}", file=sys.stderr)
+        return problem.code
     except KeyboardInterrupt:
         print(f"dragoman {verb}: interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -1,6 +1,7 @@
 """The two engines behind a translator: PyTorch for every architecture, CTranslate2 for exported Transformers."""
 
 import os
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from model.hypothesis import Hypothesis, hypothesis
 from model.network import TranslationNetwork
 from model.settings import DecodeConfig
 from model.tokenizer import UNK
+
+AHEAD = 2  # batches that wait in CTranslate2's queue, for each that it works on
 
 
 class Engine(Protocol):
@@ -79,7 +82,17 @@ class CTranslate2Engine:
         cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
         options = self.options(config)
-        waiting: list[tuple[int, Any]] = []  # (row, promised result)
+        answers: list[list[Hypothesis]] = [[] for _ in cut]
+        waiting: deque[list[tuple[int, Any]]] = deque()  # batches of (row, promised result)
+
+        def take() -> None:
+            for row, result in waiting.popleft():
+                found = result.result()
+                answers[row] = [
+                    self.hypothesis(tokens, score, config.alpha)
+                    for tokens, score in zip(found.hypotheses, found.scores, strict=True)
+                ]
+
         for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
             rows = [row for row, own in enumerate(limits) if own == limit]
             lengths = [len(cut[row]) for row in rows]
@@ -90,14 +103,11 @@ class CTranslate2Engine:
                 results = self.translator.translate_batch(
                     tokens, asynchronous=True, max_decoding_length=limit, **options
                 )
-                waiting += zip(batch, results, strict=True)
-        answers: list[list[Hypothesis]] = [[] for _ in cut]
-        for row, result in waiting:
-            found = result.result()
-            answers[row] = [
-                self.hypothesis(tokens, score, config.alpha)
-                for tokens, score in zip(found.hypotheses, found.scores, strict=True)
-            ]
+                waiting.append(list(zip(batch, results, strict=True)))
+                if len(waiting) > AHEAD * self.threads:  # what is queued is decoded to its end, even when interrupted
+                    take()
+        while waiting:
+            take()
         return answers
 
     def options(self, config: DecodeConfig) -> dict[str, Any]:

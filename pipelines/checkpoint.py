@@ -33,9 +33,17 @@ FORMAT_VERSION = 1
 
 
 def write(
-    run: Path, step: int, attempt: int, tensors: Mapping[str, Mapping[str, Tensor]], plain: Mapping[str, Any]
+    run: Path,
+    step: int,
+    attempt: int,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    plain: Mapping[str, Any],
+    keep_weights: bool = True,
 ) -> Path:
     """One checkpoint from groups of tensors (one file each) and plain state; returns its directory.
+
+    `keep_weights`: keep the network's weights for averaging too. Those of a checkpoint that the clock or a signal made
+    are not kept: the final model must depend on steps alone.
 
     Raises:
         StaleAttemptError: another start of the same run has taken over.
@@ -61,7 +69,8 @@ def write(
         shutil.rmtree(final, ignore_errors=True)  # of an attempt that died after this step
         part.rename(final)
         _sync(final.parent)
-        _keep_weights(run, final, step)
+        if keep_weights:
+            _keep_weights(run, final, step)
     except SafetensorError as problem:  # safetensors wraps the system's error: "No space left on device (os error 28)"
         shutil.rmtree(part, ignore_errors=True)
         if "os error 28" in str(problem):
@@ -166,7 +175,7 @@ class StaleAttemptError(RuntimeError):
 
 def next_attempt(run: Path) -> int:
     """Take over the run: its attempt number plus one, written to disk."""
-    attempt = _attempt(run) + 1
+    attempt = current_attempt(run) + 1
     run.mkdir(parents=True, exist_ok=True)
     part = run / f".attempt.{os.getpid()}"
     part.write_text(str(attempt), encoding="utf-8")
@@ -176,7 +185,7 @@ def next_attempt(run: Path) -> int:
 
 def check_attempt(run: Path, attempt: int) -> None:
     """Raises StaleAttemptError when a later start has taken over."""
-    current = _attempt(run)
+    current = current_attempt(run)
     if current != attempt:
         raise StaleAttemptError(f"{run}: attempt {attempt} was replaced by attempt {current}; this process stops")
 
@@ -187,7 +196,8 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _attempt(run: Path) -> int:
+def current_attempt(run: Path) -> int:
+    """The number of the run's last start that came to training; 0 where none did."""
     path = run / "attempt"
     return int(path.read_text(encoding="utf-8")) if path.is_file() else 0
 

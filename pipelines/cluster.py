@@ -3,8 +3,11 @@
 import contextlib
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +19,7 @@ from pipelines.settings import ClusterConfig
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
+SAID_AFTER = 5.0  # seconds without room for the workers until that is said
 logger = logging.getLogger(__name__)
 
 
@@ -49,13 +53,16 @@ def connected(config: ClusterConfig) -> Iterator[None]:
         logger.info("starting Ray")
         # at least a slot for each of two workers, so that they run on a single core too
         slots = max(os.cpu_count() or 1, 1 if config.device == "cuda" else 2)
-        with embedded_ray.started(slots, 256 * 2**20):
+        with contextlib.ExitStack() as stack:
+            with _own_signals():
+                stack.enter_context(embedded_ray.started(slots, 256 * 2**20))
             check_capacity(config)
             yield
         return
     logger.info(f"connecting to Ray at {config.address}")
     try:
-        ray.init(config.address, logging_level=logging.ERROR, log_to_driver=False)
+        with _own_signals():
+            ray.init(config.address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, TimeoutError) as problem:
         raise UserError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
     except ray.exceptions.AuthenticationError as problem:
@@ -68,6 +75,17 @@ def connected(config: ClusterConfig) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray puts a handler of its own in the place of ours when it starts; afterwards ours is back."""
+    terminated = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, terminated)
 
 
 def check_capacity(config: ClusterConfig) -> None:
@@ -129,12 +147,14 @@ def fit(
     must go on from its own checkpoints. `storage` is for Ray's own state, which nobody needs afterwards: every start
     is a new Ray run, since the state of ours is in its run directory.
 
+    Ray's driver runs in a thread, so that a signal's handler is heard here at once. What it raises ends the workers.
+
     Raises:
-        UserError: the cluster is too small, or a worker met a mistake of the user.
+        UserError: the cluster is too small or stays too busy, or any worker met a mistake of the user.
         RuntimeError: the workers died more often than allowed.
     """
     with connected(config):
-        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+        from ray.train import ControllerError, FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
         from ray.train.torch import TorchConfig, TorchTrainer
 
         use_gpu = config.device == "cuda" or (
@@ -149,6 +169,8 @@ def fit(
             "device": "cuda" if use_gpu else "cpu",
             "refusal": str(refusal),
         }
+        # Ray gives its workers this long to find room, and once again as long (controller_failure_limit below)
+        os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / 2)
         trainer = TorchTrainer(
             _worker,
             train_loop_config=payload,
@@ -162,14 +184,74 @@ def fit(
                     max_preemption_failures=config.max_failures,
                     controller_failure_limit=1,
                 ),
+                callbacks=[_end_where_refused(refusal)],
             ),
         )
+        room = f"{config.workers} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
         try:
-            trainer.fit()
+            _in_thread(trainer.fit, lambda: _say_what_lacks(room))
         except TrainingFailedError as problem:
+            if refusal.exists():
+                raise UserError(refusal.read_text(encoding="utf-8")) from None
+            cause = problem.controller_failure if isinstance(problem, ControllerError) else problem
+            if type(cause).__name__ == "WorkerGroupStartupTimeoutError":
+                raise UserError(
+                    f"cluster.start_timeout={config.start_timeout:g}: in so many seconds there was no room for {room}; "
+                    f"{_free()}. Wait for what runs there, give it longer, or ask for fewer workers"
+                ) from None
             raise RuntimeError(f"training failed on the workers: {problem}") from problem
-        if refusal.exists():
-            raise UserError(refusal.read_text(encoding="utf-8"))
+
+
+def _in_thread(function: Callable[[], object], waiting: Callable[[], bool]) -> None:
+    """`function` in a thread of its own; `waiting` is asked every SAID_AFTER seconds, until it has spoken."""
+    end: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            end.set_result(function())
+        except BaseException as problem:  # whatever it is, it belongs to the thread that waits
+            end.set_exception(problem)
+
+    threading.Thread(target=run, name="ray-driver", daemon=True).start()
+    spoken = False
+    while not end.done():
+        wait([end], timeout=None if spoken else SAID_AFTER)
+        spoken = spoken or end.done() or waiting()
+    end.result()
+
+
+def _say_what_lacks(room: str) -> bool:
+    """Say that workers wait for room in the cluster, if they do; whether it was said."""
+    import ray
+
+    lacks = any(group["state"] == "PENDING" for group in ray.util.placement_group_table().values())
+    if lacks:
+        logger.info(f"waiting for room for {room}; {_free()}")
+    return lacks
+
+
+def _free() -> str:
+    """What nobody uses of the cluster."""
+    import ray
+
+    free, total = ray.available_resources(), ray.cluster_resources()
+    parts = [f"{free.get(key, 0):g} of {total[key]:g} {key}s" for key in ("CPU", "GPU") if key in total]
+    return f"free in the cluster: {', '.join(parts)}"
+
+
+def _end_where_refused(refusal: Path) -> Any:
+    """A callback of Ray's controller: a worker that failed and left word in `refusal` is no reason to start again.
+
+    The other workers may wait for the one that failed, for ever: the controller ends them.
+    """
+    from ray.train import UserCallback
+
+    class EndWhereRefused(UserCallback):  # type: ignore[misc]  # Ray is untyped
+        def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+            if refusal.exists():
+                raise UserError(refusal.read_text(encoding="utf-8"))
+
+    return EndWhereRefused()
 
 
 def _gpus() -> float:
@@ -189,6 +271,9 @@ def _worker(payload: dict[str, Any]) -> None:
     ranks = Ranks(context.get_world_rank(), context.get_world_size(), device)
     try:
         payload["function"](payload["argument"], ranks)
-    except UserError as problem:  # no use in starting again: leave word for the driver and end
-        if ranks.first:
-            Path(payload["refusal"]).write_text(str(problem), encoding="utf-8")
+    except UserError as problem:  # no use in starting again: leave word for the driver and its controller
+        refusal = Path(payload["refusal"])
+        part = refusal.with_suffix(f".{ranks.rank}")
+        part.write_text(str(problem), encoding="utf-8")
+        part.replace(refusal)
+        raise

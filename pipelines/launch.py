@@ -1,20 +1,44 @@
-"""Starting the processes of a training, with the run's record begun and its progress shown on the driver."""
+"""Starting the processes of a training, with the run claimed, its record begun and its progress on the driver."""
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from conf import door
-from pipelines import cluster, progress
+from pipelines import cluster, lock, progress
 from pipelines.config import Config
 from pipelines.ranks import Ranks, from_environment
+from pipelines.stopping import Signals, signals
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
 
 
+def is_first() -> bool:
+    """Whether this process speaks for the run; torchrun starts the command on every rank."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+@contextlib.contextmanager
+def running(config: Config) -> Iterator[Signals]:
+    """The run is this command's alone for the length of the block, and signals end it in order.
+
+    Raises:
+        UserError: another command trains it.
+        Interrupted: a signal came.
+    """
+    claimed = lock.held(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
+    with claimed, signals(config.run_dir) as received:
+        yield received
+
+
 def launch(
-    train_rank: Callable[[Config, Ranks], object], config: Config, values: dict[str, Any], steps: int, unit: str
+    train_rank: Callable[[Config, Ranks], object],
+    config: Config,
+    values: dict[str, Any],
+    steps: int,
+    unit: str,
+    received: Signals,
 ) -> None:
     """Run `train_rank` on all workers until it has come to its end.
 
@@ -22,18 +46,21 @@ def launch(
         train_rank: a function of a module's top level; it goes on from the run's newest checkpoint.
         values: the configuration as it was written, for the record.
         steps: where the journal's steps end; `unit` is what its tokens are.
+        received: what stops it; from `running`.
     """
     with contextlib.ExitStack() as stack:
         if config.cluster.backend == "ray":
             stack.enter_context(cluster.connected(config.cluster))  # a cluster that refuses leaves no run behind
         begin(config, values)
-        _run(train_rank, config, steps, unit)
+        _run(train_rank, config, steps, unit, received)
 
 
-def _run(train_rank: Callable[[Config, Ranks], object], config: Config, steps: int, unit: str) -> None:
-    first = int(os.environ.get("RANK", "0")) == 0  # torchrun starts this on every rank
+def _run(
+    train_rank: Callable[[Config, Ranks], object], config: Config, steps: int, unit: str, received: Signals
+) -> None:
+    shown = progress.shown(config.run_dir, steps, unit) if is_first() else contextlib.nullcontext()
     try:
-        with progress.shown(config.run_dir, steps, unit) if first else contextlib.nullcontext():
+        with shown, received.awaited():
             if config.cluster.backend == "local":
                 train_rank(config, from_environment(config.cluster.device))
             else:

@@ -23,7 +23,7 @@ from model.device import autocast_dtype, paths
 from model.network import Network
 from model.settings import LossConfig
 from model.text_batch import Batch
-from pipelines import checkpoint
+from pipelines import checkpoint, stopping
 from pipelines.carried import carried_by, drop_broken, give_back
 from pipelines.journal import Journal
 from pipelines.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
@@ -116,12 +116,14 @@ class Trainer:
         model = self._distributed()
         speed = Speed()
         nonfinite = 0
-        while progress.step < config.max_steps and not progress.stopped:
+        saved, stops = self.ranks.from_first((journal.seconds, self._asked()) if journal else None)
+        while progress.step < config.max_steps and not progress.stopped and not stops:
             step = progress.step + 1
             lr = learning_rate(config.optimizer, step, config.max_steps)
             sums = self._gradients(model, self.loader.step(), step)
-            sums[-1] = journal.seconds if journal else 0.0
-            loss, nll, items, *digests, seconds = self.ranks.sum(sums).tolist()
+            if journal:
+                sums[-2], sums[-1] = journal.seconds, self._asked()
+            loss, nll, items, *digests, seconds, stops = self.ranks.sum(sums).tolist()
             norm = self._update(lr, items)
             finite = math.isfinite(norm) and math.isfinite(loss)
             if not finite:
@@ -151,12 +153,19 @@ class Trainer:
                 if journal:
                     journal.write({"step": step, **measured})
                 last = last or bool(progress.stopped)
-            if last or step % config.checkpoint_every == 0:
-                self.save(attempt)
+            due = last or step % config.checkpoint_every == 0
+            if due or stops or 0 < 60 * config.checkpoint_minutes <= seconds - saved:
+                self.save(attempt, due)
+                saved = seconds
+
+    def _asked(self) -> bool:
+        """Whether the run is to stop at the next step; rank 0 asks and tells the others."""
+        return stopping.asked(self.run_dir) is not None
 
     def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
-        """Backward through this rank's lanes; (3 + lanes + 1,) float64: loss, nll, items, a digest a lane, seconds."""
-        sums = torch.zeros(4 + self.lanes, dtype=torch.float64, device=self.ranks.device)
+        """Backward through this rank's lanes; (3 + lanes + 2,) float64: loss, nll, items, a digest a lane, and room for
+        what rank 0 has to say: seconds and whether to stop."""
+        sums = torch.zeros(5 + self.lanes, dtype=torch.float64, device=self.ranks.device)
         self.network.train()
         dtype = autocast_dtype(self.config.precision)
         multiple = paths(self.ranks.device).length_multiple
@@ -216,8 +225,11 @@ class Trainer:
                 )
         return metrics
 
-    def save(self, attempt: int) -> None:
-        """A checkpoint of everything that an exact resume needs. All ranks call it, rank 0 writes."""
+    def save(self, attempt: int, keep_weights: bool) -> None:
+        """A checkpoint of everything that an exact resume needs. All ranks call it, rank 0 writes.
+
+        `keep_weights`: it is one of those that the final model may be the average of.
+        """
         lanes = self.ranks.gather(self.loader.state())
         carried = self.ranks.gather(carried_by(self.network))
         if self.ranks.first:
@@ -233,7 +245,7 @@ class Trainer:
                 "loader": merge_lanes(lanes),
                 "limits": limits(self.config),
             }
-            checkpoint.write(self.run_dir, progress.step, attempt, tensors, state)
+            checkpoint.write(self.run_dir, progress.step, attempt, tensors, state, keep_weights)
             checkpoint.prune(self.run_dir, self.config.keep_checkpoints, max(self.config.average_last, 1))
         self.ranks.wait()
 

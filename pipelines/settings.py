@@ -76,6 +76,7 @@ class TrainConfig:
     evaluate_every: int = 500  # validation loss
     bleu_every: int = 0  # greedy validation BLEU, a multiple of evaluate_every; 0: only when early stopping asks
     checkpoint_every: int = 500
+    checkpoint_minutes: float = 10.0  # beside those, so long after the last one; 0: none by the clock
     keep_checkpoints: int = 2
     average_last: int = 10  # weights of this many last checkpoints make the final model
     final: Literal["average", "last", "ema"] = "average"

@@ -2,7 +2,6 @@
 
 import importlib
 import logging
-import os
 import shutil
 import sys
 from dataclasses import replace
@@ -16,7 +15,7 @@ from pipelines import embeddings, release
 from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing
 from pipelines.lanes import check_lanes
-from pipelines.launch import launch
+from pipelines.launch import is_first, launch, running
 from pipelines.loader import LaneLoader
 from pipelines.precision import refuse_unrunnable
 from pipelines.sharded import as_sharded
@@ -66,14 +65,15 @@ def _train(config: Config) -> int:
         return train_language(config)
     refuse_what_cannot_be(config)
     claim(config, identity(config))
-    embeddings.keep(config)
-    values = door.plain(config)  # as it was written: with no path of this machine
-    # workers may be started in another folder
-    config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
-    if remaining(config):
-        launch(train_rank, config, values, config.train.max_steps, "target tokens")
-    if int(os.environ.get("RANK", "0")) == 0:
-        release.release(config)
+    with running(config) as received:
+        embeddings.keep(config)
+        values = door.plain(config)  # as it was written: with no path of this machine
+        # workers may be started in another folder
+        config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+        if remaining(config):
+            launch(train_rank, config, values, config.train.max_steps, "target tokens", received)
+        if is_first():
+            release.release(config)
     return door.OK
 
 

@@ -4,7 +4,6 @@
 """
 
 import logging
-import os
 from dataclasses import replace
 
 from conf import door
@@ -15,7 +14,7 @@ from pipelines.config import Config
 from pipelines.language.release import release
 from pipelines.language.text import SplitText
 from pipelines.language.training import carries, fresh_network, identity, make_loader, text_tokenizer, train_rank
-from pipelines.launch import launch
+from pipelines.launch import is_first, launch, running
 from pipelines.precision import refuse_unrunnable
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
@@ -32,10 +31,11 @@ def task(config: Config) -> int:
     values = {key: value for key, value in door.plain(config).items() if key not in OF_OTHERS}
     # workers may be started in another folder
     config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
-    if remaining(config):
-        launch(train_rank, config, values, config.train.max_steps, "tokens")
-    if int(os.environ.get("RANK", "0")) == 0:  # torchrun starts this on every rank
-        release(config)
+    with running(config) as received:
+        if remaining(config):
+            launch(train_rank, config, values, config.train.max_steps, "tokens", received)
+        if is_first():
+            release(config)
     return door.OK
 
 

@@ -17,7 +17,7 @@ import torch
 
 from model.errors import UserError
 from model.vectors.learner import Learner
-from pipelines import checkpoint
+from pipelines import checkpoint, stopping
 from pipelines.journal import Journal
 from pipelines.ranks import Ranks
 from pipelines.vectors.averaging import as_tensor, finite, meeting, rate_factor
@@ -101,10 +101,12 @@ def train_tables(
         journal = Journal(run, progress.step) if ranks.first else None
         if journal:
             stack.callback(journal.close)
-        while progress.epoch < config.epochs:
+        stops = ranks.from_first(stopping.asked(run) is not None if ranks.first else None)
+        while progress.epoch < config.epochs and not stops:
             rate = decay.at(progress.step / steps)
             mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
-            *sums, since_line, since_save = ranks.sum(clock.beside(mine)).tolist()
+            asked = ranks.first and stopping.asked(run) is not None
+            *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, asked)).tolist()
             if not math.isfinite(sums[0]):
                 raise overflow(progress.step, f"the loss is {sums[0]}", rate)
             averaging.after_round()
@@ -118,7 +120,7 @@ def train_tables(
             ends_epoch = progress.segment == feed.segments
             last = ends_epoch and progress.epoch + 1 == config.epochs
             saves = last or (config.checkpoint_every > 0 and rounds % config.checkpoint_every == 0)
-            saves = saves or 0 < 60 * config.checkpoint_minutes <= since_save
+            saves = saves or bool(stops) or 0 < 60 * config.checkpoint_minutes <= since_save
             if saves or ends_epoch or rounds % config.log_every == 0:
                 speed, sent = recent.size / max(since_line, 1e-9), averaging.sent_since()
                 if journal:
@@ -239,11 +241,11 @@ class Clock:
         self._ranks = ranks
         self._line = self._save = time.monotonic()
 
-    def beside(self, mine: tuple[float, int, int]) -> torch.Tensor:
-        """(5,) float64: `mine`, then seconds since the last line and since the last checkpoint."""
+    def beside(self, mine: tuple[float, int, int], asked: bool) -> torch.Tensor:
+        """(6,) float64: `mine`, then seconds since the last line and since the last checkpoint, and `asked`."""
         now = time.monotonic()
         seconds = (now - self._line, now - self._save) if self._ranks.first else (0.0, 0.0)
-        return torch.tensor([*mine, *seconds], dtype=torch.float64, device=self._ranks.device)
+        return torch.tensor([*mine, *seconds, asked], dtype=torch.float64, device=self._ranks.device)
 
     def line(self) -> None:
         self._line = time.monotonic()

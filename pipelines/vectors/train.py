@@ -13,7 +13,7 @@ from model.vectors.methods import method, method_config
 from model.vectors.vocabulary import Vocabulary
 from pipelines import checkpoint
 from pipelines.config import Config
-from pipelines.launch import begin, launch
+from pipelines.launch import begin, is_first, launch, running
 from pipelines.settings import ClusterConfig
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
@@ -28,20 +28,20 @@ OF_NETWORKS = ("train", "loader", "decode", "embeddings")  # sections that word 
 
 def task(config: Config) -> int:
     """Train the run `name` to its end, then release what came out of it."""
-    first = int(os.environ.get("RANK", "0")) == 0  # torchrun starts this on every rank
     vocabulary = refuse_what_cannot_be(config)
     claim(config, identity(config))
     values = {key: value for key, value in door.plain(config).items() if key not in OF_NETWORKS}
     # workers may be started in another folder
     config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
-    if not learned(config):
-        begin(config, values)
-    elif remaining(config):
-        config = replace(config, cluster=with_device(config))
-        steps, unit = prepare(config, vocabulary) if first else (0, "")
-        launch(train_rank, config, values, steps, unit)
-    if first:
-        release(config)
+    with running(config) as received:
+        if not learned(config):
+            begin(config, values)
+        elif remaining(config):
+            config = replace(config, cluster=with_device(config))
+            steps, unit = prepare(config, vocabulary) if is_first() else (0, "")
+            launch(train_rank, config, values, steps, unit, received)
+        if is_first():
+            release(config)
     return door.OK
 
 

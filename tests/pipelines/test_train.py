@@ -13,7 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from pipelines import journal
+from pipelines import checkpoint, journal
+from pipelines.tracking.spool import Spool
 
 SETTINGS = [
     "corpus.pairs=2000",
@@ -137,6 +138,32 @@ def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undist
     out = finish(start("train", home, "name=tree", "cluster.workers=2"))
     assert "goes on to step 400" in out
     assert_same_run(run, undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("backend", "number", "code"),
+    [("ray", signal.SIGINT, 130), ("ray", signal.SIGTERM, 143), ("local", signal.SIGTERM, 143)],
+)
+def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
+    home: Path, backend: str, number: signal.Signals, code: int
+) -> None:
+    name = f"{backend}{code}"
+    run = home / "runs" / name
+    process = start("train", home, f"name={name}", f"cluster.backend={backend}", "train.max_steps=100000")
+    wait_for(reached(run, 60), "step 60")
+    if backend == "local":  # while it is alive, another training of it is refused
+        second = finish(start("train", home, f"name={name}", "cluster.backend=local"), code=2)
+        assert f"this run is being trained already, by process {process.pid} on " in second
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does: workers get it too
+    else:
+        process.send_signal(number)
+    out = finish(process, code)
+    kept = checkpoint.newest(run)
+    assert kept is not None and checkpoint.state(kept)["step"] == steps(run)[-1]["step"]
+    assert f"interrupted; {kept} is kept, and the same command goes on from there" in out.splitlines()[-1]
+    assert "Traceback" not in out and "SIGABRT" not in out
+    assert [one.fields["status"] for one in Spool(run).records() if one.kind == "status"][-1] == "KILLED"
 
 
 def test_a_finished_run_is_not_trained_again(home: Path, undisturbed: Path) -> None:

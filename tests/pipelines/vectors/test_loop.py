@@ -13,7 +13,7 @@ import torch.multiprocessing as multiprocessing
 
 from model.errors import UserError
 from model.vectors.learner import Text
-from pipelines import checkpoint, journal
+from pipelines import checkpoint, journal, stopping
 from pipelines.ranks import Ranks
 from pipelines.vectors.averaging import Averaging
 from pipelines.vectors.feed import ShardText, shard_vocabulary
@@ -102,6 +102,24 @@ def test_the_loss_is_the_mean_over_all_predictions_of_an_epoch(shards: Path, tmp
     vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
     expected = float((vocabulary.counts * np.arange(len(vocabulary))).sum() / vocabulary.tokens)
     assert train(shards, tmp_path / "run").losses == pytest.approx([expected] * 3)
+
+
+def test_a_run_that_is_asked_to_stop_keeps_the_next_round_and_goes_on_to_the_same_bits(
+    shards: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "stopped"
+
+    def asks(step: int, values: dict[str, float]) -> None:
+        if step == 8:
+            stopping.ask(run, 143)
+
+    train(shards, tmp_path / "whole")
+    assert train(shards, run, report=asks).step == 9
+    newest = checkpoint.newest(run)
+    assert newest is not None and newest.name == "step-00000009"
+    (run / stopping.NAME).unlink()
+    assert train(shards, run).losses == train(shards, tmp_path / "whole").losses
+    assert np.array_equal(table(run), table(tmp_path / "whole"))
 
 
 def test_the_rate_falls_in_a_straight_line_over_all_epochs(shards: Path, tmp_path: Path) -> None:
