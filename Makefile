@@ -22,7 +22,7 @@ test: $(INSTALLED) ## the tests
 
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
 	$(PORTABLE) $(BIN)/python -m pytest -q -p tests.another_processor tests/model \
-	    --ignore=tests/model/vectors --ignore=tests/model/test_reranking.py
+	    --ignore=tests/model/vectors --ignore=tests/model/inference/test_reranking.py
 
 check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of known vulnerabilities
 	$(BIN)/ruff check .

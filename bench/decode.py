@@ -22,12 +22,12 @@ import torch
 
 from bench.peers import peer_python
 from bench.result import Result, in_turns, rate
-from model.bundle import load_bundle, save_bundle
+from model.bundles.translation import load_bundle, save_bundle
+from model.inference.translator import Translator, open_translator
+from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig, EngineName
-from model.tokenizer import EOS, SPECIAL_PIECES, TokenizerPair
-from model.transformer import Transformer, TransformerConfig
-from model.translator import Translator, open_translator
-from model.words import WordTokenizer
+from model.text.tokenizer import EOS, SPECIAL_PIECES, TokenizerPair
+from model.text.words import WordTokenizer
 
 WORDS, BEAM, LENGTH, BATCH = 10_000, 5, 25, 64
 SIZES = {

@@ -14,15 +14,15 @@ import torch
 from bench.result import Result
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
-from model.architectures import architecture, build_network
-from model.batch import TranslationBatch
-from model.network import TranslationNetwork
-from model.transformer import TransformerConfig
-from pipelines.loader import LaneLoader
-from pipelines.loop import Trainer
-from pipelines.ranks import Ranks
+from model.networks.architectures import architecture, build_network
+from model.networks.network import TranslationNetwork
+from model.networks.transformer import TransformerConfig
+from model.text.batch import TranslationBatch
+from pipelines.cluster.ranks import Ranks
+from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.shards.reader import ShardReader
+from pipelines.training.loop import Trainer
 
 VOCABULARY, TOKENS = 10_000, 32_768
 MODELS = {

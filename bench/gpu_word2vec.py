@@ -1,4 +1,4 @@
-"""`python -m bench word2vec --device cuda`: the torch paths of word2vec, raw words/s (model/vectors/batched.py).
+"""`python -m bench word2vec --device cuda`: the torch paths of word2vec, raw words/s (model/word_vectors/batched.py).
 
     python -m bench.gpu_word2vec     where no GPU is: the plain path on a CPU
 
@@ -15,10 +15,10 @@ import torch
 
 from bench.english_text import RECORD, english_text
 from bench.result import in_turns, rate
-from model.vectors.batched import BatchedWord2Vec
-from model.vectors.batched import Path as TorchPath
-from model.vectors.learner import Text
-from model.vectors.word2vec import Word2VecConfig
+from model.word_vectors.batched import BatchedWord2Vec
+from model.word_vectors.batched import Path as TorchPath
+from model.word_vectors.learner import Text
+from model.word_vectors.word2vec import Word2VecConfig
 
 VARIANTS = {
     "": Word2VecConfig(),

@@ -17,9 +17,9 @@ from bench import train
 from bench.result import Result
 from conf import door
 from model.settings import Precision
-from pipelines import journal
 from pipelines.config import Config
 from pipelines.shard import shard
+from pipelines.training import journal
 
 TOKENS, BLOCK, VOCABULARY = 1024, 200, 1000
 RATE, WARM_UP = 0.0015, 400

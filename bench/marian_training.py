@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from model.tokenizer import BOS, EOS, PAD
-from pipelines.loader import LaneLoader
+from model.text.tokenizer import BOS, EOS, PAD
+from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import LoaderConfig
 from pipelines.shards.reader import ShardReader
 

@@ -19,9 +19,9 @@ from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from bench.train import TOKENS, VOCABULARY, default_precision, training_speed
 from conf import door
-from model.architectures import any_network, architecture, model_config
+from model.networks.architectures import any_network, architecture, model_config
 from pipelines.config import Config
-from pipelines.language.training import fresh_network, make_loader, text_tokenizer
+from pipelines.tasks.language_training import fresh_network, make_loader, text_tokenizer
 
 FIXED = {"embedding": 160, "width": 224}
 ATTENTIVE = {"embedding": 176, "width": 288, "encoder_width": 144}

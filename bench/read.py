@@ -16,16 +16,16 @@ import torch
 
 from bench.result import Result, in_turns, rate
 from bench.sample_text import write_ids
-from model.batch import collate
-from model.tokenizer import EOS, SPECIAL, SPECIAL_PIECES
-from model.words import WordTokenizer
-from pipelines.loader import LaneLoader
+from model.text.batch import collate
+from model.text.tokenizer import EOS, SPECIAL, SPECIAL_PIECES
+from model.text.words import WordTokenizer
+from pipelines.loaders.pairs import LaneLoader
+from pipelines.loaders.window import Window, cut, philox_order
 from pipelines.settings import LoaderConfig
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.reader import Chunk, ShardReader
 from pipelines.shards.stream import stream_chunks
 from pipelines.shards.writer import write_shard
-from pipelines.window import Window, cut, philox_order
 
 VOCABULARY, CHUNK, TOKENS, WINDOW = 10_000, 4096, 4096, 16
 Pair = tuple[np.ndarray, np.ndarray]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from model.tokenizer import SPECIAL, SPECIAL_PIECES
-from model.words import WordTokenizer
+from model.text.tokenizer import SPECIAL, SPECIAL_PIECES
+from model.text.words import WordTokenizer
 from pipelines.shards.manifest import Manifest, Split, chunk_records, write_manifest
 from pipelines.shards.writer import write_shard
 

@@ -27,16 +27,16 @@ from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from model import device
-from model.architectures import any_network, architecture
+from model.networks.architectures import any_network, architecture
+from model.networks.transformer import TransformerConfig
 from model.precision import decide
 from model.settings import Precision
-from model.tokenizer import load_pair
-from model.transformer import TransformerConfig
-from pipelines.loader import LaneLoader
-from pipelines.loop import Loader, Trainer
-from pipelines.ranks import Ranks
+from model.text.tokenizer import load_pair
+from pipelines.cluster.ranks import Ranks
+from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.shards.reader import ShardReader
+from pipelines.training.loop import Loader, Trainer
 
 VOCABULARY, TOKENS = 10_000, 4096
 TINY = TransformerConfig("transformer", "transformer_tiny", 128, 4, 256, 4, 4, dropout=0.3)

@@ -24,9 +24,9 @@ import numpy as np
 from bench.english_text import CORPORA, RECORD, EnglishText, english_text
 from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns, rate
-from model.vectors.embeddings import Embeddings
-from model.vectors.learner import Text
-from model.vectors.word2vec import Word2Vec, Word2VecConfig
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.learner import Text
+from model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 
 SEGMENT = 50 * RECORD  # words between two settings of the rate, as in a training
 VARIANTS = {
@@ -186,8 +186,8 @@ def qualities(english: EnglishText, peer: Peer, saved: Path) -> None:
 
 def scores(words: list[str], vectors: np.ndarray) -> list[float]:
     """Spearman x 100 on each of SETS and the percentage of Google's analogies."""
-    from pipelines.vectors.evaluation import evaluate_embeddings
-    from pipelines.vectors.settings import EvaluateVectors
+    from pipelines.evaluation.word_vectors.evaluation import evaluate_embeddings
+    from pipelines.word_vectors.settings import EvaluateVectors
 
     root = str(CORPORA / "wordvec-eval")
     settings = EvaluateVectors(root=root, similarity=list(SETS.values()), analogies=[ANALOGIES], restrict=RESTRICT)

@@ -19,12 +19,14 @@ from model.settings import Precision
 class Paths:
     """The implementations for one kind of device."""
 
-    attention: Literal["matmul", "sdpa"]  # model/attention.py
-    dropout: Literal["bytes", "native"]  # model/dropout.py
-    cross_entropy: Literal["chunked", "native"]  # model/losses.py
-    padded_recurrence: Literal["held", "packed"]  # model/recurrent.py: how padding is kept out of the states
-    lstm_step: Literal["written", "fused"]  # model/recurrent.py: one step alone; fused, a CPU rearranges the weights
-    attention_chunk: int  # model/attention_scores.py: elements B x T x S x D of additive attention at a time
+    attention: Literal["matmul", "sdpa"]  # model/layers/attention.py
+    dropout: Literal["bytes", "native"]  # model/layers/dropout.py
+    cross_entropy: Literal["chunked", "native"]  # model/layers/losses.py
+    padded_recurrence: Literal["held", "packed"]  # model/layers/recurrent.py: how padding is kept out of the states
+    lstm_step: Literal[
+        "written", "fused"
+    ]  # model/layers/recurrent.py: one step alone; fused, a CPU rearranges the weights
+    attention_chunk: int  # model/layers/attention_scores.py: elements B x T x S x D of additive attention at a time
     ddp_backend: Literal["gloo", "nccl"]
     length_multiple: int  # pad T and S up to a multiple: tensor cores like 8, a CPU pays for every column
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.errors import UserError
-from model.tokenizer import BOS, MASK, PAD, SEP, UNK
+from model.text.tokenizer import BOS, MASK, PAD, SEP, UNK
 
 Side = Literal["source", "target"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]  # auto: by model/precision.py, before anything is trained

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from conf import door
-from pipelines import cluster
+from pipelines.cluster import ray_train
 from pipelines.comparison import record
 from pipelines.comparison.album import Compared, album
 from pipelines.comparison.entries import Entry, model_file, resolve
@@ -17,8 +17,8 @@ from pipelines.comparison.samples import samples
 from pipelines.comparison.table import Row, as_text, rows
 from pipelines.comparison.training import bundle_of, with_budget
 from pipelines.config import Config
-from pipelines.evaluation import held_out
-from pipelines.sharded import as_sharded
+from pipelines.corpus.sharded import as_sharded
+from pipelines.evaluation.translation import held_out
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolved
 
@@ -60,7 +60,9 @@ def task(config: Config) -> int:
 def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractContextManager[None]:
     """One Ray for all trainings, where there are any and they run on it."""
     trains = any(one.config is not None for one in entries)
-    return cluster.connected(config.cluster) if trains and config.cluster.backend == "ray" else contextlib.nullcontext()
+    return (
+        ray_train.connected(config.cluster) if trains and config.cluster.backend == "ray" else contextlib.nullcontext()
+    )
 
 
 def make_report(config: Config, found: Compared) -> Report:

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.alignment import AlignmentConfig
+from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError
 from model.names import check_name
 from model.settings import DecodeConfig
-from model.tokenizer import TokenizerConfig
-from pipelines.comparison.settings import CompareConfig
+from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig
+from pipelines.evaluation.comparison_settings import CompareConfig
 from pipelines.settings import ClusterConfig, EmbeddingsConfig, EvaluateConfig, LoaderConfig, TrainConfig
 from pipelines.shards.manifest import ShardsConfig
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import RegistryConfig
 from pipelines.tracking.server import TrackingConfig
-from pipelines.vectors.settings import VectorsConfig
+from pipelines.word_vectors.settings import VectorsConfig
 
 
 @dataclass

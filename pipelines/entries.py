@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from conf import door
 from model.errors import UserError
 from pipelines.config import Config
-from pipelines.sharded import as_sharded
+from pipelines.corpus.sharded import as_sharded
 from pipelines.shards.manifest import MANIFEST
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards

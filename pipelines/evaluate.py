@@ -1,7 +1,8 @@
 """`dragoman evaluate`: a bundle's scores on a held-out set, and against other bundles' when asked.
 
-Word vectors are measured on other sets, in `pipelines/vectors/evaluate.py`; language models by the likelihood of a
-held-out text, in `pipelines/language/evaluate.py`.
+Word vectors are measured on other sets, in
+`pipelines/tasks/vectors_evaluate.py`; language models by the likelihood of a
+held-out text, in `pipelines/tasks/language_evaluate.py`.
 """
 
 import logging
@@ -10,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from conf import door
-from model.bundle_directory import bundle_kind
+from model.bundles.directory import bundle_kind
 from model.errors import UserError
 from model.names import check_name
 from pipelines.config import Config
-from pipelines.evaluation import Evaluation, evaluate_bundle, held_out, report, write_evaluation
-from pipelines.scores import paired_bootstrap
-from pipelines.tuning import gate_int8, tune_length_penalty
+from pipelines.evaluation.metrics import paired_bootstrap
+from pipelines.evaluation.translation import Evaluation, evaluate_bundle, held_out, report, write_evaluation
+from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 
 __all__ = ["Evaluation", "evaluate_bundle", "gate_int8", "held_out", "tune_length_penalty"]
 
@@ -35,11 +36,11 @@ def task(config: Config) -> int:
     rivals = [settings.against] if isinstance(settings.against, str) else settings.against or []
     kind = bundle_kind(directory)
     if kind == "vectors":
-        from pipelines.vectors.evaluate import task as evaluate_vectors
+        from pipelines.tasks.vectors_evaluate import task as evaluate_vectors
 
         return evaluate_vectors(config, directory, rivals, lambda rival: locate(config, rival))
     if kind != "translation":
-        from pipelines.language.evaluate import task as evaluate_language
+        from pipelines.tasks.language_evaluate import task as evaluate_language
 
         return evaluate_language(config, directory, rivals, lambda rival: locate(config, rival))
     evaluation = evaluate(config, directory)
@@ -47,7 +48,7 @@ def task(config: Config) -> int:
     record, texts = write_evaluation(evaluation, directory.parent)
     logger.info(f"kept in {record} and {texts}")
     if settings.alignment:
-        from pipelines.alignment_record import measure_run
+        from pipelines.tasks.alignment_report import measure_run
 
         measure_run(config, directory)
     for rival in rivals:

@@ -17,16 +17,16 @@ from typing import Literal
 
 from conf import door
 from model.errors import UserError, unknown
-from model.translator import open_translator
+from model.inference.translator import open_translator
 from pipelines.config import Config
-from pipelines.scores import paired_bootstrap
+from pipelines.evaluation.metrics import paired_bootstrap
 from pipelines.shards.manifest import read_manifest
 from pipelines.tracking.hypotheses import hypotheses
 from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote
 from pipelines.tracking.registry import Registry, RegistryConfig, Version
 from pipelines.tracking.server import TrackingConfig
 from pipelines.tracking.version import KIND_TAG
-from pipelines.vectors.settings import EvaluateVectors
+from pipelines.word_vectors.settings import EvaluateVectors
 
 __all__ = ["PromoteConfig", "main", "promote_version"]
 
@@ -79,11 +79,11 @@ def comparison(registry: Registry, config: PromoteConfig, shards: Path, sets: Ev
                 f"kind {kinds[1]}; they cannot be compared and belong under different names"
             )
         if kinds[0] == "vectors":
-            from pipelines.vectors.promotion import compare_versions
+            from pipelines.tasks.vectors_promotion import compare_versions
 
             return compare_versions(registry, candidate, champion, config, sets or EvaluateVectors())
         if kinds[0] in ("language", "masked"):
-            from pipelines.language.promotion import compare_texts
+            from pipelines.tasks.language_promotion import compare_texts
 
             return compare_texts(registry, candidate, champion, config, shards)
         return compare_translations(registry, candidate, champion, config, shards)

@@ -68,7 +68,7 @@ class TrainConfig:
 
     max_steps: int = 8000
     max_minutes: float = 0.0  # training time over all starts of the run; 0: no limit
-    precision: Precision = "auto"  # settled by pipelines/precision.py before a Trainer is made
+    precision: Precision = "auto"  # settled by pipelines/tasks/precision.py before a Trainer is made
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)

@@ -18,15 +18,17 @@ from typing import Any
 
 from conf.door import fingerprint, plain, run
 from model.errors import UserError
-from model.tokenizer import TokenizerPair, load_pair, train_pair
+from model.text.tokenizer import TokenizerPair, load_pair, train_pair
+from pipelines.cluster.map import all_of, here, workers
 from pipelines.config import Config
-from pipelines.corpus.alignment import Misaligned
 from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
 from pipelines.corpus.cutting import with_auto_cut, with_auto_settled
 from pipelines.corpus.fetch import fetch
-from pipelines.corpus.guarding import ScanTask, describe, misaligned_runs, prepare_guard, scan_block
 from pipelines.corpus.identity import difference, identity
+from pipelines.corpus.misalignment import Misaligned
+from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_guard, scan_block
+from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
 from pipelines.corpus.plan import Plan, make_plan
 from pipelines.corpus.records import encodings_of
@@ -35,11 +37,9 @@ from pipelines.corpus.scratch import claimed, clear, clear_scratch, open_scratch
 from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
-from pipelines.monolingual import make_monolingual
 from pipelines.settings import ClusterConfig
 from pipelines.shards.manifest import MANIFEST, Manifest, Split, manifest_hash, read_manifest, write_manifest
 from pipelines.shards.verify import verify
-from pipelines.tasks import all_of, here, workers
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)

@@ -7,22 +7,21 @@ import sys
 from dataclasses import replace
 
 from conf import door
-from model.architectures import architecture, model_config
 from model.errors import UserError
-from model.tokenizer import load_pair
-from model.vectors.methods import is_vectors, method_config
-from pipelines import embeddings, release
+from model.networks.architectures import architecture, model_config
+from model.text.tokenizer import load_pair
+from model.word_vectors.methods import is_vectors, method_config
 from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing
-from pipelines.lanes import check_lanes
-from pipelines.launch import is_first, launch, running
-from pipelines.loader import LaneLoader
-from pipelines.precision import refuse_unrunnable
-from pipelines.sharded import as_sharded
+from pipelines.corpus.sharded import as_sharded
+from pipelines.loaders.pairs import LaneLoader
+from pipelines.loaders.prefetch import check_lanes
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
-from pipelines.tracking.server import resolved
-from pipelines.training import (
+from pipelines.tasks import pretrained_embeddings, translation_release
+from pipelines.tasks.launch import is_first, launch, running
+from pipelines.tasks.precision import refuse_unrunnable
+from pipelines.tasks.translation_training import (
     check_shards,
     claim,
     fresh_network,
@@ -33,6 +32,7 @@ from pipelines.training import (
     with_lanes,
     workers,
 )
+from pipelines.tracking.server import resolved
 
 logger = logging.getLogger(__name__)
 
@@ -55,25 +55,25 @@ def task(config: Config) -> int:
 
 def _train(config: Config) -> int:
     if is_vectors(config.model):
-        from pipelines.vectors.train import task as train_vectors
+        from pipelines.tasks.vectors_train import task as train_vectors
 
         return train_vectors(config)
     config = with_lanes(config, [config.run_dir])
     if architecture(model_config(config.model).architecture).family != "translation":
-        from pipelines.language.train import task as train_language
+        from pipelines.tasks.language_train import task as train_language
 
         return train_language(config)
     refuse_what_cannot_be(config)
     claim(config, identity(config))
     with running(config) as received:
-        embeddings.keep(config)
+        pretrained_embeddings.keep(config)
         values = door.plain(config)  # as it was written: with no path of this machine
         # workers may be started in another folder
         config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
         if remaining(config):
             launch(train_rank, config, values, config.train.max_steps, "target tokens", received)
         if is_first():
-            release.release(config)
+            translation_release.release(config)
     return door.OK
 
 
@@ -87,7 +87,9 @@ def check(config: Config) -> None:
     family = "vectors" if vectors else architecture(model_config(config.model).architecture).family
     config = config if vectors else with_lanes(config, [config.run_dir])
     if config.paths.visible:
-        where = {"vectors": "pipelines.vectors.train", "translation": __name__}.get(family, "pipelines.language.train")
+        where = {"vectors": "pipelines.tasks.vectors_train", "translation": __name__}.get(
+            family, "pipelines.tasks.language_train"
+        )
         importlib.import_module(where).refuse_what_cannot_be(config)
     elif vectors:
         method_config(config.model)

@@ -72,30 +72,41 @@ VERBS: dict[str, Verb] = {
         "services.entries", "answer over HTTP: translations, word vectors or both", sections=("serve", "decode")
     ),
     "neighbours": Verb(
-        "services.query", "the words nearest to a word, by its vector", "WORD... [key=value ...]", ("query",)
+        "services.commands.query", "the words nearest to a word, by its vector", "WORD... [key=value ...]", ("query",)
     ),
-    "analogy": Verb("services.query", "A is to B as C is to which words", "A B C... [key=value ...]", ("query",)),
+    "analogy": Verb(
+        "services.commands.query", "A is to B as C is to which words", "A B C... [key=value ...]", ("query",)
+    ),
     "export": Verb(
-        "services.export", "word vectors in other programs' formats", "[FORMAT...] [key=value ...]", ("export",)
+        "services.commands.export",
+        "word vectors in other programs' formats",
+        "[FORMAT...] [key=value ...]",
+        ("export",),
     ),
     "inspect": Verb(
-        "services.inspect",
+        "services.commands.inspect",
         "what a shard, a bundle or a checkpoint holds and was made from",
         "PATH [key=value ...]",
         ("inspect",),
     ),
-    "runs": Verb("services.runs", "list the runs: state, score, age, size"),
-    "models": Verb("services.models", "list the registered versions: alias, score, age, size", sections=("tracking",)),
-    "clean": Verb("services.clean", "delete old runs, caches and dead Ray sessions; asks first", sections=("clean",)),
-    "submit": Verb("services.jobs", "run a verb as a job of a Ray cluster", "VERB [key=value ...]", ("jobs",)),
-    "jobs": Verb("services.jobs", "list the jobs of the cluster", sections=("jobs",)),
-    "logs": Verb("services.jobs", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)),
-    "stop": Verb("services.jobs", "stop a job", "JOB [key=value ...]", ("jobs",)),
-    "doctor": Verb("services.doctor", "what this machine offers and what is missing", "[key=value ...]", ("jobs",)),
-    "demo": Verb("services.demo", "the whole main job on the built-in corpus, in minutes"),
+    "runs": Verb("services.commands.runs", "list the runs: state, score, age, size"),
+    "models": Verb(
+        "services.commands.models", "list the registered versions: alias, score, age, size", sections=("tracking",)
+    ),
+    "clean": Verb(
+        "services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", sections=("clean",)
+    ),
+    "submit": Verb("services.jobs.jobs", "run a verb as a job of a Ray cluster", "VERB [key=value ...]", ("jobs",)),
+    "jobs": Verb("services.jobs.jobs", "list the jobs of the cluster", sections=("jobs",)),
+    "logs": Verb("services.jobs.jobs", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)),
+    "stop": Verb("services.jobs.jobs", "stop a job", "JOB [key=value ...]", ("jobs",)),
+    "doctor": Verb(
+        "services.commands.doctor", "what this machine offers and what is missing", "[key=value ...]", ("jobs",)
+    ),
+    "demo": Verb("services.commands.demo", "the whole main job on the built-in corpus, in minutes"),
 }
 # Modules of several verbs: they are told which one.
-SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs", "services.query"}
+SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.jobs", "services.commands.query"}
 
 
 def main(argv: Sequence[str]) -> int:

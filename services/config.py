@@ -3,13 +3,13 @@ checks the configuration files as a whole."""
 
 from dataclasses import dataclass, field
 
-from model.alignment import AlignmentConfig
+from model.alignment.attention_map import AlignmentConfig
 from model.settings import DecodeConfig
-from services.clean import CleanConfig
-from services.export import ExportConfig
-from services.inspect import InspectConfig
-from services.job_client import JobsConfig
-from services.query import QueryConfig
+from services.commands.clean import CleanConfig
+from services.commands.export import ExportConfig
+from services.commands.inspect import InspectConfig
+from services.commands.query import QueryConfig
+from services.jobs.job_client import JobsConfig
 from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
 
 

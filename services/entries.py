@@ -12,6 +12,9 @@ from conf import door
 from services.settings import EmbedRoot, GenerateRoot, RerankRoot, ScoreRoot, ServeRoot, TranslateRoot
 
 PROMPT = "generate.prompt="
+MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")} | {
+    "serve": "services.endpoint.serve"
+}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -19,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
     verb, *words = argv
 
     def work(*settings: Any) -> int:
-        module = importlib.import_module(f"services.{verb}")
+        module = importlib.import_module(MODULES[verb])
         function: Callable[..., int] = getattr(module, "go_on" if verb == "generate" else verb)
         return function(*settings)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model.alignment import AlignmentConfig
+from model.alignment.attention_map import AlignmentConfig
 from model.settings import DecodeConfig, EngineName, GenerateConfig
 
 

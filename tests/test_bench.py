@@ -10,7 +10,7 @@ from bench.__main__ import benchmarks, main
 from bench.english_text import english_text
 from bench.result import Result
 from bench.word2vec import SEGMENT, cut
-from model.vectors.learner import Text
+from model.word_vectors.learner import Text
 
 
 def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from conf import door
-from model.architectures import any_network, model_config
 from model.errors import UserError
-from model.vectors.methods import is_vectors, method_config
+from model.networks.architectures import any_network, model_config
+from model.word_vectors.methods import is_vectors, method_config
 from pipelines.config import Config
 from services.config import Config as ServicesConfig
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from model.bundle import Bundle
+from model.bundles.translation import Bundle
 from model.device import pick_device
 from pipelines.comparison import gradients
 from pipelines.comparison.alignments import sentence_maps, translations

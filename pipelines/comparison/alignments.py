@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from model.aligner import open_aligner
-from model.alignment import AlignmentConfig, AttentionMap, Weights
-from model.bundle import Bundle
+from model.alignment.attention_map import AlignmentConfig, AttentionMap, Weights
+from model.bundles.translation import Bundle
 from model.errors import UserError
-from model.text import normalise
-from model.translator import network_translator
+from model.inference.aligner import open_aligner
+from model.inference.translator import network_translator
+from model.text.normalise import normalise
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class SentenceMaps:
     """One sentence by one network. Letters: L layers, H heads, W target and U source words."""
 
     translation: str
-    chosen: AttentionMap  # the head that shows most, or the mean of a layer: see model/alignment.py
+    chosen: AttentionMap  # the head that shows most, or the mean of a layer: see model/alignment/attention_map.py
     heads: list[list[Weights]]  # L x H of (W, U), rows and columns as in `chosen`
 
     def cut(self) -> "SentenceMaps":

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.attention import SelfAttention
-from model.recurrent import Recurrent
-from pipelines.comparison.settings import HEADS
+from model.layers.attention import SelfAttention
+from model.layers.recurrent import Recurrent
+from pipelines.evaluation.comparison_settings import HEADS
 
 TOKENS = 4096  # of a batch
 REPEATS = 3  # the fastest counts: what else runs on the machine only ever adds

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from conf import door
-from model.architectures import ARCHITECTURES, architecture, model_config
-from model.bundle import load_bundle
-from model.bundle_directory import bundle_kind
+from model.bundles.directory import bundle_kind
+from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
+from model.networks.architectures import ARCHITECTURES, architecture, model_config
 from model.schema import build
-from model.vectors.methods import is_vectors
+from model.word_vectors.methods import is_vectors
 from pipelines.evaluate import locate
 from pipelines.settings import OptimizerConfig
 

@@ -15,16 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.attention import causal_bias
-from model.batch import TranslationBatch, collate
-from model.bundle import Bundle
-from model.network import TranslationNetwork
-from model.positions import sinusoids
-from model.recurrent import Recurrent
-from model.text import normalise
-from model.tokenizer import EOS, PAD
-from model.transformer import TransformerConfig
-from model.transformer_layers import EncoderLayer
+from model.bundles.translation import Bundle
+from model.layers.attention import causal_bias
+from model.layers.positions import sinusoids
+from model.layers.recurrent import Recurrent
+from model.layers.transformer_layers import EncoderLayer
+from model.networks.network import TranslationNetwork
+from model.networks.transformer import TransformerConfig
+from model.text.batch import TranslationBatch, collate
+from model.text.normalise import normalise
+from model.text.tokenizer import EOS, PAD
 
 WIDTH, SEQUENCES, SEEDS, CLASSES = 64, 16, 4, 10  # of the fresh layers
 SENTENCES = 64  # that trained networks are asked about: the longest

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conf import door
-from model.bleu import tokeniser
-from model.bundle import Bundle, load_bundle
+from model.bundles.translation import Bundle, load_bundle
 from model.device import pick_device
 from model.errors import UserError
+from model.inference.bleu import tokeniser
+from model.inference.scoring import open_scorer
 from model.schema import build
-from model.scoring import open_scorer
 from pipelines.comparison.entries import Entry
 from pipelines.comparison.intervals import Interval, interval
 from pipelines.comparison.lengths import LengthScore, scores_by_length
 from pipelines.comparison.speed import TrainingRecord, training_record
-from pipelines.evaluation import evaluate_bundle
+from pipelines.evaluation.translation import evaluate_bundle
 from pipelines.shards.manifest import manifest_hash, write_durably
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.bundle import Bundle
-from model.decoding import fit, pad
-from model.encoder_decoder import EncoderDecoder
-from model.network import TranslationNetwork
-from model.translator import network_translator
-from pipelines.vectors.projections import project
+from model.bundles.translation import Bundle
+from model.decoding.search import fit, pad
+from model.inference.translator import network_translator
+from model.networks.network import TranslationNetwork
+from model.networks.rnnenc import EncoderDecoder
+from pipelines.evaluation.word_vectors.projections import project
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipelines.comparison.measures import Measures
 from pipelines.comparison.speed import TrainingRecord
-from pipelines.scores import Significance, paired_bootstrap
+from pipelines.evaluation.metrics import Significance, paired_bootstrap
 
 HEAD = (
     ("network", ""),

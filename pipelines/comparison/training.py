@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.errors import UserError
-from pipelines import checkpoint, journal, release, train
+from pipelines import train
 from pipelines.comparison.entries import Entry
-from pipelines.loader import LaneLoader
+from pipelines.loaders.pairs import LaneLoader
 from pipelines.shards.reader import ShardReader
-from pipelines.training import claim, identity, remaining, with_lanes
+from pipelines.tasks import translation_release
+from pipelines.tasks.translation_training import claim, identity, remaining, with_lanes
+from pipelines.training import checkpoint, journal
 
 if TYPE_CHECKING:
     from pipelines.config import Config  # it imports this package's section
@@ -111,4 +113,6 @@ def finished(config: "Config") -> bool:
     if not known or remaining(config):
         return False
     released = (config.run_dir / f"evaluation.{config.evaluate.split}.json").is_file()
-    return released and release.made_from(config.run_dir / "bundle") == release.weights_hashes(config)
+    return released and translation_release.made_from(config.run_dir / "bundle") == translation_release.weights_hashes(
+        config
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from model.text import has_invisible, has_loose_space, normalise_lines
+from model.text.normalise import has_invisible, has_loose_space, normalise_lines
 from pipelines.corpus.settings import CleanConfig
 
 Mask = npt.NDArray[np.bool_]

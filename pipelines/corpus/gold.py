@@ -7,8 +7,8 @@ to be kept beside them, and shards of any age have their gold.
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from model.alignment.spans import Span
 from model.errors import UserError
-from model.spans import Span
 from pipelines.corpus.built_in import LANGUAGES
 from pipelines.corpus.identity import generator_hash
 from pipelines.corpus.phrasebook.generate import distinct_pairs

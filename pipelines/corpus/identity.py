@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.tokenizer import TokenizerConfig
+from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import sha256_of

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from model.errors import UserError
-from model.words import WordRules
+from model.text.words import WordRules
 from pipelines.corpus.block import block_path, load_block, load_facts, save_block
 from pipelines.corpus.counting import BoundedCounts, Entry, read_run
 from pipelines.corpus.packing import Piece, taken

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.corpus.alignment import Misaligned
 from pipelines.corpus.block import Keys, load_facts, load_keys
+from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.scratch import read_json, whole, write_json
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.corpus.alignment import Misaligned
+from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.plan import Plan
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block, sha256_of

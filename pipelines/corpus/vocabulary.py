@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.tokenizer import Tokenizer, TokenizerConfig
-from model.words import count_units, most_frequent
+from model.text.tokenizer import Tokenizer, TokenizerConfig
+from model.text.words import count_units, most_frequent
 from pipelines.corpus.counting import BoundedCounts, merged_files, read_run
 from pipelines.corpus.packing import Piece, taken
 from pipelines.corpus.plan import Plan

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
-from model.tokenizer import EOS
+from model.text.tokenizer import EOS
 from pipelines.shards.layout import (
     BLOCK,
     NPY_HEADER,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from model.errors import UserError
 from model.schema import build
-from model.tokenizer import EOS, canonical_json
+from model.text.tokenizer import EOS, canonical_json
 from pipelines.shards.layout import (
     END,
     OFFSET_DTYPE,

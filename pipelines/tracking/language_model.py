@@ -16,7 +16,7 @@ class LanguageModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are 
 
     def load_context(self, context: Any) -> None:
         """Open the bundle; called once."""
-        from model.text_bundle import load_text_bundle
+        from model.bundles.language import load_text_bundle
 
         self.bundle = load_text_bundle(Path(context.artifacts["bundle"]), "language")
 
@@ -26,7 +26,7 @@ class LanguageModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are 
         Raises:
             UserError: a setting out of range.
         """
-        from model.generation import generate
+        from model.decoding.generation import generate
         from model.settings import GenerateConfig
 
         bundle, prompts, config = self.bundle, list(model_input), GenerateConfig(**(params or {}))

@@ -16,7 +16,7 @@ class MaskedModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are un
 
     def load_context(self, context: Any) -> None:
         """Open the bundle; called once."""
-        from model.text_bundle import load_text_bundle
+        from model.bundles.language import load_text_bundle
 
         self.bundle = load_text_bundle(Path(context.artifacts["bundle"]), "masked")
 
@@ -26,7 +26,7 @@ class MaskedModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are un
         Raises:
             UserError: a text is longer than the network's positions.
         """
-        from model.fill_mask import fill_masks
+        from model.decoding.fill_mask import fill_masks
 
         bundle = self.bundle
         filled = fill_masks(bundle.network, bundle.tokenizer, list(model_input), 1, bundle.normalisation)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from model.bundle_directory import BundleKind
+from model.bundles.directory import BundleKind
 
 
 def parameters(kind: BundleKind, config: Mapping[str, Any]) -> Any:

@@ -16,7 +16,7 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # MLflow's classes a
 
     def load_context(self, context: Any) -> None:
         """Open the bundle; called once."""
-        from model.translator import open_translator
+        from model.inference.translator import open_translator
 
         self.translator = open_translator(Path(context.artifacts["bundle"]))
 

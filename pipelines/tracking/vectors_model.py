@@ -16,7 +16,7 @@ class VectorsModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are u
 
     def load_context(self, context: Any) -> None:
         """Open the bundle; called once."""
-        from model.vectors.bundle import load_vectors
+        from model.bundles.vectors import load_vectors
 
         self.embeddings = load_vectors(Path(context.artifacts["bundle"])).embeddings
 

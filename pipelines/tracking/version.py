@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.bundle_directory import KINDS, BundleKind
+from model.bundles.directory import KINDS, BundleKind
 from pipelines.tracking import names
 from pipelines.tracking.parameters import parameters
 from pipelines.tracking.server import Verdict, verdict

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.tokenizer import SPECIAL, SPECIAL_PIECES
-from model.words import WordTokenizer
+from model.text.tokenizer import SPECIAL, SPECIAL_PIECES
+from model.text.words import WordTokenizer
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.writer import Record, write_shard
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundle import Bundle, load_bundle, save_bundle
-from model.decoding import decode
+from model.bundles.translation import Bundle, load_bundle, save_bundle
+from model.decoding.search import decode
 from model.errors import UserError
+from model.inference.translator import network_translator, open_translator
+from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
-from model.tokenizer import TokenizerConfig, train_pair
-from model.transformer import Transformer, TransformerConfig
-from model.translator import network_translator, open_translator
-from pipelines import tuning
+from model.text.tokenizer import TokenizerConfig, train_pair
 from pipelines.evaluate import main
-from pipelines.evaluation import evaluate_bundle, held_out, report, write_evaluation
-from pipelines.scores import quick_bleu
+from pipelines.evaluation import tuning
+from pipelines.evaluation.metrics import quick_bleu
+from pipelines.evaluation.translation import evaluate_bundle, held_out, report, write_evaluation
+from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from pipelines.shards.manifest import Manifest, manifest_hash, write_manifest
-from pipelines.tuning import gate_int8, tune_length_penalty
 
 
 def lines(count: int, seed: int) -> list[str]:

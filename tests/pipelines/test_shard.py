@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
-from model.text import normalise
-from model.tokenizer import EOS, TokenizerConfig, load_pair
+from model.text.normalise import normalise
+from model.text.tokenizer import EOS, TokenizerConfig, load_pair
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import staging
 from pipelines.corpus.cutting import with_auto_cut
@@ -35,7 +35,7 @@ WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and shards from a few hundred lines."""
     monkeypatch.setattr(staging, "BLOCK_LINES", 100)
-    monkeypatch.setattr("pipelines.corpus.guarding.BLOCK_LINES", 100)
+    monkeypatch.setattr("pipelines.corpus.misalignment_scan.BLOCK_LINES", 100)
 
 
 def _pairs(count: int, seed: int) -> list[tuple[str, str]]:
@@ -199,7 +199,7 @@ def test_where_the_files_lie_does_not_matter(make: Make, tmp_path: Path) -> None
 
 KILLER = """
 import os, signal, sys
-import pipelines.corpus.guarding
+import pipelines.corpus.misalignment_scan
 from pipelines import shard as verb
 from pipelines.config import Config
 from pipelines.corpus import packing, staging
@@ -207,7 +207,7 @@ from pipelines.shards import writer
 import json, pathlib, pickle
 
 config = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
-staging.BLOCK_LINES = pipelines.corpus.guarding.BLOCK_LINES = 100
+staging.BLOCK_LINES = pipelines.corpus.misalignment_scan.BLOCK_LINES = 100
 calls = 0
 
 def killing(function):
@@ -266,7 +266,7 @@ def test_what_another_configuration_left_unfinished_is_not_mixed_in(
 
 
 def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.tasks.WORTH_RAY_LINES", 0)
+    monkeypatch.setattr("pipelines.cluster.map.WORTH_RAY_LINES", 0)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     one = shard(make("one"))
     two = shard(make("two", cluster=ClusterConfig(backend="ray", workers=2)))

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from pipelines import checkpoint, journal
 from pipelines.tracking.spool import Spool
+from pipelines.training import checkpoint, journal
 
 SETTINGS = [
     "corpus.pairs=2000",

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundle import save_bundle
-from model.recurrent_language import RecurrentLanguage, RecurrentLanguageConfig
-from model.text_bundle import save_text_bundle
-from model.tokenizer import TokenizerConfig, TokenizerPair, train_pair
-from model.transformer import Transformer, TransformerConfig
-from model.vectors.bundle import save_vectors
-from model.vectors.word2vec import Word2VecConfig
+from model.bundles.language import save_text_bundle
+from model.bundles.translation import save_bundle
+from model.bundles.vectors import save_vectors
+from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
+from model.networks.transformer import Transformer, TransformerConfig
+from model.text.tokenizer import TokenizerConfig, TokenizerPair, train_pair
+from model.word_vectors.word2vec import Word2VecConfig
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig

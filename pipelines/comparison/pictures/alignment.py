@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from model.alignment import AttentionMap
+from model.alignment.attention_map import AttentionMap
 from pipelines.comparison.pictures.style import clipped
 from pipelines.tracking.plots import panels
 

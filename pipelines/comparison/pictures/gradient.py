@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from pipelines.comparison.gradients import GradientCurve
 from pipelines.comparison.pictures.style import colours
+from pipelines.evaluation.word_vectors.plots import PALETTE
 from pipelines.tracking.plots import clean, empty, panels
-from pipelines.vectors.plots import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

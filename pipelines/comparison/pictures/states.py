@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.comparison.states import StateMap
+from pipelines.evaluation.word_vectors.labels import place_labels
+from pipelines.evaluation.word_vectors.plots import PALETTE, bare, settle
 from pipelines.tracking.plots import panels
-from pipelines.vectors.labels import place_labels
-from pipelines.vectors.plots import PALETTE, bare, settle
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.vectors.plots import PALETTE
+from pipelines.evaluation.word_vectors.plots import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

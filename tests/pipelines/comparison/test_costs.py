@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from model.attention import SelfAttention
-from model.recurrent import Recurrent
+from model.layers.attention import SelfAttention
+from model.layers.recurrent import Recurrent
 from pipelines.comparison.costs import LayerCost, crossing, kept_bytes, layer_costs, theory
 
 

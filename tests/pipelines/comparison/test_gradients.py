@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from model.batch import collate
-from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from model.tokenizer import EOS
-from model.transformer import Transformer, TransformerConfig
+from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from model.networks.transformer import Transformer, TransformerConfig
+from model.text.batch import collate
+from model.text.tokenizer import EOS
 from pipelines.comparison.gradients import curve, fresh_curves, fresh_norms, input_gradient, norms_by_distance
 
 

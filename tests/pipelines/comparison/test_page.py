@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.alignment import AttentionMap
+from model.alignment.attention_map import AttentionMap
 from pipelines.comparison.alignments import SentenceMaps, sharpness
 from pipelines.comparison.costs import LayerCost
 from pipelines.comparison.gradients import GradientCurve

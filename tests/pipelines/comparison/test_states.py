@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from model.rnnsearch import RNNSearch, RNNSearchConfig
-from model.tokenizer import EOS
+from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from model.text.tokenizer import EOS
 from pipelines.comparison.sentences import STATES, map_sentences, spread, state_sentences
 from pipelines.comparison.states import explained, nearest_alike, sentence_states
 

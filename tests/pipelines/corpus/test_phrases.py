@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
-from model.words import WordRules
+from model.text.words import WordRules
 from pipelines.corpus.counting import write_run
 from pipelines.corpus.phrases import OuterWords, check_phrases, join_phrases, load_phrases, write_phrases
 from pipelines.corpus.settings import PhrasesConfig

@@ -7,8 +7,8 @@ import pytest
 
 from pipelines.corpus import plan as plan_module
 from pipelines.corpus import staging
-from pipelines.corpus.alignment import Misaligned
 from pipelines.corpus.block import CleaningTask, clean_block
+from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.packing import kept_lines
 from pipelines.corpus.plan import Plan, make_plan
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model.errors import UserError
-from model.tokenizer import EOS
+from model.text.tokenizer import EOS
 from pipelines.shards.reader import ShardReader
 from pipelines.shards.verify import verify
 from tests.pipelines.conftest import MakeShards, random_records

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.tokenizer import EOS
+from model.text.tokenizer import EOS
 from pipelines.shards.manifest import remove_temporaries
 from pipelines.shards.writer import Record, file_sha256, finished_shard, write_shard
 from tests.pipelines.conftest import random_records

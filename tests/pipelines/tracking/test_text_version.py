@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.architectures import any_network, model_config
+from model.bundles.language import TextKind, load_text_bundle, save_text_bundle
+from model.decoding.fill_mask import fill_masks
+from model.decoding.generation import generate
 from model.errors import UserError
-from model.fill_mask import fill_masks
-from model.generation import generate
+from model.networks.architectures import any_network, model_config
 from model.settings import GenerateConfig
-from model.text_bundle import TextKind, load_text_bundle, save_text_bundle
-from model.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig, train
+from model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig, train
 from pipelines.promote import PromoteConfig, promote_version
 from pipelines.shards.manifest import Manifest, write_manifest
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle

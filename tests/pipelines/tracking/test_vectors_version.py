@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.bundles.vectors import load_vectors, save_vectors
 from model.errors import UserError
-from model.tokenizer import SPECIAL_PIECES, TokenizerPair
-from model.vectors.bundle import load_vectors, save_vectors
-from model.vectors.embeddings import Embeddings
-from model.vectors.word2vec import Word2VecConfig
-from model.words import WordTokenizer
+from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from model.text.words import WordTokenizer
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.word2vec import Word2VecConfig
 from pipelines import promote as verb
 from pipelines.promote import PromoteConfig, promote_version
 from pipelines.tracking import history
@@ -23,7 +23,7 @@ from pipelines.tracking.promotion import rollback
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
-from pipelines.vectors.settings import EvaluateVectors
+from pipelines.word_vectors.settings import EvaluateVectors
 
 REGISTRY = RegistryConfig(name="demo-en-vectors")
 WORDS = [f"w{i}" for i in range(40)]

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.architectures import build_network, model_config
-from model.bundle import save_bundle
-from model.tokenizer import TokenizerConfig, train_pair
-from model.translator import open_translator
+from model.bundles.translation import save_bundle
+from model.inference.translator import open_translator
+from model.networks.architectures import build_network, model_config
+from model.text.tokenizer import TokenizerConfig, train_pair
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import Sender, registered

@@ -1,0 +1,1 @@
+"""Attention read as an alignment of words: maps, spans, pictures."""

@@ -1,0 +1,161 @@
+"""Pictures of attention: what each target word (a row) looked at in the source (columns); the darker, the more.
+
+Drawn without a display, each call its own figure. Letters: L layers, H heads, U source and W target words.
+"""
+
+import logging
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from model.alignment.attention_map import AttentionMap, Link, Weights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = "Blues"
+MARK = "#d9730d"  # of gold links and of a chosen head
+CELL, SMALL_CELL = 0.28, 0.15  # inches a word; the small one for texts of more than MANY words
+HEAD_CELL = 0.19  # in a picture of all heads
+TITLE_SIGN = 0.08  # inches a character of a title
+MANY = 70
+LONGEST_LABEL = 20  # characters
+WIDEST_PAIR = 26  # words up to which two maps stand side by side
+# For signs that matplotlib's own font has not got, where the machine has one of them.
+OTHER_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Noto Sans", "Arial Unicode MS", "Symbola")
+logger = logging.getLogger(__name__)
+
+
+def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequence[Sequence[Link]] = ()) -> "Figure":
+    """A map a sentence with its words, two in a row where they are short. `gold` links are framed."""
+    widest = max(len(one.source_tokens) for one in maps)
+    columns = 2 if len(maps) > 1 and widest <= WIDEST_PAIR else 1
+    rows = [list(range(first, min(first + columns, len(maps)))) for first in range(0, len(maps), columns)]
+    inches = [cell_size(one.source_tokens, one.target_tokens) for one in maps]
+    widths = [len(one.source_tokens) * inch for one, inch in zip(maps, inches, strict=True)]
+    heights = [len(one.target_tokens) * inch for one, inch in zip(maps, inches, strict=True)]
+    across = room([word for one in maps for word in one.target_tokens])
+    down = room([word for one in maps for word in one.source_tokens]) + 0.35
+    each = [max(widths[place] for place in range(column, len(maps), columns)) for column in range(columns)]
+    across += max(0.0, TITLE_SIGN * max(map(len, titles)) - min(each))  # a title begins where its map does
+    figure, axes = grid(
+        [max(heights[place] for place in row) for row in rows], each, (across * columns, down * len(rows))
+    )
+    for place, axis in enumerate(axes):
+        if place >= len(maps):
+            axis.set_axis_off()
+            continue
+        one = maps[place]
+        axis.set_anchor("NW")
+        draw_map(axis, one.weights, one.source_tokens, one.target_tokens, gold[place] if gold else ())
+        axis.set_title(titles[place], fontsize=9, loc="left", parse_math=False, family=fonts())
+    return figure
+
+
+def heads_picture(
+    weights: Weights,
+    source: Sequence[str],
+    target: Sequence[str],
+    title: str,
+    gold: Sequence[Link] = (),
+    chosen: tuple[int, int] | None = None,
+) -> "Figure":
+    """Every head of one sentence, weights (L, H, W, U): a row a layer, a column a head; words at the outer edges.
+
+    `gold` links are framed, and so is the head `chosen` (layer, head).
+    """
+    layers, heads = weights.shape[:2]
+    figure, axes = grid(
+        [HEAD_CELL * len(target)] * layers,
+        [HEAD_CELL * len(source)] * heads,
+        (room(target) + 0.1 * heads, room(source) + 0.25 * layers),
+    )
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left", parse_math=False)
+    for place, axis in enumerate(axes):
+        layer, head = divmod(place, heads)
+        draw_map(
+            axis,
+            weights[layer, head],
+            source if layer == 0 else [""] * len(source),
+            target if head == 0 else [""] * len(target),
+            gold,
+            size=7.0,
+        )
+        axis.set_xlabel(f"l{layer}h{head}", fontsize=8, fontweight="bold" if (layer, head) == chosen else "normal")
+        if (layer, head) == chosen:
+            axis.spines[:].set(color=MARK, linewidth=2.0, visible=True)
+    return figure
+
+
+def draw_map(
+    axis: "Axes",
+    weights: Weights,
+    source: Sequence[str],
+    target: Sequence[str],
+    gold: Sequence[Link] = (),
+    size: float = 8.5,
+) -> None:
+    """weights (W, U) with a label a row and a column; empty labels are left out."""
+    from matplotlib.patches import Rectangle
+
+    axis.imshow(weights, cmap=COLOURS, vmin=0.0, vmax=1.0, aspect="equal", interpolation="nearest")
+    font = size if max(len(source), len(target)) <= MANY else 5.0
+    axis.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False, pad=2)
+    # labels are text as it stands: a dollar sign is no formula
+    across, down = ([shortened(word) for word in words] if any(words) else [] for words in (source, target))
+    axis.set_xticks(range(len(across)), across, rotation=90, fontsize=font, parse_math=False, family=fonts())
+    axis.set_yticks(range(len(down)), down, fontsize=font, parse_math=False, family=fonts())
+    axis.spines[:].set_color("#d5d8dc")
+    for u, w in gold:
+        axis.add_patch(Rectangle((u - 0.5, w - 0.5), 1.0, 1.0, fill=False, edgecolor=MARK, linewidth=1.0))
+
+
+def grid(
+    heights: Sequence[float], widths: Sequence[float], margins: tuple[float, float]
+) -> "tuple[Figure, list[Axes]]":
+    """A figure of panels of these sizes, and `margins` (across, down) for all that stands around them; in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    size = max(3.0, sum(widths) + margins[0]), 0.4 + sum(heights) + margins[1]
+    figure = Figure(figsize=size, dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(heights), len(widths), squeeze=False, width_ratios=widths, height_ratios=heights)
+    return figure, [axis for row in axes for axis in row]
+
+
+def cell_size(source: Sequence[str], target: Sequence[str]) -> float:
+    """Inches that a word of this map gets."""
+    return CELL if max(len(source), len(target)) <= MANY else SMALL_CELL
+
+
+def room(labels: Sequence[str]) -> float:
+    """Inches that the longest label needs."""
+    return 0.3 + 0.085 * max((len(shortened(label)) for label in labels), default=1)
+
+
+def shortened(word: str) -> str:
+    """A label that leaves room for the map."""
+    return word if len(word) <= LONGEST_LABEL else f"{word[: LONGEST_LABEL - 1]}…"
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Write the picture; signs that no font of this machine has are boxes in it, which is said once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        figure.savefig(path)
+    missing = [str(one.message) for one in caught if "missing from font" in str(one.message)]
+    if missing:
+        logger.warning(f"{path}: {len(set(missing))} signs are shown as boxes: this machine has no font for them")
+
+
+@lru_cache(maxsize=1)
+def fonts() -> list[str]:
+    """matplotlib's own font and those of OTHER_FONTS that this machine has."""
+    from matplotlib import font_manager
+
+    there = set(font_manager.get_font_names())
+    return ["DejaVu Sans", *(name for name in OTHER_FONTS if name in there)]

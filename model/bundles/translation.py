@@ -1,0 +1,215 @@
+"""The bundle: a directory that holds everything a translation needs, and says what it was made from.
+
+    config.json         format version, architecture and its configuration, vocabularies, tokenizers, facts,
+                        and the sha256 of every other file
+    model.safetensors   the weights; a tied table is stored once
+    tokenizer.model     or source.* and target.*
+    ct2/ ct2-int8/      the CTranslate2 exports, where the architecture has one
+
+Nothing is pickled and nothing names code: the architecture is a row of a closed table. A bundle of word vectors
+(`model/bundles/vectors.py`) is such a directory too, of the kind "vectors"; `model/bundles/directory.py` writes and
+checks both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.bundles.ctranslate2 import FOLDERS, Quantisation, export, exportable
+from model.bundles.directory import (
+    CONFIG,
+    FORMAT_VERSION,
+    STRUCTURE,
+    WEIGHTS,
+    bundle_kind,
+    check_facts,
+    check_files,
+    describe,
+    listing,
+    read_record,
+    update_facts,
+    whole_directory,
+    write_json,
+)
+from model.errors import UserError
+from model.networks.architectures import architecture, build_network, model_config
+from model.networks.network import Network, TranslationNetwork
+from model.schema import build
+from model.settings import DecodeConfig
+from model.text.tokenizer import TokenizerPair, load_pair
+
+__all__ = ["Bundle", "bundle_kind", "distinct_weights", "fill", "load_bundle", "save_bundle", "update_facts"]
+
+
+@dataclass
+class Bundle:
+    """A bundle on disk whose files have been checked; the network is built when it is first asked for."""
+
+    directory: Path
+    architecture: str
+    config: Any  # the architecture's config dataclass
+    source_vocabulary: int
+    target_vocabulary: int
+    source_positions: int  # the most source tokens, end of sentence included
+    target_positions: int
+    tokenizers: TokenizerPair
+    decode: DecodeConfig
+    pair: str  # "en-de"
+    facts: dict[str, Any] = field(default_factory=dict)  # scores, manifest_hash, run ...
+    files: tuple[str, ...] = ()
+    digest: str = ""  # sha256 (hex) of config.json, and through it of every file
+
+    @cached_property
+    def network(self) -> TranslationNetwork:
+        """The network with its weights, in evaluation mode.
+
+        Raises:
+            UserError: weights that do not fit the configuration.
+        """
+        network = build_network(self.config, self.source_vocabulary, self.target_vocabulary)
+        load_weights(network, self.directory / WEIGHTS)
+        return network.eval()
+
+    def export_folder(self, quantisation: Quantisation) -> Path | None:
+        """The CTranslate2 model of that quantisation; None where the bundle has none."""
+        folder = FOLDERS[quantisation]
+        return self.directory / folder if f"{folder}/model.bin" in self.files else None
+
+    def tokens(self) -> tuple[list[str], list[str]]:
+        """The name of each id of the source and of the target vocabulary."""
+        return token_names(self.tokenizers)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        source, _, target = self.pair.partition("-")
+        return source, target
+
+
+def save_bundle(
+    directory: Path,
+    *,
+    network: TranslationNetwork,
+    config: Any,
+    tokenizers: TokenizerPair,
+    facts: Mapping[str, Any],
+    exports: Sequence[Quantisation] = ("float32", "int8"),
+) -> None:
+    """Write the bundle whole: into a temporary directory beside it, then renamed; an older one is replaced.
+
+    `facts` must be JSON and holds at least `pair`; `decode` are the decoding defaults. `exports` are made where the
+    architecture allows.
+
+    Raises:
+        UserError: facts without a pair, or that use a name of the bundle's own.
+    """
+    from safetensors.torch import save_file
+
+    if not isinstance(facts.get("pair"), str) or "-" not in facts["pair"]:
+        raise UserError(f"bundle facts: pair must name two languages such as en-de, got {facts.get('pair')!r}")
+    check_facts(facts, "translation")
+    with whole_directory(directory) as work:
+        save_file(distinct_weights(network), work / WEIGHTS)
+        tokenizers.save(work)
+        if exportable(network):
+            for quantisation in exports:
+                export(network, work / FOLDERS[quantisation], *token_names(tokenizers), quantisation)
+        record = {
+            "format_version": FORMAT_VERSION,
+            "architecture": config.architecture,
+            "model": dict(vars(config)),
+            "vocabulary": {"source": tokenizers.source.vocabulary, "target": tokenizers.target.vocabulary},
+            "positions": {"source": network.max_source_positions, "target": network.max_target_positions},
+            "tokenizer": tokenizers.describe(),
+            "files": {name: describe(work / name) for name in listing(work)},
+            **facts,
+        }
+        write_json(work / CONFIG, record)
+
+
+def load_bundle(directory: Path) -> Bundle:
+    """Read and check a bundle.
+
+    Raises:
+        UserError: not a bundle, an unknown format version or architecture, a file that is missing or not the one that
+            was saved (named), a configuration that does not fit its schema.
+    """
+    record, digest = read_record(directory)
+    check_files(directory, record["files"])
+    row = architecture(record["architecture"])
+    config = model_config(record["model"])
+    if not isinstance(config, row.config):
+        raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
+    facts = {key: value for key, value in record.items() if key not in STRUCTURE["translation"]}
+    return Bundle(
+        directory=directory,
+        architecture=record["architecture"],
+        config=config,
+        source_vocabulary=record["vocabulary"]["source"],
+        target_vocabulary=record["vocabulary"]["target"],
+        source_positions=record["positions"]["source"],
+        target_positions=record["positions"]["target"],
+        tokenizers=load_pair(directory, record["tokenizer"]),
+        decode=build(DecodeConfig, facts.get("decode", {}), "decode"),
+        pair=str(record["pair"]),
+        facts=facts,
+        files=tuple(record["files"]),
+        digest=digest,
+    )
+
+
+def token_names(tokenizers: TokenizerPair) -> tuple[list[str], list[str]]:
+    """The written form of every id of both sides."""
+    source, target = tokenizers.source, tokenizers.target
+    return source.pieces(range(source.vocabulary)), target.pieces(range(target.vocabulary))
+
+
+def distinct_weights(network: Network) -> dict[str, Tensor]:
+    """The state by name, each tensor once: tied ones under the first of their names."""
+    seen: set[int] = set()
+    weights = {}
+    for name, tensor in network.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            weights[name] = tensor.detach().cpu().contiguous()
+    return weights
+
+
+def load_weights(network: Network, path: Path) -> None:
+    """Fill the network from a safetensors file that names each distinct tensor once.
+
+    Raises:
+        UserError: a tensor too many, too few or of another shape.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        weights = load_file(path)
+    except SafetensorError as problem:
+        raise UserError(f"{path}: not readable as safetensors ({problem})") from None
+    fill(network, weights, str(path))
+
+
+def fill(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
+    """Give the network these weights, each distinct tensor named once; `where` they come from opens the messages.
+
+    Raises:
+        UserError: a tensor too many, too few or of another shape.
+    """
+    wanted = distinct_weights(network)
+    for name in sorted(wanted.keys() ^ weights.keys()):
+        raise UserError(f"{where}: {'no' if name in wanted else 'unexpected'} tensor {name!r} for this configuration")
+    for name, tensor in wanted.items():
+        if tensor.shape != weights[name].shape:
+            raise UserError(
+                f"{where}: tensor {name!r} has shape {tuple(weights[name].shape)}, "
+                f"the configuration needs {tuple(tensor.shape)}"
+            )
+    with torch.no_grad():
+        network.load_state_dict(weights, strict=False)

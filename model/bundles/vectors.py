@@ -1,0 +1,207 @@
+"""The bundle of word vectors: a directory that holds the words, their vectors, and what they were made from.
+
+    config.json         format version, kind "vectors", the method and its configuration, the table's shape, tokenizer,
+                        facts, and the sha256 of every other file
+    model.safetensors   `vectors` (V, d), dense or as CSR; `contexts` where the method has them; `weights` (V,) where
+                        words weigh differently in a text (idf)
+    words.json          the words, most frequent first, and their counts
+    tokenizer.*         what turns text into these words
+    exports/            the vectors in the formats of other programs, where they were asked for
+
+Nothing is pickled and nothing names code: the method is a row of a closed table.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.bundles.directory import (
+    CONFIG,
+    FORMAT_VERSION,
+    STRUCTURE,
+    WEIGHTS,
+    check_facts,
+    check_files,
+    describe,
+    listing,
+    read_record,
+    whole_directory,
+    write_json,
+)
+from model.errors import UserError
+from model.text.tokenizer import TokenizerPair, canonical_json, load_pair
+from model.word_vectors.embeddings import Embeddings, TextBasis
+from model.word_vectors.formats import Format, write_format
+from model.word_vectors.methods import method, method_config
+from model.word_vectors.search import Table, is_sparse
+
+WORDS, EXPORTS = "words.json", "exports"
+TABLES = ("vectors", "contexts", "weights")
+CSR_PARTS = ("data", "indices", "indptr")
+
+
+@dataclass
+class VectorsBundle:
+    """A bundle on disk whose files have been checked; tables are read when they are first asked for."""
+
+    directory: Path
+    words: list[str]  # (V,) most frequent first
+    counts: NDArray[np.int64]  # (V,)
+    width: int  # d
+    config: Any  # the method's config dataclass
+    tokenizer: TokenizerPair
+    pair: str  # "en", or the languages of a parallel corpus
+    facts: dict[str, Any] = field(default_factory=dict)  # scores, manifest_hash, run ...
+    files: tuple[str, ...] = ()
+    digest: str = ""  # sha256 (hex) of config.json, and through it of every file
+
+    @cached_property
+    def embeddings(self) -> Embeddings:
+        """The words and vectors, to be asked.
+
+        Raises:
+            UserError: vectors that are not finite.
+        """
+        tables = self._tables("vectors", "weights")
+        texts: TextBasis = getattr(self.config, "texts", "vectors")
+        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts)
+
+    @cached_property
+    def contexts(self) -> NDArray[np.float32] | None:
+        """The other vectors of word2vec and GloVe: of words as context, or of a Huffman tree's inner nodes."""
+        return self._tables("contexts").get("contexts")
+
+    def _tables(self, *names: str) -> dict[str, Any]:
+        path = self.directory / WEIGHTS
+        try:
+            return read_tables(path, (len(self.words), self.width), names)
+        except (KeyError, ValueError) as problem:
+            raise UserError(f"{path}: not the tables that {CONFIG} describes ({problem})") from None
+
+
+def save_vectors(
+    directory: Path,
+    *,
+    words: Sequence[str],
+    counts: NDArray[np.integer[Any]],
+    tables: Mapping[str, Table] | Table,
+    config: Any,
+    tokenizer: TokenizerPair,
+    facts: Mapping[str, Any],
+    exports: Sequence[Format] = (),
+) -> None:
+    """Write the bundle whole: into a temporary directory beside it, then renamed; an older one is replaced.
+
+    `tables`: `vectors` (V, d), an array or CSR, and where there are any `contexts` (any rows, d) and `weights` (V,);
+    a CSR alone means `vectors`. `facts` must be JSON and hold at least `pair`. `exports` are written into exports/.
+
+    Raises:
+        UserError: facts without a pair or with a name of the bundle's own, tables that do not fit or are not finite,
+            words that a format cannot hold.
+    """
+    if not facts.get("pair") or not isinstance(facts["pair"], str):
+        raise UserError(f"bundle facts: pair must name the language such as en, got {facts.get('pair')!r}")
+    check_facts(facts, "vectors")
+    found: dict[str, Table] = {"vectors": tables} if is_sparse(tables) else dict(tables)
+    if "vectors" not in found or set(found) - set(TABLES):
+        raise UserError(f"bundle tables: {', '.join(found) or 'none'}; vectors is needed, of {', '.join(TABLES)}")
+    embeddings = Embeddings(words, counts, found["vectors"], found.get("weights"))  # checks them
+    with whole_directory(directory) as work:
+        write_tables(work / WEIGHTS, {**found, "vectors": embeddings.vectors})
+        content = canonical_json({"words": embeddings.words, "counts": embeddings.counts.tolist()})
+        (work / WORDS).write_bytes(content + b"\n")
+        tokenizer.save(work)
+        for name in exports:
+            write_format(work / EXPORTS, name, embeddings)
+        record = {
+            "format_version": FORMAT_VERSION,
+            "kind": "vectors",
+            "architecture": config.architecture,
+            "model": dict(vars(config)),
+            "table": {"words": len(embeddings), "width": embeddings.width, "sparse": embeddings.sparse},
+            "tokenizer": tokenizer.describe(),
+            "files": {name: describe(work / name) for name in listing(work)},
+            **facts,
+        }
+        write_json(work / CONFIG, record)
+
+
+def load_vectors(directory: Path) -> VectorsBundle:
+    """Read and check a bundle.
+
+    Raises:
+        UserError: not a bundle or one of a translation model, an unknown format version or method, a file that is
+            missing or not the one that was saved (named), a configuration that does not fit its schema.
+    """
+    record, digest = read_record(directory, "vectors")
+    check_files(directory, record["files"])
+    if WORDS not in record["files"]:
+        raise UserError(f"{directory / CONFIG}: files: {WORDS} is missing")
+    config = method_config(record["model"])
+    if not isinstance(config, method(str(record["architecture"])).config):
+        raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
+    stored = json.loads((directory / WORDS).read_text(encoding="utf-8"))
+    words, counts = stored["words"], np.asarray(stored["counts"], np.int64)
+    table = record["table"]
+    if not isinstance(table, dict) or table.get("words") != len(words) or not isinstance(table.get("width"), int):
+        raise UserError(f"{directory / CONFIG}: table must give width and the {len(words):,} words of {WORDS}")
+    return VectorsBundle(
+        directory=directory,
+        words=words,
+        counts=counts,
+        width=table["width"],
+        config=config,
+        tokenizer=load_pair(directory, record["tokenizer"]),
+        pair=str(record["pair"]),
+        facts={key: value for key, value in record.items() if key not in STRUCTURE["vectors"]},
+        files=tuple(record["files"]),
+        digest=digest,
+    )
+
+
+def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
+    """Tables as safetensors; a CSR as its three parts `NAME.data`, `NAME.indices`, `NAME.indptr`."""
+    from safetensors.numpy import save_file
+
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, table in tables.items():
+        if is_sparse(table):
+            rows = table.tocsr()
+            tensors |= {f"{name}.{part}": np.ascontiguousarray(getattr(rows, part)) for part in CSR_PARTS}
+            tensors[f"{name}.data"] = tensors[f"{name}.data"].astype(np.float32)
+        else:
+            tensors[name] = np.ascontiguousarray(table, np.float32)
+    save_file(tensors, path)
+
+
+def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> dict[str, Table]:
+    """Those of `wanted` that the file holds; `shape` (V, d) of the vectors.
+
+    Raises:
+        ValueError: a table of another shape, or no safetensors.
+        KeyError: the vectors are not there.
+    """
+    from safetensors import SafetensorError, safe_open
+    from scipy.sparse import csr_array
+
+    tables: dict[str, Table] = {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = set(file.keys())
+            for name in wanted:
+                if name in names:
+                    tables[name] = file.get_tensor(name)
+                elif f"{name}.data" in names:
+                    parts = tuple(file.get_tensor(f"{name}.{part}") for part in CSR_PARTS)
+                    tables[name] = csr_array(parts, shape=shape)
+    except SafetensorError as problem:
+        raise ValueError(str(problem)) from None
+    if "vectors" in wanted and tables["vectors"].shape != shape:
+        raise ValueError(f"vectors have the shape {tables['vectors'].shape}, not {shape}")
+    return tables

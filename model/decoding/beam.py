@@ -1,0 +1,115 @@
+"""Beam search with cached state, over all sentences and beams of a batch at once.
+
+Letters: B sentences that are still searched, K beam, V target vocabulary, C = 2K candidates a sentence.
+
+A step takes the C best continuations of a sentence. Those among the first K that end are hypotheses; the first K that
+do not end are the next beam (at most K of C can end, so K are always left). A sentence is done when enough hypotheses
+have ended or its longest translation is reached, where the beam as it stands is taken too, unended. This is the
+procedure of CTranslate2, so both engines find the same hypotheses.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from model.decoding.hypothesis import Hypothesis, hypothesis
+from model.networks.network import TranslationNetwork
+from model.text.tokenizer import BOS, EOS
+
+GROUP = 64  # neighbouring logits whose maximum stands for them in the first round of the selection
+
+
+def beam_search(
+    network: TranslationNetwork,
+    source: Tensor,
+    limits: Sequence[int],
+    forbidden: Sequence[int],
+    alpha: float,
+    min_length: int = 1,
+    *,
+    beam: int,
+    candidates: int,
+    nbest: int = 1,
+    every: bool = False,
+) -> list[list[Hypothesis]]:
+    """source (B, S) -> at most `nbest` hypotheses each, or `every` one that was found; best first, distinct.
+
+    `limits[b]` is the most tokens of sentence b, `candidates` how many hypotheses must have ended before it is done.
+    With alpha 0 nothing that is still going can overtake a finished best one, so that ends a sentence as well.
+    """
+    device = source.device
+    never = torch.tensor(list(forbidden), dtype=torch.long, device=device)
+    longest = max(limits)
+    state = network.start(network.encode(source), longest)
+    tokens = torch.full((source.shape[0],), BOS, device=device)  # (B,), from the second step on (B K,)
+    alive = torch.arange(source.shape[0])  # (B,) which sentence a row is; bookkeeping stays on the CPU
+    limit = torch.tensor(list(limits))  # (B,)
+    totals = torch.zeros(source.shape[0], 1)  # (B, K) log probability so far; one beam before the first step
+    history = torch.empty(source.shape[0], 1, 0, dtype=torch.long)  # (B, K, t)
+    found: list[list[Hypothesis]] = [[] for _ in limits]
+    count = torch.zeros(len(limits), dtype=torch.long)  # of each
+    led = torch.zeros(len(limits), dtype=torch.bool)  # has a finished hypothesis ever been the best candidate?
+    for step in range(1, longest + 1):
+        logits, state = network.step(tokens, state)  # (B K, V)
+        logits = logits.float().index_fill_(1, never, -torch.inf)
+        if step <= min_length:
+            logits[:, EOS] = -torch.inf
+        scores, origin, words = (x.cpu() for x in best_candidates(logits, totals.to(device), 2 * beam))  # (B, C)
+        history = torch.cat([history.gather(1, origin[:, :, None].expand(-1, -1, step - 1)), words[:, :, None]], 2)
+        ends = words.eq(EOS)  # (B, C)
+        last = limit.eq(step)  # (B,)
+        taken = (ends | last[:, None]) & scores.isfinite()
+        taken[:, beam:] = False
+        led[alive] |= taken[:, 0]
+        count[alive] += taken.sum(1)
+        for row, column in taken.nonzero().tolist():
+            ids, total = history[row, column].tolist(), scores[row, column].item()
+            found[int(alive[row])].append(hypothesis(ids, total, alpha))
+        done = (led[alive] & (count[alive] >= nbest)) if alpha == 0 else count[alive] >= candidates
+        exhausted = ~(scores.isfinite() & ~ends).any(1)  # every continuation has ended: a tiny vocabulary
+        going = (~(done | last | exhausted)).nonzero()[:, 0]  # (B',)
+        if not len(going):
+            break
+        # the first K that do not end, in their order
+        kept = (ends[going] * 2 * beam + torch.arange(2 * beam)).argsort(1)[:, :beam]  # (B', K)
+        width = totals.shape[1]
+        rows = (going[:, None] * width + origin[going].gather(1, kept)).flatten()  # rows of the state to go on with
+        totals = scores[going].gather(1, kept)
+        history = history[going].gather(1, kept[:, :, None].expand(-1, -1, step))
+        tokens = words[going].gather(1, kept).flatten().to(device)
+        state = network.reorder(state, rows.to(device))
+        alive, limit = alive[going], limit[going]
+    return [sorted(each, key=lambda one: -one.score)[: None if every else nbest] for each in found]
+
+
+def best_candidates(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` likeliest continuations of each sentence: log probability, beam and token, each (B, count).
+
+    logits (B K, V), totals (B, K) the log probabilities of the beams so far (-inf: no such beam). Where a sentence has
+    fewer continuations the rest have the log probability -inf. Selected in two rounds, exactly: the best `count` lie
+    in the `count` groups of neighbours with the highest maxima, and picking groups is far cheaper than sorting K V.
+    """
+    batch, beam = totals.shape
+    vocabulary = logits.shape[1]
+    offsets = totals - logits.logsumexp(1).view(batch, beam)  # (B, K): total + logit - logsumexp
+    whole = vocabulary // GROUP * GROUP
+    peaks = logits[:, :whole].view(len(logits), whole // GROUP, GROUP).amax(2)  # (B K, G)
+    if whole < vocabulary:
+        peaks = torch.cat([peaks, logits[:, whole:].amax(1, keepdim=True)], 1)
+    groups = peaks.shape[1]
+    peaks = (peaks.view(batch, beam, groups) + offsets[:, :, None]).flatten(1)  # (B, K G)
+    picked = peaks.topk(min(count, beam * groups), 1).indices  # (B, P)
+    origin, first = picked // groups, picked % groups * GROUP  # (B, P)
+    words = (first[:, :, None] + torch.arange(GROUP, device=logits.device)).flatten(1)  # (B, P GROUP)
+    origin = origin.repeat_interleave(GROUP, 1)
+    flat = (torch.arange(batch, device=logits.device)[:, None] * beam + origin) * vocabulary
+    inside = words < vocabulary
+    values = logits.flatten()[flat + words.clamp_max(vocabulary - 1)] + offsets.gather(1, origin)
+    values = values.masked_fill(~inside, -torch.inf)
+    missing = max(0, count - values.shape[1])  # a tiny vocabulary
+    values = F.pad(values, (0, missing), value=-torch.inf)
+    origin, words = F.pad(origin, (0, missing)), F.pad(words, (0, missing))
+    scores, places = values.topk(count, 1)
+    return scores, origin.gather(1, places), words.gather(1, places).clamp_max(vocabulary - 1)

@@ -1,0 +1,95 @@
+"""Guessing what stands behind the masks of a text, with a masked network (Devlin et al. 2019)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import UserError
+from model.networks.network import Network
+from model.text.batch import pad
+from model.text.normalise import normalise
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import EOS, MASK, PAD, SPECIAL, SPECIAL_PIECES, Tokenizer
+
+MASK_WORD = SPECIAL_PIECES[MASK]  # how a mask is written in a text: <mask>
+ROWS = 64  # of a batch
+
+
+class Guess(NamedTuple):
+    """One token that may stand behind a mask."""
+
+    piece: str  # as the vocabulary writes it
+    probability: float
+
+
+class Filled(NamedTuple):
+    """A text whose masks are guessed."""
+
+    text: str  # with the likeliest token in the place of each mask
+    guesses: list[list[Guess]]  # for each mask, the likeliest first
+
+
+def fill_masks(
+    network: Network, tokenizer: Tokenizer, texts: Sequence[str], best: int = 5, form: str = "NFC"
+) -> list[Filled]:
+    """Each text with its masks (`<mask>`, one a token) filled, all masks of a text guessed at once.
+
+    `form` is the Unicode normalisation of the network's shards. Special ids are never guessed.
+
+    Raises:
+        UserError: a text is longer than the network's positions (says which, and the lengths).
+    """
+    rows = [masked_ids(tokenizer, text, form) for text in texts]
+    most = getattr(network, "max_positions", None)
+    for number, row in enumerate(rows):
+        if most is not None and len(row) > most:
+            raise UserError(f"text {number + 1}: {len(row)} tokens, the network has {most} positions; shorten it")
+    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+    found: list[Filled | None] = [None] * len(rows)
+    for first in range(0, len(order), ROWS):
+        numbers = order[first : first + ROWS]
+        for number, guesses in zip(
+            numbers, _guesses(network, tokenizer, [rows[i] for i in numbers], best), strict=True
+        ):
+            found[number] = Filled(_filled(tokenizer, rows[number], guesses), [[g for _, g in one] for one in guesses])
+    return [one for one in found if one is not None]
+
+
+def masked_ids(tokenizer: Tokenizer, text: str, form: str = "NFC") -> list[int]:
+    """The ids of a text with masks, the end of sentence included."""
+    parts = tokenizer.encode([normalise(part, form) for part in text.split(MASK_WORD)])
+    ids: list[int] = list(map(int, parts[0]))
+    for part in parts[1:]:
+        ids += [MASK, *map(int, part)]
+    return [*ids, EOS]
+
+
+def _guesses(
+    network: Network, tokenizer: Tokenizer, rows: Sequence[Sequence[int]], best: int
+) -> list[list[list[tuple[int, Guess]]]]:
+    """row -> mask -> (id, guess), the likeliest first."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    packed = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+    inputs = torch.from_numpy(pad(packed, np.cumsum(lengths) - lengths, lengths))  # (B, T)
+    device = next(network.parameters()).device
+    masks = (inputs == MASK).nonzero()  # (M, 2) row and column
+    targets = torch.full_like(inputs, PAD)
+    batch = TextBatch(inputs, targets, 0, 0, np.arange(len(rows), dtype=np.int64)).to(device)
+    with torch.inference_mode():
+        states: Tensor = network(batch)[masks[:, 0].to(device), masks[:, 1].to(device)]  # (M, D)
+        logits = network.logits(states).float()
+        logits[:, : len(SPECIAL)] = -torch.inf
+        probabilities, ids = torch.softmax(logits, 1).topk(min(best, logits.shape[1] - len(SPECIAL)), 1)
+    found: list[list[list[tuple[int, Guess]]]] = [[] for _ in rows]
+    for (row, _), shares, tokens in zip(masks.tolist(), probabilities.tolist(), ids.tolist(), strict=True):
+        named = zip(tokens, tokenizer.pieces(tokens), shares, strict=True)
+        found[row].append([(token, Guess(piece, share)) for token, piece, share in named])
+    return found
+
+
+def _filled(tokenizer: Tokenizer, row: Sequence[int], guesses: Sequence[Sequence[tuple[int, Guess]]]) -> str:
+    likeliest = iter(one[0][0] for one in guesses)
+    return tokenizer.decode([[next(likeliest) if token == MASK else token for token in row]])[0]

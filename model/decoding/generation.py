@@ -1,0 +1,239 @@
+"""Going on with a text: tokens drawn one at a time from a language model, its state kept between them.
+
+A row depends on nothing but its own prompt, seed and number, so that a batch gives what each prompt gives alone.
+
+Letters: B rows, T tokens that all rows have read, V vocabulary.
+"""
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.decoding.sampling import candidates, draw
+from model.networks.language_network import BEFORE, LanguageNetwork
+from model.networks.network import State
+from model.settings import GenerateConfig
+from model.text.normalise import normalise
+from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
+
+NEVER = (PAD, UNK, BOS, MASK, SEP)  # ids that are never drawn
+ROWS = 64  # of a batch
+
+
+@dataclass(frozen=True)
+class Generated:
+    """One continuation of a prompt."""
+
+    text: str  # without the prompt
+    log_probability: float  # natural logarithm, by the network itself: neither temperature nor top-k nor top-p
+    ended: bool  # by itself, not by max_tokens
+    tokens: int  # the end of a line is one
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as the network reads it."""
+
+    ids: tuple[int, ...]  # BEFORE, and lines with EOS between them
+    line: tuple[int, ...]  # those of its last line
+    spaced: bool  # does it end with a space that the ids do not hold?
+
+    @property
+    def unknown(self) -> int:
+        """Tokens that are not in the vocabulary."""
+        return self.ids.count(UNK)
+
+
+class Token(NamedTuple):
+    """What was drawn for a row."""
+
+    row: int
+    id: int
+    log_probability: float
+
+
+def generate(
+    network: LanguageNetwork, tokenizer: Tokenizer, prompts: Sequence[str], config: GenerateConfig, form: str = "NFC"
+) -> list[list[Generated]]:
+    """For each prompt its `samples` continuations, in order.
+
+    A prompt may be empty (a new text begins), have several lines, or be longer than the network's positions (its end
+    counts). `form` is the Unicode normalisation of the network's shards. The same prompt and seed give the same texts.
+
+    Raises:
+        UserError: a setting out of range.
+        FloatingPointError: the network computes no numbers (its weights are broken).
+    """
+    config.check()
+    read = [read_prompt(tokenizer, prompt, form) for prompt in prompts]
+    rows = [(place, sample) for place in range(len(read)) for sample in range(config.samples)]
+    rows.sort(key=lambda row: len(read[row[0]].ids))
+    found: list[list[Generated | None]] = [[None] * config.samples for _ in read]
+    for start in range(0, len(rows), ROWS):
+        group = rows[start : start + ROWS]
+        drawn: list[list[Token]] = [[] for _ in group]
+        for tokens in continued(network, [read[place].ids for place, _ in group], [s for _, s in group], config):
+            for token in tokens:
+                drawn[token.row].append(token)
+        for (place, sample), tokens in zip(group, drawn, strict=True):
+            found[place][sample] = finished(tokenizer, read[place], tokens, config.lines)
+    return [[one for one in texts if one is not None] for texts in found]
+
+
+def read_prompt(tokenizer: Tokenizer, text: str, form: str = "NFC") -> Prompt:
+    """The ids of a prompt. Its lines are encoded one by one, as in the shards.
+
+    A space at its end is kept where spaces are tokens: "to " then means that the next word begins.
+    """
+    lines = [normalise(line, form) for line in text.split("\n")]
+    spaced = text.endswith(" ") and bool(lines[-1])
+    if spaced and tokenizer.type == "characters":
+        lines[-1] += " "
+        spaced = False
+    rows = [tuple(map(int, row)) for row in tokenizer.encode(lines)]
+    ids = [BEFORE, *rows[0]]
+    for row in rows[1:]:
+        ids += [EOS, *row]
+    return Prompt(tuple(ids), rows[-1], spaced)
+
+
+def finished(tokenizer: Tokenizer, prompt: Prompt, tokens: Sequence[Token], lines: int) -> Generated:
+    """The continuation that was drawn for one row."""
+    ids = [token.id for token in tokens]
+    ended = lines > 0 and ids.count(EOS) == lines
+    text = written(tokenizer, prompt, ids[:-1] if ended else ids)
+    return Generated(text, math.fsum(token.log_probability for token in tokens), ended, len(tokens))
+
+
+def written(tokenizer: Tokenizer, prompt: Prompt, ids: Sequence[int]) -> str:
+    """The text of ids that go on with a prompt: the space between two words is there, an EOS is a line's end."""
+    rows: list[list[int]] = [[]]
+    for token in ids:
+        if token == EOS:
+            rows.append([])
+        else:
+            rows[-1].append(token)
+    head, whole, *others = tokenizer.decode([prompt.line, [*prompt.line, *rows[0]], *rows[1:]])
+    pairs = enumerate(zip(head, whole, strict=False))
+    begin = whole[next((place for place, (one, other) in pairs if one != other), min(len(head), len(whole))) :]
+    return "\n".join([begin.removeprefix(" ") if prompt.spaced else begin, *others])
+
+
+def continued(
+    network: LanguageNetwork, prompts: Sequence[Sequence[int]], samples: Sequence[int], config: GenerateConfig
+) -> Iterator[list[Token]]:
+    """The tokens of all rows as they are drawn, a step at a time, until every row is over.
+
+    prompts: B rows of ids that begin with BEFORE; samples: the number of each among those of its prompt, from 0.
+
+    Raises:
+        FloatingPointError: the network computes no numbers.
+    """
+    was_training = network.training
+    network.eval()
+    try:
+        run = Run(network, prompts, samples, config)
+        while run.rows:
+            yield run.step()
+    finally:
+        network.train(was_training)
+
+
+class Run:
+    """Rows that go on together. While some still read their prompts, others already write.
+
+    A network with a bound on its positions reads the last half of them anew whenever they are used up.
+    """
+
+    def __init__(
+        self, network: LanguageNetwork, prompts: Sequence[Sequence[int]], samples: Sequence[int], config: GenerateConfig
+    ) -> None:
+        self.network, self.config = network, config
+        self.most = network.max_positions
+        self.prompts = [list(ids)[-self.most :] if self.most else list(ids) for ids in prompts]
+        self.draws = [
+            np.random.default_rng([config.seed, sample, zlib.crc32(np.asarray(ids, "<i8").tobytes())])
+            for ids, sample in zip(prompts, samples, strict=True)
+        ]
+        self.rows = list(range(len(prompts)))  # those that are not over
+        self.drawn = [0] * len(prompts)
+        self.ends = [0] * len(prompts)
+        self.device = next(network.parameters()).device
+        self.logits, self.state = Tensor(), State()
+        common = min(map(len, self.prompts), default=0)
+        self.fed = common  # tokens that every row has read, to its prompt's end and beyond
+        self.window = torch.tensor([ids[:common] for ids in self.prompts], dtype=torch.int64, device=self.device)
+        if self.rows:
+            self._read()
+
+    def step(self) -> list[Token]:
+        """One token more for every row, those that were drawn given back; rows that are over are left out."""
+        with torch.inference_mode():
+            chosen, log_probabilities = self._choose()
+            tokens: list[Token] = []
+            kept = []
+            for place, row in enumerate(self.rows):
+                if self.fed < len(self.prompts[row]):
+                    kept.append(place)
+                    continue
+                token = Token(row, chosen[place], log_probabilities[place])
+                tokens.append(token)
+                self.drawn[row] += 1
+                self.ends[row] += token.id == EOS
+                over = self.drawn[row] == self.config.max_tokens or 0 < self.config.lines == self.ends[row]
+                if not over:
+                    kept.append(place)
+            feed = [chosen[place] for place in kept]
+            if len(kept) < len(self.rows):
+                places = torch.tensor(kept, dtype=torch.int64, device=self.device)
+                self.state = self.network.reorder(self.state, places)
+                self.window = self.window.index_select(0, places)
+                self.rows = [self.rows[place] for place in kept]
+            if self.rows:
+                self._feed(torch.tensor(feed, dtype=torch.int64, device=self.device))
+        return tokens
+
+    def _choose(self) -> tuple[list[int], list[float]]:
+        """The next token of each row, of its prompt while that lasts, and its log-probability."""
+        logits = self.logits.float()
+        if not torch.isfinite(logits).all():
+            raise FloatingPointError("the network's output is not a number")
+        allowed = logits.index_fill(1, torch.tensor(NEVER, device=self.device), -torch.inf)
+        writing = [self.fed >= len(self.prompts[row]) for row in self.rows]
+        if self.config.temperature == 0.0:
+            found = allowed.argmax(1)
+        else:
+            uniform = [
+                self.draws[row].random() if writes else 0.0 for row, writes in zip(self.rows, writing, strict=True)
+            ]
+            ranked = candidates(allowed, self.config.temperature, self.config.top_k, self.config.top_p)
+            found = draw(*ranked, torch.tensor(uniform, dtype=torch.float64, device=self.device))
+        log_probabilities = torch.log_softmax(logits, 1).gather(1, found[:, None])[:, 0].tolist()
+        drawn = found.tolist()
+        chosen = [
+            drawn[place] if writing[place] else self.prompts[row][self.fed] for place, row in enumerate(self.rows)
+        ]
+        return chosen, log_probabilities
+
+    def _feed(self, tokens: Tensor) -> None:
+        """Each row reads its token (B,)."""
+        self.fed += 1
+        if self.most is not None:
+            self.window = torch.cat([self.window, tokens[:, None]], 1)
+            if self.window.shape[1] > self.most:
+                self.window = self.window[:, -max(1, self.most // 2) :]
+                self._read()
+                return
+        self.logits, self.state = self.network.step(tokens, self.state)
+
+    def _read(self) -> None:
+        """All rows read the window (B, T) from the beginning."""
+        with torch.inference_mode():
+            state = self.network.start(len(self.window), self.device)
+            self.logits, self.state = self.network.read(self.window, state)

@@ -1,0 +1,113 @@
+"""Decoding: source ids to hypotheses, greedily or by beam search, in batches of like length.
+
+Letters: B sentences, S source length, K beam, V target vocabulary.
+
+A hypothesis y of source x has the score
+
+    score(y | x) = log P(y | x) / |y| ** length_penalty
+
+where |y| counts the end of sentence too (the measure that CTranslate2 uses, so that both engines rank alike). A
+penalty of 0 is the plain log probability, which favours short translations; 1 is the mean per token.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.decoding.beam import beam_search
+from model.decoding.greedy import greedy_search
+from model.decoding.hypothesis import Hypothesis
+from model.errors import UserError
+from model.networks.network import TranslationNetwork
+from model.settings import DecodeConfig
+from model.text.tokenizer import EOS, PAD
+
+
+def decode(
+    network: TranslationNetwork, sources: Sequence[np.ndarray], config: DecodeConfig, every: bool = False
+) -> list[list[Hypothesis]]:
+    """For each source (1-D ids, end of sentence included) its `nbest` hypotheses, or `every` one found, best first.
+
+    Decoding is deterministic, in the order of `sources` whatever order the batches ran in. A source that holds
+    nothing but the end of sentence is decoded like any other.
+
+    Raises:
+        UserError: a setting out of range, or a source beyond the network's positions under `too_long: error`.
+        FloatingPointError: the network computes no numbers (its weights are broken).
+    """
+    config.check()
+    cut = [fit(ids, number, network.max_source_positions, config.too_long) for number, ids in enumerate(sources)]
+    lengths = [len(ids) for ids in cut]
+    device = next(network.parameters()).device
+    answers: list[list[Hypothesis]] = [[] for _ in cut]
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.inference_mode():
+            for rows in length_batches(lengths, config.sentence_tokens, config.sentences):
+                limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
+                source = pad([cut[row] for row in rows]).to(device)
+                found = search(network, source, limits, config, every)
+                for row, hypotheses in zip(rows, found, strict=True):
+                    if not hypotheses or not math.isfinite(hypotheses[0].log_probability):
+                        raise FloatingPointError(f"sentence {row + 1}: the network's output is not a number")
+                    answers[row] = hypotheses
+    finally:
+        network.train(was_training)
+    return answers
+
+
+def search(
+    network: TranslationNetwork, source: Tensor, limits: Sequence[int], config: DecodeConfig, every: bool = False
+) -> list[list[Hypothesis]]:
+    """One padded batch (B, S) with the longest translation of each -> hypotheses of each."""
+    if config.beam == 1:
+        return greedy_search(network, source, limits, config.forbidden(), config.alpha, config.min_length)
+    return beam_search(
+        network,
+        source,
+        limits,
+        config.forbidden(),
+        config.alpha,
+        config.min_length,
+        beam=config.beam,
+        candidates=config.candidates,
+        nbest=config.nbest,
+        every=every,
+    )
+
+
+def fit(ids: np.ndarray, number: int, positions: int, too_long: str) -> np.ndarray:
+    """The ids when the network has a position for each of them, else its beginning with the end of sentence kept."""
+    if len(ids) <= positions:
+        return ids
+    if too_long == "error":
+        raise UserError(
+            f"sentence {number + 1}: {len(ids)} tokens are more than the model's {positions} source positions; "
+            f"split it, or set decode.too_long=truncate"
+        )
+    return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])
+
+
+def length_batches(lengths: Sequence[int], budget: int, most: int) -> Iterator[list[int]]:
+    """Row numbers in batches of like length: `most` rows and `budget` tokens with the padding, but one row at least.
+
+    Longest first: the batch that needs most memory comes at once.
+    """
+    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
+    start = 0
+    while start < len(order):
+        count = max(1, min(most, budget // max(1, lengths[order[start]])))
+        yield order[start : start + count]
+        start += count
+
+
+def pad(sources: Sequence[np.ndarray]) -> Tensor:
+    """1-D ids -> (B, S) int64, PAD after the end."""
+    padded = np.full((len(sources), max(1, *(len(ids) for ids in sources))), PAD, np.int64)
+    for row, ids in enumerate(sources):
+        padded[row, : len(ids)] = ids
+    return torch.from_numpy(padded)

@@ -1,0 +1,1 @@
+"""What a bundle answers: translations, scores, sentence vectors, rerankings, alignments."""

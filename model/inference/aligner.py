@@ -1,0 +1,242 @@
+"""Where a network looked while it wrote: the attention of finished translations, by tokens or by words.
+
+A translation goes through the network once more, by teacher forcing, and the weights of its attention over the source
+are read off: exactly those of the search, for any architecture, and without slowing a search that nobody asks.
+
+Letters as in model/alignment/attention_map.py: L layers, H heads, S source tokens, T rows of the target, U source and
+W target words.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, Reading, Weights, read
+from model.alignment.spans import WordSpans, merged, shares, surfaces, token_spans, word_spans
+from model.bundles.translation import Bundle
+from model.decoding.search import fit, pad
+from model.errors import UserError
+from model.inference.scoring import pair_batches
+from model.networks.network import TranslationNetwork
+from model.text.batch import TranslationBatch
+from model.text.normalise import normalise
+from model.text.tokenizer import BOS, EOS, TokenizerPair
+
+if TYPE_CHECKING:
+    from model.inference.translator import Translation  # it holds our maps
+
+BATCH_TOKENS = 2048  # of both sides with their padding; the maps grow with the product of the lengths
+CROSS = re.compile(r"decoder\.(\d+)\.cross")  # the names in `TranslationNetwork.attention_maps`
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A sentence pair as the network reads it."""
+
+    source: NDArray[np.int64]  # (S,) the end of sentence included
+    target: NDArray[np.int64]  # without the end of sentence
+
+
+@dataclass
+class Aligner:
+    """Attention maps of finished translations.
+
+    `known` is what an evaluation found of the network, `head` and `reading`: what `auto` means. Without it that is the
+    mean of the last layer but one, where the heads agree best with words (Garg et al. 2019, section 4.1), read by
+    output.
+
+    Raises (constructor):
+        UserError: the network has no attention, or not that head.
+    """
+
+    network: TranslationNetwork
+    tokenizers: TokenizerPair
+    form: str = "NFC"  # the Unicode normalisation of the network's shards
+    config: AlignmentConfig = field(default_factory=AlignmentConfig)
+    known: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.config.check()
+        self.layers, self.heads = shape(self.network)
+        name, reading = self.config.head, self.config.reading
+        if name == "auto":
+            usual = str(Head(max(0, self.layers - 2)) if self.layers * self.heads > 1 else Head(0, 0))
+            name = str(self.known.get("head", usual))
+        if reading == "auto":
+            reading = "input" if self.known.get("reading") == "input" else "output"
+        self.head = Head.of(name, self.layers, self.heads)
+        self.reading: Reading = reading
+
+    def aligned(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
+        """The translations of these lines with their attention; those that have no text stay without."""
+        rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]
+        maps = self.maps([lines[row] for row in rows], [translations[row].nbest[0].ids for row in rows])
+        answers = list(translations)
+        for row, found in zip(rows, maps, strict=True):
+            answers[row] = replace(answers[row], attention=(found,))
+        return answers
+
+    def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
+        """A map a line and the ids of its translation, without the end of sentence."""
+        texts = [normalise(line, self.form) for line in lines]
+        pairs = self.encode(texts, targets)
+        decoded = self.tokenizers.target.decode([pair.target for pair in pairs])
+        answers: list[AttentionMap | None] = [None] * len(pairs)
+        for row, weights in self.weights(pairs):
+            chosen = read(self.head.of_all(weights), self.reading)
+            answers[row] = self.shown(pairs[row], texts[row], decoded[row], chosen)
+        return [answer for answer in answers if answer is not None]
+
+    def encode(self, texts: Sequence[str], targets: Sequence[Sequence[int]]) -> list[Encoded]:
+        """Pairs of normalised text and target ids; what is beyond the network's positions is cut off."""
+        sources = self.tokenizers.source.encode(texts)
+        most = self.network.max_target_positions
+        return [
+            Encoded(
+                fit(np.append(source.astype(np.int64), EOS), 0, self.network.max_source_positions, "truncate"),
+                np.asarray(target, np.int64)[:most],
+            )
+            for source, target in zip(sources, targets, strict=True)
+        ]
+
+    def weights(self, pairs: Sequence[Encoded]) -> Iterator[tuple[int, Weights]]:
+        """(row, the weights (L, H, T, S) of every head), the longest pairs first; each row of weights sums to 1.
+
+        T is the target's tokens and the end of sentence, which is left out where the network has no position for it.
+
+        Raises:
+            FloatingPointError: the network computes no numbers (its weights are broken).
+        """
+        most = self.network.max_target_positions
+        rows_of = [min(len(pair.target) + 1, most) for pair in pairs]
+        device = next(self.network.parameters()).device
+        was_training = self.network.training
+        self.network.eval()
+        try:
+            for rows in pair_batches([len(pair.source) for pair in pairs], rows_of, BATCH_TOKENS):
+                batch = forced([pairs[row] for row in rows], most).to(device)
+                with torch.inference_mode():
+                    found = cross_maps(self.network, batch)  # (B, L, H, T, S)
+                for row, every in zip(rows, found, strict=True):
+                    own = every[:, :, : rows_of[row], : len(pairs[row].source)]
+                    sums = own.sum(-1, keepdims=True)  # below 1 where a network's attention sees more than the source
+                    if not np.isfinite(sums).all():
+                        raise FloatingPointError("the network's attention is not a number")
+                    yield row, np.where(sums > 0, own / np.maximum(sums, 1e-30), 1.0 / own.shape[-1])
+        finally:
+            self.network.train(was_training)
+
+    def shown(
+        self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
+    ) -> AttentionMap:
+        """The map of weights (T, S) between two texts, by the units of the configuration; `spans` finds words."""
+        if self.config.units == "tokens":
+            rows, columns = len(weights), weights.shape[1]
+            sides = [
+                (*self.tokenizers.source.pieces(pair.source[:-1]), END)[:columns],
+                (*self.tokenizers.target.pieces(pair.target), END)[:rows],
+            ]
+        else:
+            sides, weights = self.worded(pair, source, target, weights, spans)
+        head, threshold = str(self.head), self.config.threshold
+        return AttentionMap(sides[0], sides[1], weights.astype(np.float32), head, self.reading, threshold)
+
+    def worded(
+        self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
+    ) -> tuple[list[tuple[str, ...]], Weights]:
+        """The words of both texts that tokens belong to, the ends of sentence after them, and their weights."""
+        words = spans(source), spans(target)
+        tables = self.word_shares(pair, source, target, *words, rows=len(weights))
+        kept = [np.any(table, axis=0, keepdims=True)[0] for table in tables]  # what was cut off has no token
+        sides = [
+            (*(text[begin:end] for (begin, end), keep in zip(places, flags, strict=False) if keep), END)[: flags.sum()]
+            for text, places, flags in zip((source, target), words, kept, strict=True)
+        ]
+        return sides, merged(weights, tables[0][:, kept[0]], tables[1][:, kept[1]])
+
+    def word_shares(
+        self,
+        pair: Encoded,
+        source: str,
+        target: str,
+        source_words: Sequence[tuple[int, int]],
+        target_words: Sequence[tuple[int, int]],
+        rows: int,
+    ) -> tuple[Weights, Weights]:
+        """What part of each token belongs to each word and, last, to the end of sentence: (S, U + 1) and (T, W + 1).
+
+        `rows` is T: the target's end of sentence among them or not.
+        """
+        left = shares(token_spans(surfaces(self.tokenizers.source, pair.source[:-1]), source), source_words)
+        right = shares(token_spans(surfaces(self.tokenizers.target, pair.target), target), target_words)
+        return with_end(left, len(pair.source)), with_end(right, rows)
+
+
+def with_end(table: Weights, rows: int) -> Weights:
+    """Shares (N, U) with the end of sentence as one more word, and, where there are more `rows`, as one more token.
+
+    Tokens of a text without words belong to the end.
+    """
+    whole = np.zeros((max(rows, len(table)), table.shape[1] + 1), np.float32)
+    whole[: len(table), :-1] = table
+    whole[:, -1] = whole[:, :-1].sum(1) < 0.5
+    return whole[:rows]
+
+
+def forced(pairs: Sequence[Encoded], positions: int) -> TranslationBatch:
+    """Finished translations as input: BOS and the target, as far as there are positions."""
+    lines = [np.concatenate([[BOS], pair.target])[:positions] for pair in pairs]
+    source, target = pad([pair.source for pair in pairs]), pad(lines)
+    items = sum(map(len, lines))
+    return TranslationBatch(
+        source, target, target, items, sum(len(pair.source) for pair in pairs), np.arange(len(pairs), dtype=np.int64)
+    )
+
+
+def cross_maps(network: TranslationNetwork, batch: TranslationBatch) -> NDArray[np.float32]:
+    """(B, L, H, T, S): the weights of every decoder layer over the source, L = 0 where it has no attention."""
+    maps = network.attention_maps(batch)
+    layers = sorted((int(found[1]), name) for name in maps if (found := CROSS.fullmatch(name)))
+    if not layers:
+        return np.zeros((len(batch.source), 0, 0, *batch.target_in.shape[1:], *batch.source.shape[1:]), np.float32)
+    return torch.stack([maps[name] for _, name in layers], 1).float().cpu().numpy()
+
+
+def shape(network: TranslationNetwork) -> tuple[int, int]:
+    """Decoder layers with attention over the source, and heads of each.
+
+    Raises:
+        UserError: there are none.
+    """
+    probe = forced([Encoded(np.asarray([EOS]), np.asarray([], np.int64))], network.max_target_positions)
+    was_training = network.training
+    with torch.inference_mode():
+        found = cross_maps(network.eval(), probe.to(next(network.parameters()).device))
+    network.train(was_training)
+    if not found.shape[1]:
+        config = getattr(network, "config", None)
+        raise UserError(
+            f"{getattr(config, 'name', type(network).__name__)}: this network has no attention to show (it reads the "
+            f"source into one vector); rnnsearch and transformer have"
+        )
+    return found.shape[1], found.shape[2]
+
+
+def open_aligner(bundle: Bundle, config: AlignmentConfig | None = None, device: str = "cpu") -> Aligner:
+    """An aligner of the bundle's network: always by PyTorch, whatever exports stand beside it.
+
+    Raises:
+        UserError: its network has no attention, or not the head that is asked for.
+    """
+    return Aligner(
+        bundle.network.to(device),
+        bundle.tokenizers,
+        str(bundle.facts.get("normalisation", "NFC")),
+        config or AlignmentConfig(),
+        dict(bundle.facts.get("alignment") or {}),
+    )

@@ -1,0 +1,131 @@
+"""The two engines behind a translator: PyTorch for every architecture, CTranslate2 for exported Transformers."""
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from model.bundles.ctranslate2 import distinct
+from model.decoding.hypothesis import Hypothesis, hypothesis
+from model.decoding.search import decode, fit, length_batches
+from model.networks.network import TranslationNetwork
+from model.settings import DecodeConfig
+from model.text.tokenizer import UNK
+
+AHEAD = 2  # batches that wait in CTranslate2's queue, for each that it works on
+
+
+class Engine(Protocol):
+    """Source ids (end of sentence included) -> the best hypotheses of each, best first."""
+
+    name: str
+
+    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]: ...
+
+
+def runs_int8(device: str) -> bool:
+    """Whether CTranslate2 multiplies whole numbers on this machine's `device`; else it would turn them to float32."""
+    import ctranslate2
+
+    return "int8" in ctranslate2.get_supported_compute_types(device)
+
+
+class TorchEngine:
+    """Decodes in PyTorch with cached state; any architecture."""
+
+    name = "torch"
+
+    def __init__(self, network: TranslationNetwork) -> None:
+        self.network = network
+
+    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+        return decode(self.network, sources, config)
+
+
+class CTranslate2Engine:
+    """Decodes in CTranslate2: one batch a core (several cores for one batch is far slower on small ones)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        source_tokens: Sequence[str],
+        target_tokens: Sequence[str],
+        *,
+        source_positions: int,
+        target_positions: int,
+        device: str = "cpu",
+        threads: int | None = None,
+    ) -> None:
+        """`*_positions` are the sizes of the position tables; `threads` the batches at a time (None: one a core)."""
+        import ctranslate2
+
+        self.name = f"ctranslate2 ({folder.name})"
+        self.source_tokens, self.target_tokens = distinct(source_tokens), distinct(target_tokens)
+        self.target_ids = {token: number for number, token in enumerate(self.target_tokens)}
+        self.source_positions, self.target_positions = source_positions, target_positions
+        self.threads = threads or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
+        self.translator = ctranslate2.Translator(
+            os.fspath(folder), device=device, inter_threads=self.threads, intra_threads=1
+        )
+
+    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+        """Hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
+
+        Raises:
+            UserError: a setting out of range, or a source beyond the position table under `too_long: error`.
+        """
+        config.check()
+        cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
+        limits = [config.longest(len(ids), self.target_positions) for ids in cut]
+        options = self.options(config)
+        answers: list[list[Hypothesis]] = [[] for _ in cut]
+        waiting: deque[list[tuple[int, Any]]] = deque()  # batches of (row, promised result)
+
+        def take() -> None:
+            for row, result in waiting.popleft():
+                found = result.result()
+                answers[row] = [
+                    self.hypothesis(tokens, score, config.alpha)
+                    for tokens, score in zip(found.hypotheses, found.scores, strict=True)
+                ]
+
+        for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
+            rows = [row for row, own in enumerate(limits) if own == limit]
+            lengths = [len(cut[row]) for row in rows]
+            share = -(-sum(lengths) // self.threads)  # smaller batches where else a thread had none
+            for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):
+                batch = [rows[place] for place in part]
+                tokens = [[self.source_tokens[number] for number in cut[row]] for row in batch]
+                results = self.translator.translate_batch(
+                    tokens, asynchronous=True, max_decoding_length=limit, **options
+                )
+                waiting.append(list(zip(batch, results, strict=True)))
+                if len(waiting) > AHEAD * self.threads:  # what is queued is decoded to its end, even when interrupted
+                    take()
+        while waiting:
+            take()
+        return answers
+
+    def options(self, config: DecodeConfig) -> dict[str, Any]:
+        """The settings of a call but for its longest translation."""
+        suppressed = [[self.target_tokens[number]] for number in config.forbidden() if number != UNK]
+        return {
+            "beam_size": config.beam,
+            "patience": config.patience,
+            "num_hypotheses": config.nbest,
+            "length_penalty": config.alpha,
+            "min_decoding_length": config.min_length,
+            "max_input_length": self.source_positions,
+            "disable_unk": not config.allow_unknown,
+            "suppress_sequences": suppressed,
+            "return_scores": True,
+            "return_end_token": True,
+        }
+
+    def hypothesis(self, tokens: Sequence[str], score: float, alpha: float) -> Hypothesis:
+        ids = [self.target_ids[token] for token in tokens]
+        return replace(hypothesis(ids, score * max(1, len(ids)) ** alpha, alpha), score=score)

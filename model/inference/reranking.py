@@ -1,0 +1,152 @@
+"""Reranking n-best lists: a weighted sum of features, its weights tuned for corpus BLEU.
+
+Letters: L lists (sentences), N hypotheses of all lists, F features, K BLEU's statistics.
+
+Minimum error rate training (Och 2003): along a line w + g d through the space of weights the score of a hypothesis is
+a line in g, so the best hypothesis of each list changes at few known places, and between two of them corpus BLEU is
+constant. A line search is therefore exact: it looks at all the intervals there are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.inference.bleu import bleu
+
+Numbers = NDArray[np.float64]
+GAIN = 1e-6  # of BLEU: less is no progress
+SWEEPS = 50  # through all directions, at most: a search has long stood still by then
+REACH = 1.0  # how far beyond the outermost change of winner a weight goes, in scaled features
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The n-best lists of a corpus, list after list."""
+
+    features: Numbers  # (N, F)
+    statistics: NDArray[np.int64]  # (N, K) of each hypothesis against its reference
+    offsets: NDArray[np.int64]  # (L + 1,) list l holds hypotheses offsets[l] : offsets[l + 1]; none is empty
+
+    def __post_init__(self) -> None:
+        if not len(self.offsets) > 1 or (np.diff(self.offsets) < 1).any():
+            raise UserError("reranking: there must be a list, and a hypothesis in every list")
+        if not np.isfinite(self.features).all():
+            raise UserError("reranking: every feature must be a finite number")
+
+    def bleu(self, weights: Numbers) -> float:
+        """Corpus BLEU of the hypotheses that these weights (F,) choose."""
+        return float(bleu(self.statistics[winners(self.features @ weights, self.offsets)].sum(0)))
+
+
+@dataclass(frozen=True)
+class TunerConfig:
+    """How weights are looked for."""
+
+    restarts: int = 8  # searches from random weights, beside those from given ones
+    directions: int = 4  # random directions of a sweep, beside each feature's own
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The weights found, of the features as they are (not scaled), absolute values summing to 1."""
+
+    weights: Numbers  # (F,)
+    bleu: float
+    scales: Numbers  # (F,) by what each feature was divided in the search; 1 for one that never differs within a list
+    searches: tuple[float, ...]  # the BLEU that each search ended at
+
+
+def winners(scores: Numbers, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(N,) -> (L,): the best hypothesis of each list; of equals the first."""
+    best = np.repeat(np.maximum.reduceat(scores, offsets[:-1]), np.diff(offsets))
+    places = np.where(scores == best, np.arange(len(scores)), len(scores))
+    return np.minimum.reduceat(places, offsets[:-1])
+
+
+def spread(lists: Lists) -> Numbers:
+    """(F,): each feature's standard deviation within the lists, pooled; 1 where it never differs.
+
+    Only differences within a list move the choice, and dividing by their size makes the weights comparable.
+    """
+    sizes = np.diff(lists.offsets)
+    means = np.add.reduceat(lists.features, lists.offsets[:-1], axis=0) / sizes[:, None]  # (L, F)
+    scale = np.sqrt(np.mean((lists.features - np.repeat(means, sizes, axis=0)) ** 2, axis=0))
+    return np.where(scale > 1e-12, scale, 1.0)
+
+
+def tune(lists: Lists, starts: Sequence[Numbers], config: TunerConfig | None = None) -> Tuned:
+    """The weights of the best corpus BLEU found; never worse than the best of `starts`, (F,) each.
+
+    Every search goes through the features' own directions and some random ones until none gains anything. The same
+    lists, starts and seed give the same weights.
+
+    Raises:
+        UserError: no starting point, or a negative number of searches or directions.
+    """
+    config = config or TunerConfig()
+    for key in ("restarts", "directions"):
+        if getattr(config, key) < 0:
+            raise UserError(f"tuner.{key}: {getattr(config, key)} must not be negative")
+    if not starts:
+        raise UserError("reranking: no weights to begin from")
+    rng = np.random.default_rng(config.seed)
+    scales = spread(lists)
+    scaled = Lists(lists.features / scales, lists.statistics, lists.offsets)
+    count = scaled.features.shape[1]
+    points: list[Numbers] = [np.asarray(start, np.float64) * scales for start in starts]
+    points += list(rng.standard_normal((config.restarts, count)))
+    best, reached = points[0], scaled.bleu(points[0])
+    ends = []
+    for point in points:
+        found, value = climb(scaled, point, config.directions, rng)
+        ends.append(value)
+        if value > reached + GAIN:
+            best, reached = found, value
+    weights = best / scales
+    total = np.abs(weights).sum()
+    return Tuned(weights / total if total else weights, reached, scales, tuple(ends))
+
+
+def climb(lists: Lists, point: Numbers, directions: int, rng: np.random.Generator) -> tuple[Numbers, float]:
+    """Line searches from `point` (F,), each to the best place of its line, until a whole sweep gains nothing."""
+    value = lists.bleu(point)
+    for _ in range(SWEEPS):
+        before = value
+        for direction in [*np.eye(len(point)), *rng.standard_normal((directions, len(point)))]:
+            step, found = line_search(lists, point, direction)
+            moved = point + step * direction
+            if found > value + GAIN and lists.bleu(moved) > value + GAIN:  # the second: rounding at a narrow interval
+                point, value = moved, lists.bleu(moved)
+        if value <= before + GAIN:
+            break
+        point = point / np.abs(point).max()  # the choice is the same; weights stay of the size of the directions
+    return point, value
+
+
+def line_search(lists: Lists, point: Numbers, direction: Numbers) -> tuple[float, float]:
+    """(g, BLEU): the middle of the interval of g with the best BLEU of point + g direction; of equals the widest.
+
+    Exact: every g at which some list's best hypothesis changes ends an interval, and all are looked at.
+    """
+    from model.inference.mert import envelopes  # compiled when it is first needed
+
+    first, later, places = envelopes(lists.features @ point, lists.features @ direction, lists.offsets)
+    owner = np.searchsorted(lists.offsets, later, side="right") - 1  # (C,) list of each change
+    earlier = np.concatenate([[-1], later[:-1]])
+    begins = np.concatenate([[-1], owner[:-1]]) != owner  # the first change of its list
+    earlier = np.where(begins, first[owner], earlier)
+    order = np.argsort(places, kind="stable")
+    change = lists.statistics[later] - lists.statistics[earlier]  # (C, K)
+    sums = lists.statistics[first].sum(0) + np.concatenate([np.zeros_like(change[:1]), np.cumsum(change[order], 0)])
+    if not len(later):
+        return 0.0, float(bleu(lists.statistics[first].sum(0)))
+    edges = np.concatenate([[places.min() - 2 * REACH], places[order], [places.max() + 2 * REACH]])
+    widths = np.diff(edges)  # (C + 1,) of no width where several lists change at once
+    values = np.where(widths > 0, np.round(bleu(sums), 9), -1.0)
+    best = np.flatnonzero(values == values.max())
+    chosen = best[np.argmax(widths[best])]
+    return float((edges[chosen] + edges[chosen + 1]) / 2), float(values[chosen])

@@ -1,0 +1,230 @@
+"""The log-probability of given translations, by teacher forcing: what rescoring and reranking ask of a network.
+
+Letters: B pairs, S source and T target length, N target tokens of a batch, D width, V target vocabulary.
+
+    log P(y | x) = sum over t of log softmax(z_t)[y_t],  the end of sentence among the y_t
+
+The softmax is over the whole vocabulary. A search leaves out what it never generates (PAD, BOS, <unk> ... and the end
+of sentence at the first `min_length` tokens), so its scores are a little higher; with a `DecodeConfig` that is done
+here too, and a hypothesis gets exactly the search's log-probability.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from model.bundles.translation import Bundle
+from model.errors import UserError
+from model.layers.losses import CHUNK_ROWS
+from model.networks.network import Network, TranslationNetwork
+from model.settings import DecodeConfig
+from model.text.batch import TranslationBatch, collate
+from model.text.normalise import normalise
+from model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
+
+MOST_PAIRS = 1024  # of a batch
+
+TooLong = Literal["error", "truncate"]
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """What a network thinks of one pair, or of one text."""
+
+    ids: tuple[int, ...]  # target tokens as scored, end of sentence included
+    log_probabilities: tuple[float, ...]  # natural logarithms, one a token
+    truncated: bool = False  # was a side cut to the network's positions?
+
+    @cached_property
+    def log_probability(self) -> float:
+        """Of the whole target: the sum."""
+        return float(np.sum(self.log_probabilities, dtype=np.float64))
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens, the end of sentence too: never 0."""
+        return len(self.ids)
+
+    @property
+    def mean(self) -> float:
+        """Log-probability a token."""
+        return self.log_probability / self.tokens
+
+    @property
+    def unknown(self) -> int:
+        """Target tokens that are not in the vocabulary."""
+        return self.ids.count(UNK)
+
+
+class Scorer:
+    """Normalises and encodes pairs of text as the network's shards were, and scores them."""
+
+    def __init__(self, network: TranslationNetwork, tokenizers: TokenizerPair, form: str = "NFC") -> None:
+        """`form` is the Unicode normalisation of the network's shards; `open_scorer` makes one from a bundle."""
+        self.network = network
+        self.tokenizers = tokenizers
+        self.form = form
+
+    def score(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        batch_tokens: int = 8192,
+        too_long: TooLong = "error",
+        search: DecodeConfig | None = None,
+        places: Sequence[str] | None = None,
+    ) -> list[PairScore]:
+        """A score a pair, in order; see `score_pairs`."""
+        return score_pairs(
+            self.network,
+            self._encode(sources, self.tokenizers.source),
+            self._encode(targets, self.tokenizers.target),
+            batch_tokens=batch_tokens,
+            too_long=too_long,
+            search=search,
+            places=places,
+        )
+
+    def pieces(self, score: PairScore) -> list[str]:
+        """The written form of each token that was scored."""
+        return self.tokenizers.target.pieces(score.ids)
+
+    def _encode(self, texts: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
+        """Ids with the end of sentence; [EOS] alone for a text that holds nothing."""
+        different = list(dict.fromkeys(texts))  # an n-best list has its source many times over
+        encoded = tokenizer.encode([normalise(text, self.form) for text in different])
+        ids = {text: np.append(row.astype(np.int64), EOS) for text, row in zip(different, encoded, strict=True)}
+        return [ids[text] for text in texts]
+
+
+def open_scorer(bundle: Bundle, device: str = "cpu") -> Scorer:
+    """A scorer of the bundle's network: always by PyTorch, whatever exports stand beside it."""
+    return Scorer(bundle.network.to(device), bundle.tokenizers, str(bundle.facts.get("normalisation", "NFC")))
+
+
+def score_pairs(
+    network: TranslationNetwork,
+    sources: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    *,
+    batch_tokens: int = 8192,
+    too_long: TooLong = "error",
+    search: DecodeConfig | None = None,
+    places: Sequence[str] | None = None,
+) -> list[PairScore]:
+    """A score a pair of 1-D ids, end of sentence included, in the order of the pairs whatever order the batches ran in.
+
+    `batch_tokens` bounds a batch: source and target tokens with their padding (one pair at least). `too_long` is what
+    happens to a side beyond the network's positions: `truncate` scores its beginning and the end of sentence.
+    `search`: leave out of the softmax what a search with these settings leaves out; such a token has -inf. `places`
+    name the pairs in messages.
+
+    Raises:
+        UserError: a side too long under `error`.
+        FloatingPointError: the network computes no numbers (its weights are broken).
+    """
+    names = places if places is not None else [f"pair {number}" for number in range(1, len(sources) + 1)]
+    limits = network.max_source_positions, network.max_target_positions
+    cut_sources = [_fit(ids, limits[0], too_long, "source", name) for ids, name in zip(sources, names, strict=True)]
+    cut_targets = [_fit(ids, limits[1], too_long, "target", name) for ids, name in zip(targets, names, strict=True)]
+    device = next(network.parameters()).device
+    answers: list[PairScore | None] = [None] * len(cut_sources)
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.inference_mode():
+            for rows in pair_batches(
+                [len(ids) for ids in cut_sources], [len(ids) for ids in cut_targets], batch_tokens
+            ):
+                batch = collate([cut_sources[row] for row in rows], [cut_targets[row] for row in rows], rows)
+                found = token_log_probabilities(network, batch.to(device), search).cpu().tolist()
+                start = 0
+                for row in rows:
+                    ids = cut_targets[row]
+                    own = tuple(found[start : start + len(ids)])
+                    start += len(ids)
+                    if any(value != value for value in own):
+                        raise FloatingPointError(f"{names[row]}: the network's output is not a number")
+                    truncated = len(ids) < len(targets[row]) or len(cut_sources[row]) < len(sources[row])
+                    answers[row] = PairScore(tuple(ids.tolist()), own, truncated)
+    finally:
+        network.train(was_training)
+    return [answer for answer in answers if answer is not None]
+
+
+def token_log_probabilities(
+    network: TranslationNetwork, batch: TranslationBatch, search: DecodeConfig | None = None
+) -> Tensor:
+    """(N,) float64: the log-probability of every real token of `batch.target_out`, pair after pair."""
+    states = network(batch)  # (B, T, D)
+    real = (
+        torch.arange(batch.target_out.shape[1], device=states.device) < ended_lengths(batch.target_out)[:, None]
+    )  # (B, T)
+    targets = batch.target_out[real]  # (N,)
+    first = None if search is None else (real.cumsum(1) <= search.min_length)[real]  # (N,) may not be the end
+    never = torch.tensor([] if search is None else search.forbidden(), dtype=torch.long, device=states.device)
+    return log_probabilities(network, states[real], targets, never, first)
+
+
+def log_probabilities(
+    network: Network, states: Tensor, targets: Tensor, never: Tensor | None = None, first: Tensor | None = None
+) -> Tensor:
+    """(N,) float64: the log-probability of each of `targets` (N,) by the network's output for `states` (N, D).
+
+    Ids of `never` are left out of the softmax, and the end where `first` (N,) says so. The logits exist for a few
+    hundred tokens at a time.
+    """
+    found = torch.empty(len(targets), dtype=torch.float64, device=states.device)
+    for start in range(0, len(targets), CHUNK_ROWS):
+        rows = slice(start, start + CHUNK_ROWS)
+        logits = network.logits(states[rows]).float()  # (n, V)
+        if never is not None:
+            logits = logits.index_fill_(1, never, -torch.inf)
+        if first is not None:
+            logits[first[rows], EOS] = -torch.inf
+        found[rows] = -F.cross_entropy(logits, targets[rows], reduction="none").double()
+    return found
+
+
+def pair_batches(sources: Sequence[int], targets: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Row numbers of pairs of like length, longest first: the batch that needs most memory comes at once.
+
+    A batch has at most `budget` tokens of both sides with their padding, but one pair at least.
+    """
+    order = sorted(range(len(sources)), key=lambda row: (-max(sources[row], targets[row]), -sources[row], row))
+    batch: list[int] = []
+    width = [0, 0]
+    for row in order:
+        wider = [max(width[0], sources[row]), max(width[1], targets[row])]
+        if batch and (len(batch) == MOST_PAIRS or (len(batch) + 1) * sum(wider) > budget):
+            yield batch
+            batch, wider = [], [sources[row], targets[row]]
+        batch.append(row)
+        width = wider
+    if batch:
+        yield batch
+
+
+def _fit(ids: np.ndarray, positions: int, too_long: TooLong, side: str, name: str) -> np.ndarray:
+    """The ids where the network has a position for each, else its beginning with the end of sentence."""
+    if len(ids) <= positions:
+        return ids
+    if too_long == "error":
+        raise UserError(
+            f"{name}: the {side} has {len(ids)} tokens, more than the model's {positions} {side} positions; "
+            f"take it out, or set too_long=truncate to score its beginning"
+        )
+    return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])
+
+
+def ended_lengths(target: Tensor) -> Tensor:
+    """(B, T) -> (B,): tokens up to the last end of sentence. A target may name PAD or EOS in its middle."""
+    positions = torch.arange(1, target.shape[1] + 1, device=target.device)
+    return (target.eq(EOS) * positions).amax(1)

@@ -1,0 +1,168 @@
+"""Texts as vectors: what a trained model makes of a sentence as a whole.
+
+    masked encoder       the mean of its states over the real tokens (Reimers and Gurevych 2019)
+    translation model    the mean of its encoder's states over the real tokens; of a fixed context the context itself
+    word vectors         the mean of the vectors of the known words; methods that count: their weighted sum
+
+A text without a token, or without a known word, has zeros.
+
+Letters: N texts, D width of a vector.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.bundles.directory import KINDS, bundle_kind
+from model.bundles.language import load_text_bundle
+from model.bundles.translation import load_bundle
+from model.bundles.vectors import load_vectors
+from model.decoding.search import length_batches, pad
+from model.errors import UserError
+from model.networks.bert import EncoderOnly
+from model.networks.network import TranslationNetwork
+from model.text.normalise import normalise
+from model.text.tokenizer import EOS, Tokenizer
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.search import is_sparse
+
+MOST_ROWS = 1024  # texts of a batch
+
+Floats = NDArray[np.float32]
+TooLong = Literal["error", "truncate"]
+
+
+class SentenceVectors(Protocol):
+    """Makes vectors of texts."""
+
+    @property
+    def width(self) -> int:
+        """D."""
+
+    def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
+        """(N, D), in the order of the texts. `places` name the texts in messages."""
+
+
+class NetworkVectors:
+    """Of a network that has read the text."""
+
+    def __init__(
+        self,
+        network: EncoderOnly | TranslationNetwork,
+        tokenizer: Tokenizer,
+        positions: int,
+        form: str = "NFC",
+        *,
+        batch_tokens: int = 8192,
+        too_long: TooLong = "truncate",
+    ) -> None:
+        """`positions`: the most tokens of a text; `form`: the Unicode normalisation of the network's shards.
+
+        `batch_tokens` bounds a batch with its padding, one text at least.
+        """
+        self.network = network.eval()
+        self.tokenizer = tokenizer
+        self.positions = positions
+        self.form = form
+        self.batch_tokens = batch_tokens
+        self.too_long = too_long
+        self.width = int(self._vectors([np.array([EOS])]).shape[1])
+
+    def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
+        """(N, D); a text longer than the positions is read up to them, or refused.
+
+        Raises:
+            UserError: a text too long under `too_long: error`.
+            FloatingPointError: the network computes no numbers (its weights are broken).
+        """
+        encoded = self.tokenizer.encode([normalise(text, self.form) for text in texts])
+        names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
+        ids = [self._fit(row, name) for row, name in zip(encoded, names, strict=True)]
+        found = np.zeros((len(texts), self.width), np.float32)
+        filled = [row for row, tokens in enumerate(ids) if len(tokens) > 1]  # 1: nothing but the end of sentence
+        for part in length_batches([len(ids[row]) for row in filled], self.batch_tokens, MOST_ROWS):
+            rows = [filled[place] for place in part]
+            found[rows] = self._vectors([ids[row] for row in rows]).cpu().numpy()
+        broken = np.flatnonzero(~np.isfinite(found).all(1))
+        if len(broken):
+            raise FloatingPointError(f"{names[broken[0]]}: the network's output is not a number")
+        return found
+
+    def _vectors(self, ids: Sequence[NDArray[np.int64]]) -> Tensor:
+        device = next(self.network.parameters()).device
+        with torch.inference_mode():
+            return self.network.sentence(pad(ids).to(device))
+
+    def _fit(self, tokens: NDArray[np.unsignedinteger], name: str) -> NDArray[np.int64]:
+        """With the end of sentence, and cut to the positions where it must be."""
+        if len(tokens) >= self.positions and self.too_long == "error":
+            raise UserError(
+                f"{name}: {len(tokens) + 1} tokens are more than the model's {self.positions} positions; "
+                f"split it, or set too_long=truncate"
+            )
+        return np.append(tokens[: self.positions - 1].astype(np.int64), EOS)
+
+
+class WordVectors:
+    """Of the words of a text, in whatever order they stand."""
+
+    def __init__(self, embeddings: Embeddings, tokenizer: Tokenizer, form: str = "NFC") -> None:
+        self.embeddings = embeddings
+        self.tokenizer = tokenizer
+        self.form = form
+        self.width = len(embeddings) if embeddings.texts == "words" else embeddings.width
+
+    def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
+        """(N, D)."""
+        encoded = self.tokenizer.encode([normalise(text, self.form) for text in texts])
+        words = [self.tokenizer.pieces(row) for row in encoded]
+        sums = self.embeddings.text_vectors(words)
+        if is_sparse(sums):
+            return np.asarray(sums.toarray(), np.float32)
+        known = [sum(self.embeddings.row(word) is not None for word in text) for text in words]
+        return (np.asarray(sums, np.float32) / np.maximum(1, known)[:, None]).astype(np.float32)
+
+
+def open_sentence_vectors(
+    directory: Path, device: str = "cpu", *, batch_tokens: int = 8192, too_long: TooLong = "truncate"
+) -> SentenceVectors:
+    """What the bundle in `directory` makes of texts; of a translation model, of its source language.
+
+    Raises:
+        UserError: not a sound bundle, or one of a language model.
+    """
+    kind = bundle_kind(directory)
+    if kind == "vectors":
+        vectors = load_vectors(directory)
+        form = str(vectors.facts.get("normalisation", "NFC"))
+        return WordVectors(vectors.embeddings, vectors.tokenizer.source, form)
+    if kind == "translation":
+        bundle = load_bundle(directory)
+        form = str(bundle.facts.get("normalisation", "NFC"))
+        return NetworkVectors(
+            bundle.network.to(device),
+            bundle.tokenizers.source,
+            bundle.source_positions,
+            form,
+            batch_tokens=batch_tokens,
+            too_long=too_long,
+        )
+    text = load_text_bundle(directory)
+    if not isinstance(text.network, EncoderOnly):
+        raise UserError(
+            f"{directory}: a bundle of {KINDS[kind]}, which reads in one direction only; sentence vectors are of "
+            f"{KINDS['masked']}, {KINDS['translation']} or {KINDS['vectors']}"
+        )
+    return NetworkVectors(
+        text.network.to(device),
+        text.tokenizer,
+        text.network.max_positions,
+        text.normalisation,
+        batch_tokens=batch_tokens,
+        too_long=too_long,
+    )

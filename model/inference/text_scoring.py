@@ -1,0 +1,135 @@
+"""The log-probability of given texts by a language model.
+
+    log P(y) = sum over t of log softmax(z_t)[y_t],  the end of the text among the y_t
+
+Each text is read by itself, after the end of another (model/networks/language_network.py), and is a line as the
+shards have them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.bundles.language import TextBundle
+from model.errors import UserError
+from model.inference.scoring import PairScore, TooLong, ended_lengths, log_probabilities, pair_batches
+from model.networks.language_network import BEFORE, LanguageNetwork
+from model.text.batch import pad
+from model.text.normalise import normalise
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import EOS, Tokenizer
+
+
+class TextScorer:
+    """Normalises and encodes texts as the network's shards were, and scores them."""
+
+    def __init__(self, network: LanguageNetwork, tokenizer: Tokenizer, form: str = "NFC") -> None:
+        """`form` is the Unicode normalisation of the network's shards; `open_text_scorer` makes one from a bundle."""
+        self.network = network
+        self.tokenizer = tokenizer
+        self.form = form
+
+    def score(
+        self,
+        texts: Sequence[str],
+        *,
+        batch_tokens: int = 8192,
+        too_long: TooLong = "error",
+        places: Sequence[str] | None = None,
+    ) -> list[PairScore]:
+        """A score a text, in order; an empty text is its end alone. See `score_texts`."""
+        encoded = self.tokenizer.encode([normalise(text, self.form) for text in texts])
+        rows = [np.append(row.astype(np.int64), EOS) for row in encoded]
+        return score_texts(self.network, rows, batch_tokens=batch_tokens, too_long=too_long, places=places)
+
+    def pieces(self, score: PairScore) -> list[str]:
+        """The written form of each token that was scored."""
+        return self.tokenizer.pieces(score.ids)
+
+
+def open_text_scorer(bundle: TextBundle, device: str = "cpu") -> TextScorer:
+    """A scorer of the bundle's network.
+
+    Raises:
+        UserError: the bundle is of a masked network, which gives texts no probability.
+    """
+    return TextScorer(bundle.language_network.to(device), bundle.tokenizer, bundle.normalisation)
+
+
+def score_texts(
+    network: LanguageNetwork,
+    texts: Sequence[np.ndarray],
+    *,
+    batch_tokens: int = 8192,
+    too_long: TooLong = "error",
+    places: Sequence[str] | None = None,
+) -> list[PairScore]:
+    """A score a text of 1-D ids, its end included, in the order of the texts whatever order the batches ran in.
+
+    `batch_tokens` bounds a batch with its padding (one text at least). `too_long` is what happens to a text beyond the
+    network's positions: `truncate` scores its beginning and its end. `places` name the texts in messages.
+
+    Raises:
+        UserError: a text too long under `error`.
+        FloatingPointError: the network computes no numbers (its weights are broken).
+    """
+    names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
+    rows = [_fit(ids, network.max_positions, too_long, name) for ids, name in zip(texts, names, strict=True)]
+    lengths = [len(ids) for ids in rows]
+    device = next(network.parameters()).device
+    answers: dict[int, PairScore] = {}
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.inference_mode():
+            for group in pair_batches([0] * len(rows), lengths, batch_tokens):
+                batch = text_batch([rows[row] for row in group], group)
+                found = text_log_probabilities(network, batch.to(device)).cpu().tolist()
+                start = 0
+                for row in group:
+                    own = tuple(found[start : start + lengths[row]])
+                    start += lengths[row]
+                    if any(value != value for value in own):
+                        raise FloatingPointError(f"{names[row]}: the network's output is not a number")
+                    answers[row] = PairScore(tuple(rows[row].tolist()), own, len(rows[row]) < len(texts[row]))
+    finally:
+        network.train(was_training)
+    return [answers[row] for row in range(len(rows))]
+
+
+def text_batch(texts: Sequence[np.ndarray], ids: Sequence[int]) -> TextBatch:
+    """Texts that each begin anew: 1-D ids with their end, and the number of each."""
+    lengths = np.array([len(text) for text in texts], dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    targets = np.concatenate(texts)
+    inputs = np.empty_like(targets)
+    inputs[1:] = targets[:-1]
+    inputs[starts] = BEFORE
+    return TextBatch(
+        torch.from_numpy(pad(inputs, starts, lengths)),
+        torch.from_numpy(pad(targets, starts, lengths)),
+        int(lengths.sum()),
+        0,
+        np.asarray(ids, dtype=np.int64),
+    )
+
+
+def text_log_probabilities(network: LanguageNetwork, batch: TextBatch) -> Tensor:
+    """(N,) float64: the log-probability of every token of the batch's texts, ends included, row after row."""
+    states = network(batch)  # (B, T, D)
+    real = torch.arange(states.shape[1], device=states.device) < ended_lengths(batch.targets)[:, None]  # (B, T)
+    return log_probabilities(network, states[real], batch.targets[real])
+
+
+def _fit(ids: np.ndarray, positions: int | None, too_long: TooLong, name: str) -> np.ndarray:
+    """The ids where the network has a position for each, else its beginning with the end of the text."""
+    if positions is None or len(ids) <= positions:
+        return ids
+    if too_long == "error":
+        raise UserError(
+            f"{name}: the text has {len(ids)} tokens, more than the model's {positions} positions; "
+            f"take it out, or set too_long=truncate to score its beginning"
+        )
+    return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])

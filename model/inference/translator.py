@@ -1,0 +1,184 @@
+"""The translator: lines of text in, lines of text out."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from model.bundles.translation import Bundle, load_bundle
+from model.decoding.hypothesis import Hypothesis
+from model.errors import UserError
+from model.inference.engines import CTranslate2Engine, Engine, TorchEngine, runs_int8
+from model.networks.network import TranslationNetwork
+from model.settings import ENGINES, DecodeConfig, EngineName
+from model.text.normalise import normalise
+from model.text.tokenizer import EOS, TokenizerPair
+
+if TYPE_CHECKING:
+    from model.alignment.attention_map import AttentionMap
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One of several translations of a line."""
+
+    text: str
+    score: float  # log probability / length ** length penalty
+    log_probability: float = 0.0  # natural logarithm, as the search counts it
+    ids: tuple[int, ...] = field(default=(), compare=False, repr=False)  # its tokens, without the end of sentence
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The answer for one line. An empty line has an empty text, the score 0 and no alternatives."""
+
+    text: str
+    score: float
+    nbest: list[Alternative] = field(default_factory=list)  # best first, `text` among them
+    truncated: bool = False  # was the source longer than the model can read?
+    error: str | None = None  # why there is no text (only where errors are kept)
+    attention: "tuple[AttentionMap, ...]" = ()  # a map a sentence, where it was asked for
+
+
+class Translator:
+    """Normalises, encodes, searches, decodes. Safe to call from several threads."""
+
+    def __init__(
+        self, engine: Engine, tokenizers: TokenizerPair, decode: DecodeConfig, positions: int, form: str = "NFC"
+    ) -> None:
+        """From parts; `open_translator` makes one from a bundle.
+
+        `positions` is the most source tokens the model reads, `form` the Unicode normalisation of its shards.
+        """
+        self.engine = engine
+        self.tokenizers = tokenizers
+        self.decode = decode
+        self.positions = positions
+        self.form = form
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        decode: DecodeConfig | None = None,
+        on_error: Literal["raise", "keep"] = "raise",
+    ) -> list[Translation]:
+        """One translation a line, in order; lines that hold nothing to translate give empty ones.
+
+        A batch that fails is tried again line by line, so that one line cannot take its neighbours with it. A line
+        that fails by itself is raised, or kept as its `error`.
+
+        Raises:
+            UserError: a decoding setting out of range, or a line too long under `too_long: error`.
+        """
+        decode = self.decode if decode is None else decode
+        decode.check()
+        sources = self.encode(lines)
+        filled = [row for row, ids in enumerate(sources) if len(ids) > 1]  # 1: nothing but the end of sentence
+        answers = [Translation("", 0.0) for _ in lines]
+        found = self.search([sources[row] for row in filled], decode, on_error)
+        for row, hypotheses in zip(filled, found, strict=True):
+            if isinstance(hypotheses, str):
+                answers[row] = Translation("", 0.0, error=hypotheses)
+            else:
+                answers[row] = self.answer(hypotheses, truncated=len(sources[row]) > self.positions)
+        return answers
+
+    def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
+        """Normalised and tokenised, end of sentence at the end; [EOS] alone where nothing is left."""
+        texts = [normalise(line, self.form) for line in lines]
+        return [np.append(ids.astype(np.int64), EOS) for ids in self.tokenizers.source.encode(texts)]
+
+    def search(
+        self, sources: Sequence[np.ndarray], decode: DecodeConfig, on_error: Literal["raise", "keep"]
+    ) -> list[list[Hypothesis] | str]:
+        """The engine's hypotheses of each source, or the message of what failed."""
+        if not sources:
+            return []
+        try:
+            return list(self.engine.search(sources, decode))
+        except UserError as problem:
+            if on_error == "raise":
+                raise
+            if len(sources) == 1:
+                return [str(problem)]
+        except (RuntimeError, ValueError, MemoryError, FloatingPointError) as problem:  # what the engines raise
+            if len(sources) == 1:
+                if on_error == "raise":
+                    raise
+                return [f"{type(problem).__name__}: {problem}"]
+            logger.warning("a batch of %d failed (%s); trying it line by line", len(sources), problem)
+        return [answer for source in sources for answer in self.search([source], decode, on_error)]
+
+    def answer(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
+        texts = self.tokenizers.target.decode([list(one.ids) for one in hypotheses])
+        nbest = [
+            Alternative(text, one.score, one.log_probability, one.ids)
+            for text, one in zip(texts, hypotheses, strict=True)
+        ]
+        return Translation(nbest[0].text, nbest[0].score, nbest, truncated)
+
+
+def open_translator(
+    directory: Path | Bundle,
+    engine: EngineName = "auto",
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> Translator:
+    """A translator of the bundle in `directory`.
+
+    `auto` takes the int8 export where the bundle's facts accept it (`int8.accepted`) and this machine runs it, else
+    the float32 export, else PyTorch. `threads`: batches that CTranslate2 decodes at a time, one a core by default.
+
+    Raises:
+        UserError: not a sound bundle, an unknown engine, or an export that this bundle has not got or this machine
+            cannot run.
+    """
+    bundle = directory if isinstance(directory, Bundle) else load_bundle(Path(directory))
+    if engine not in ENGINES:
+        raise UserError(f"engine: {engine!r} is not known. Choices: {', '.join(ENGINES)}")
+    return Translator(
+        choose_engine(bundle, engine, device, threads),
+        bundle.tokenizers,
+        bundle.decode,
+        bundle.source_positions,
+        str(bundle.facts.get("normalisation", "NFC")),
+    )
+
+
+def network_translator(
+    network: TranslationNetwork, tokenizers: TokenizerPair, decode: DecodeConfig, form: str = "NFC"
+) -> Translator:
+    """A translator of a network in memory, by PyTorch: the loop's validation. `form`: its shards' normalisation."""
+    return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions, form)
+
+
+def choose_engine(bundle: Bundle, engine: EngineName, device: str, threads: int | None) -> Engine:
+    accepted = bool(dict(bundle.facts.get("int8") or {}).get("accepted"))
+    wishes: dict[str, list[str]] = {
+        "auto": [*(["int8"] if accepted and runs_int8(device) else []), "float32", "torch"],
+        "ctranslate2": ["float32"],
+        "ctranslate2-int8": ["int8"],
+        "torch": ["torch"],
+    }
+    for wish in wishes[engine]:
+        if wish == "torch":
+            return TorchEngine(bundle.network.to(device))
+        folder = bundle.export_folder("int8" if wish == "int8" else "float32")
+        if folder is not None and wish == "int8" and not runs_int8(device):
+            raise UserError(f"engine: {engine!r}: no int8 products on this {device}. Choices: auto, ctranslate2, torch")
+        if folder is not None:
+            return CTranslate2Engine(
+                folder,
+                *bundle.tokens(),
+                source_positions=bundle.source_positions,
+                target_positions=bundle.target_positions,
+                device=device,
+                threads=threads,
+            )
+    raise UserError(f"engine: {engine!r}: {bundle.directory} has no such export. Choices: auto, torch")

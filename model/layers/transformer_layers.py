@@ -1,0 +1,245 @@
+"""The layers that every Transformer of the family is built from: encoder-decoder, decoder-only, encoder-only.
+
+Letters: B batch, S source length, T target length, H heads, K width of a head, D width, F feed-forward width.
+
+The defaults of the configurations are those of the papers. The switches beyond Vaswani et al. 2017:
+
+    norm_kind=rms        RMSNorm (Zhang and Sennrich 2019) in the place of layer normalisation
+    activation=swiglu    a gated feed-forward layer (Shazeer 2020)
+    positions=rotary     queries and keys turned by their position (model/layers/positions.py)
+    kv_heads             fewer heads for keys and values than for queries (model/layers/attention.py)
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from model.errors import UserError
+from model.layers.attention import CrossAttention, SelfAttention
+from model.layers.dropout import Dropout
+from model.layers.positions import PositionConfig, Positions
+
+Activation = Literal["relu", "gelu", "swiglu"]
+NormPlace = Literal["pre", "post"]
+NormKind = Literal["layer", "rms"]
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": nn.functional.relu,
+    "gelu": nn.functional.gelu,
+    "swiglu": nn.functional.silu,
+}
+KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of one layer, each (B, G, S, K)
+
+
+class LayerConfig(PositionConfig, Protocol):
+    """What the layers read of a network's configuration."""
+
+    feed_forward: int
+    dropout: float
+    norm: NormPlace
+    norm_kind: NormKind
+    activation: Activation
+    kv_heads: int
+
+
+def check_layers(config: LayerConfig) -> None:
+    """Refuse sizes that do not fit each other.
+
+    Raises:
+        UserError: names the key, its value and what it must fit.
+    """
+    if config.heads < 1 or config.width % config.heads:
+        raise UserError(f"model.heads={config.heads}: must divide model.width={config.width}")
+    if config.kv_heads < 0 or config.heads % (config.kv_heads or config.heads):
+        choices = ", ".join(str(count) for count in range(1, config.heads + 1) if config.heads % count == 0)
+        raise UserError(
+            f"model.kv_heads={config.kv_heads}: must divide model.heads={config.heads}. "
+            f"Choices: {choices}, or 0 for as many as heads"
+        )
+    if config.positions == "sinusoidal" and config.width % 2:
+        raise UserError(f"model.width={config.width}: sinusoidal positions come in pairs; choose an even width")
+    if config.positions == "rotary" and config.width // config.heads % 2:
+        raise UserError(
+            f"model.positions=rotary: turns pairs of numbers, but a head has {config.width // config.heads} "
+            f"(model.width={config.width}, model.heads={config.heads}); choose an even width of a head"
+        )
+    if config.max_positions < 1:
+        raise UserError(f"model.max_positions={config.max_positions}: must be at least 1")
+
+
+def initialise(network: nn.Module, width: int) -> None:
+    """Glorot for products; N(0, 1/D) for tables, which the sqrt(D) of `embed` brings to unit variance."""
+    for module in network.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=width**-0.5)
+            if module.padding_idx is not None:
+                nn.init.zeros_(module.weight[module.padding_idx])
+
+
+def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropout, at: Tensor | None = None) -> Tensor:
+    """ids (B, T) -> (B, T, D), what the first layer reads. `at` (B, T): their positions, where not 0 to T - 1.
+
+    Raises:
+        UserError: more tokens than positions.
+    """
+    if ids.shape[1] > positions.limit:
+        raise UserError(f"a sequence of {ids.shape[1]} tokens is longer than model.max_positions={positions.limit}")
+    x = positions.add(table(ids) * math.sqrt(table.embedding_dim), at)
+    if torch.is_autocast_enabled(x.device.type):  # the residual stream too: every product would cast it again
+        x = x.to(torch.get_autocast_dtype(x.device.type))
+    return dropout(x)  # type: ignore[no-any-return]  # modules' calls are untyped
+
+
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x^2) + eps) times a weight a column (Zhang and Sennrich 2019, equation 4)."""
+
+    def __init__(self, width: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., D), in x's type."""
+        return nn.functional.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
+
+
+def make_norm(config: LayerConfig) -> nn.Module:
+    """The normalisation that the configuration names."""
+    return RMSNorm(config.width) if config.norm_kind == "rms" else nn.LayerNorm(config.width)
+
+
+def last_norm(config: LayerConfig) -> nn.Module:
+    """What stands behind a stack: a normalisation after pre-norm layers, whose own sum nothing normalises."""
+    return make_norm(config) if config.norm == "pre" else nn.Identity()
+
+
+class Sublayer(nn.Module):
+    """Residual connection, dropout and normalisation around a function, in pre- or post-norm order."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.norm = make_norm(config)
+        self.dropout = Dropout(config.dropout)
+        self.pre = config.norm == "pre"
+
+    def before(self, x: Tensor) -> Tensor:
+        return self.norm(x) if self.pre else x
+
+    def after(self, x: Tensor, change: Tensor) -> Tensor:
+        x = self.dropout.add(x, change)
+        return x if self.pre else self.norm(x)
+
+
+class FeedForward(nn.Module):
+    """W2 f(W1 x) (section 3.3), or with swiglu W2 (silu(W1 x) * V x), whose `inner` is W1 above V in one product.
+
+    The gate adds half as many parameters again; two thirds of the feed-forward width bring them back (Shazeer 2020).
+    """
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.gated = config.activation == "swiglu"
+        self.inner = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1))
+        self.outer = nn.Linear(config.feed_forward, config.width)
+        self.activation = ACTIVATIONS[config.activation]
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., D)."""
+        inner = self.inner(x)
+        if self.gated:
+            activated, gate = inner.chunk(2, -1)
+            inner = self.activation(activated) * gate
+        else:
+            inner = self.activation(inner)
+        return self.outer(self.dropout(inner))  # type: ignore[no-any-return]  # modules' calls are untyped
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward: a layer of encoders, and with a look-ahead mask of decoder-only networks."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config.width, config.heads, config.dropout, config.kv_heads)
+        self.self_sublayer = Sublayer(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_sublayer = Sublayer(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        bias: Tensor | None,
+        record: list[Tensor] | None = None,
+        rotation: Tensor | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """x (B, S, D) -> (B, S, D)."""
+        return self.step(x, None, bias, record, rotation, causal)[0]
+
+    def step(
+        self,
+        x: Tensor,
+        past: KeysValues | None,
+        bias: Tensor | None = None,
+        record: list[Tensor] | None = None,
+        rotation: Tensor | None = None,
+        causal: bool = False,
+    ) -> tuple[Tensor, KeysValues]:
+        """x (B, T, D), T positions after `past` -> (B, T, D), and the keys and values grown by them."""
+        change, grown = self.self_attention.step(self.self_sublayer.before(x), past, bias, record, rotation, causal)
+        x = self.self_sublayer.after(x, change)
+        return self.feed_forward_sublayer.after(x, self.feed_forward(self.feed_forward_sublayer.before(x))), grown
+
+    def memory(self, x: Tensor, rotation: Tensor | None) -> KeysValues:
+        """The keys and values that `step` would give for x (B, S, D), and nothing else."""
+        _, k, v = self.self_attention.project(self.self_sublayer.before(x), rotation)
+        return k, v
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the source, feed-forward."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config.width, config.heads, config.dropout, config.kv_heads)
+        self.self_sublayer = Sublayer(config)
+        self.cross_attention = CrossAttention(config.width, config.heads, config.dropout, config.kv_heads)
+        self.cross_sublayer = Sublayer(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_sublayer = Sublayer(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        causal: Tensor,
+        memory: KeysValues,
+        source_bias: Tensor | None,
+        record: list[Tensor] | None = None,
+        rotation: Tensor | None = None,
+    ) -> Tensor:
+        """x (B, T, D) -> (B, T, D)."""
+        change = self.self_attention(self.self_sublayer.before(x), causal, record, rotation, causal=True)
+        return self._rest(self.self_sublayer.after(x, change), memory, source_bias, record)
+
+    def step(
+        self,
+        x: Tensor,
+        past: KeysValues | None,
+        memory: KeysValues,
+        source_bias: Tensor | None,
+        rotation: Tensor | None = None,
+    ) -> tuple[Tensor, KeysValues]:
+        """x (B, 1, D), one position after `past`."""
+        change, grown = self.self_attention.step(self.self_sublayer.before(x), past, rotation=rotation)
+        return self._rest(self.self_sublayer.after(x, change), memory, source_bias, None), grown
+
+    def _rest(self, x: Tensor, memory: KeysValues, source_bias: Tensor | None, record: list[Tensor] | None) -> Tensor:
+        seen = self.cross_attention(self.cross_sublayer.before(x), memory, source_bias, record)
+        x = self.cross_sublayer.after(x, seen)
+        return self.feed_forward_sublayer.after(x, self.feed_forward(self.feed_forward_sublayer.before(x)))

@@ -1,0 +1,106 @@
+"""The encoder-only Transformer that guesses masked tokens (Devlin et al. 2019, BERT).
+
+Every position sees all real ones. A share of the tokens is masked in the inputs (by the loader); the states at their
+places pass one more layer, the head, and the output layer guesses what stood there. The states below the head are what
+the network knows of a text: their mean over the real tokens is its sentence vector (Reimers and Gurevych 2019).
+
+Letters: B rows, T positions, H heads, D width, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from model.layers.attention import padding_bias
+from model.layers.dropout import Dropout
+from model.layers.positions import PositionKind, Positions
+from model.layers.transformer_layers import (
+    Activation,
+    EncoderLayer,
+    NormKind,
+    NormPlace,
+    check_layers,
+    embed,
+    initialise,
+    last_norm,
+    make_norm,
+)
+from model.networks.network import Network, mean_of_real
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import PAD
+
+
+@dataclass
+class EncoderOnlyConfig:
+    """Sizes and switches; the defaults are BERT's base model."""
+
+    architecture: Literal["bert"] = "bert"
+    name: str = "bert_base"
+    width: int = 768
+    heads: int = 12
+    feed_forward: int = 3072
+    layers: int = 12
+    dropout: float = 0.1
+    norm: NormPlace = "post"
+    norm_kind: NormKind = "layer"
+    activation: Activation = "gelu"
+    positions: PositionKind = "learned"
+    max_positions: int = 512  # tokens, end of sentence included
+    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+    tie: bool = True  # the output layer's weights are the embedding table's
+
+
+class EncoderOnly(Network):
+    """One stack around one table, and the head.
+
+    Raises:
+        UserError: sizes that do not fit each other.
+    """
+
+    def __init__(self, config: EncoderOnlyConfig, vocabulary: int) -> None:
+        super().__init__()
+        check_layers(config)
+        self.config = config
+        self.max_positions = config.max_positions
+        self.output = nn.Linear(config.width, vocabulary)
+        self.embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
+        self.positions = Positions(config)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        self.norm = last_norm(config)
+        self.head = nn.Linear(config.width, config.width)
+        self.head_norm = make_norm(config)
+        initialise(self, config.width)
+        if config.tie:
+            self.output.weight = self.embedding.weight
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        """-> states (B, T, D) that the output layer turns into logits of the tokens behind the masks."""
+        x = nn.functional.gelu(self.head(self.encode(batch.inputs)))
+        return self.head_norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
+
+    def encode(self, ids: Tensor) -> Tensor:
+        """ids (B, T), PAD after the real tokens -> states below the head (B, T, D)."""
+        return self._encode(ids, None)
+
+    def sentence(self, ids: Tensor) -> Tensor:
+        """ids (B, T), PAD after the real tokens -> (B, D): the mean of the states at real tokens; 0 where none are."""
+        return mean_of_real(self.encode(ids), ids != PAD)
+
+    def embedding_table(self) -> nn.Embedding:
+        return self.embedding
+
+    def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
+        """`encoder.0` (B, H, T, T) and so on."""
+        record: list[Tensor] = []
+        self._encode(batch.inputs, record)
+        return {f"encoder.{i}": weights for i, weights in enumerate(record)}
+
+    def _encode(self, ids: Tensor, record: list[Tensor] | None) -> Tensor:
+        bias = padding_bias(ids != PAD)
+        x = embed(ids, self.embedding, self.positions, self.dropout)
+        rotation = self.positions.rotation(ids.shape[1])
+        for layer in self.layers:
+            x = layer(x, bias, record, rotation)
+        return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

@@ -1,0 +1,125 @@
+"""The decoder-only Transformer as a language model (Radford et al. 2018 and 2019, GPT).
+
+A stack of self-attention layers under a look-ahead mask: every position predicts the token after it from itself and
+all before it. The defaults are GPT-2's; the switches are those of model/layers/transformer_layers.py.
+
+Letters: B rows, T positions, P positions before them, H heads, G heads of keys and values, K width of a head, D width,
+V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from model.errors import UserError
+from model.layers.attention import causal_bias
+from model.layers.dropout import Dropout
+from model.layers.positions import PositionKind, Positions
+from model.layers.transformer_layers import (
+    Activation,
+    EncoderLayer,
+    NormKind,
+    NormPlace,
+    check_layers,
+    embed,
+    initialise,
+    last_norm,
+)
+from model.networks.language_network import LanguageNetwork
+from model.networks.network import State
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import PAD
+
+
+@dataclass
+class DecoderOnlyConfig:
+    """Sizes and switches; the defaults are GPT-2's smallest model."""
+
+    architecture: Literal["gpt"] = "gpt"
+    name: str = "gpt_small"
+    width: int = 768
+    heads: int = 12
+    feed_forward: int = 3072
+    layers: int = 12
+    dropout: float = 0.1
+    norm: NormPlace = "pre"
+    norm_kind: NormKind = "layer"
+    activation: Activation = "gelu"
+    positions: PositionKind = "learned"
+    max_positions: int = 1024  # tokens that are seen at a time
+    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+    tie: bool = True  # the output layer's weights are the embedding table's
+
+
+class DecoderOnly(LanguageNetwork):
+    """One stack around one table. Nothing is carried from batch to batch: a window sees itself alone.
+
+    Raises:
+        UserError: sizes that do not fit each other.
+    """
+
+    def __init__(self, config: DecoderOnlyConfig, vocabulary: int) -> None:
+        super().__init__()
+        check_layers(config)
+        self.config = config
+        self.max_positions = config.max_positions
+        self.output = nn.Linear(config.width, vocabulary, bias=False)
+        self.embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
+        self.positions = Positions(config)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        self.norm = last_norm(config)
+        initialise(self, config.width)
+        if config.tie:
+            self.output.weight = self.embedding.weight
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        """-> states (B, T, D). Padding stands after the real tokens, so the look-ahead mask alone hides it."""
+        return self._advance(batch.inputs, {})
+
+    def start(self, rows: int, device: torch.device) -> State:
+        """Nothing yet: keys and values come with the first token."""
+        return {}
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B,) -> logits (B, V)."""
+        return self.read(tokens[:, None], state)
+
+    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B, T), all of them in one pass -> logits (B, V) of the token after the last.
+
+        Raises:
+            UserError: more tokens than positions, those of the state among them.
+        """
+        state = dict(state)
+        states = self._advance(tokens, state)
+        return self.logits(states[:, -1]), state
+
+    def embedding_table(self) -> nn.Embedding:
+        return self.embedding
+
+    def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
+        """`decoder.0.self` (B, H, T, T) and so on: where each position looked, itself and those before it."""
+        record: list[Tensor] = []
+        self._advance(batch.inputs, {}, record)
+        return {f"decoder.{i}.self": weights for i, weights in enumerate(record)}
+
+    def _advance(self, tokens: Tensor, state: State, record: list[Tensor] | None = None) -> Tensor:
+        """tokens (B, T) after those of `state` -> their states (B, T, D); their keys and values enter `state`."""
+        length = tokens.shape[1]
+        past = state["key.0"].shape[2] if "key.0" in state else 0
+        if past + length > self.config.max_positions:
+            raise UserError(
+                f"a text of {past + length} tokens is longer than model.max_positions={self.config.max_positions}"
+            )
+        at = torch.arange(past, past + length, device=tokens.device)[None] if past else None  # (1, T)
+        bias = causal_bias(length, tokens.device, past) if length > 1 else None
+        rotation = self.positions.rotation(length, at)
+        x = embed(tokens, self.embedding, self.positions, self.dropout, at)
+        for i, layer in enumerate(cast("list[EncoderLayer]", list(self.layers))):
+            before = (state[f"key.{i}"], state[f"value.{i}"]) if past else None
+            x, grown = layer.step(x, before, bias, record, rotation, causal=past == 0 and length > 1)
+            state[f"key.{i}"], state[f"value.{i}"] = grown  # (B, G, P + T, K)
+        return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

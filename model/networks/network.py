@@ -1,0 +1,102 @@
+"""What every network offers to the loop and the bundle, and a translation network to the decoder besides."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from model.errors import UserError
+from model.settings import Side
+from model.text.batch import TranslationBatch
+
+State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor
+
+
+@dataclass
+class Memory:
+    """What the encoder hands to the decoder."""
+
+    states: Tensor  # (B, S, D)
+    real: Tensor  # (B, S) bool, True at real tokens
+
+
+class Network(nn.Module):
+    """What can be trained: its states become logits over a vocabulary V through one output layer of width D."""
+
+    output: nn.Linear  # (V, D)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """(..., D) -> (..., V)."""
+        return self.output(states)  # type: ignore[no-any-return]  # modules' calls are untyped
+
+    def parameter_count(self) -> int:
+        """Trainable numbers; a tied table counts once."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+class TranslationNetwork(Network):
+    """Letters: B batch, S source length, T target length, D width, V target vocabulary."""
+
+    max_source_positions: int
+    max_target_positions: int
+
+    @abstractmethod
+    def forward(self, batch: TranslationBatch) -> Tensor:
+        """Teacher forcing: the states (B, T, D) that the output layer turns into logits of `batch.target_out`."""
+
+    @abstractmethod
+    def encode(self, source: Tensor) -> Memory:
+        """source (B, S) int64, end of sentence included, PAD after it."""
+
+    @abstractmethod
+    def start(self, memory: Memory, max_steps: int) -> State:
+        """The state before the first target token."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B,), the last ones chosen (BOS at first) -> logits (B, V) of the next, and the state after."""
+
+    @abstractmethod
+    def embedding_tables(self) -> dict[Side, nn.Embedding]:
+        """The table that the tokens of each side are looked up in; one object under both names where they share it.
+
+        The output layer may share its weights too (`output.weight is table.weight`).
+        """
+
+    def check_vocabularies(self, joint: bool) -> None:
+        """Refuse tokenizers of two vocabularies where both sides look their tokens up in one table.
+
+        Two vocabularies may be of one size, so that the sizes alone do not tell.
+
+        Raises:
+            UserError: says what to set.
+        """
+        tables = self.embedding_tables()
+        if tables["source"] is tables["target"] and not joint:
+            raise UserError(
+                "model: source and target share one table, but the shards have a vocabulary a side. Choices: "
+                "tokenizer.joint=true and sharding again, or for encoder-decoders model.tie=target, model.tie=none"
+            )
+
+    def sentence(self, source: Tensor) -> Tensor:
+        """source (B, S) as for `encode` -> sentence vectors (B, D): the mean of the memory over its real positions."""
+        memory = self.encode(source)
+        return mean_of_real(memory.states, memory.real)
+
+    def reorder(self, state: State, rows: Tensor) -> State:
+        """The state of the hypotheses `rows` (B',): beam search keeps, copies and drops them."""
+        return {name: value.index_select(0, rows) for name, value in state.items()}
+
+    def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
+        """Attention weights under teacher forcing by name, each (B, H, T, S); nothing where there is no attention.
+
+        Those of the decoder over the source are `decoder.0.cross` and so on by layer; model/alignment/attention_map.py
+        reads them.
+        """
+        return {}
+
+
+def mean_of_real(states: Tensor, real: Tensor) -> Tensor:
+    """states (B, T, D) and real (B, T) bool -> (B, D) in float32: the mean over real positions, 0 where none are."""
+    counted = real[..., None].float()
+    return (states.float() * counted).sum(1) / counted.sum(1).clamp_min(1.0)

@@ -1,0 +1,98 @@
+"""What the recurrent translation networks share: word tables, the layer before the output, the two ways to run.
+
+Letters: B batch, S source length, T target length, E embedding width, V vocabulary.
+"""
+
+import math
+from abc import abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from model.errors import UserError
+from model.layers.dropout import Dropout
+from model.networks.network import State, TranslationNetwork
+from model.settings import Side
+from model.text.batch import TranslationBatch
+from model.text.tokenizer import PAD
+
+Tie = Literal["all", "target", "none"]  # which tables share the output layer's weights
+
+
+class RecurrentTranslation(TranslationNetwork):
+    """An encoder, and a decoder whose `advance` serves teacher forcing and decoding alike.
+
+    Before the output layer the decoder's values are brought to the width of an embedding (`read`), so that the tables
+    can always be tied (Press and Wolf 2017).
+
+    Raises:
+        UserError: tied tables of two sizes.
+    """
+
+    readout: nn.Linear  # (E, widths of all that is read)
+
+    def __init__(
+        self, embedding: int, dropout: float, tie: Tie, positions: int, source_vocabulary: int, target_vocabulary: int
+    ) -> None:
+        super().__init__()
+        if tie == "all" and source_vocabulary != target_vocabulary:
+            raise UserError(
+                f"model.tie='all': source and target vocabularies differ ({source_vocabulary} and {target_vocabulary} "
+                f"tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
+            )
+        self.max_source_positions = self.max_target_positions = positions
+        self.output = nn.Linear(embedding, target_vocabulary)
+        self.target_embedding = nn.Embedding(target_vocabulary, embedding, padding_idx=PAD)
+        if tie == "all":
+            self.source_embedding = self.target_embedding
+        else:
+            self.source_embedding = nn.Embedding(source_vocabulary, embedding, padding_idx=PAD)
+        self.dropout = Dropout(dropout)
+        self._tied = tie != "none"
+
+    def _initialise(self) -> None:
+        """Call it last. Glorot for products, N(0, 1/E) for tables, which the sqrt(E) of `embed` brings to one."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+                nn.init.zeros_(module.weight[PAD])
+        if self._tied:
+            self.output.weight = self.target_embedding.weight
+
+    def embedding_tables(self) -> dict[Side, nn.Embedding]:
+        """One table under both names where all are tied."""
+        return {"source": self.source_embedding, "target": self.target_embedding}
+
+    def embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
+        """ids (B, T) -> (B, T, E)."""
+        return self.dropout(table(ids) * math.sqrt(table.embedding_dim))  # type: ignore[no-any-return]  # modules' calls are untyped
+
+    def read(self, *parts: Tensor) -> Tensor:
+        """tanh(W [h; c; ...]) of parts (B, T, ...) -> (B, T, E) (Luong et al. 2015, equation 5)."""
+        return torch.tanh(self.readout(torch.cat(parts, 2)))
+
+    @abstractmethod
+    def advance(self, x: Tensor, state: State, record: list[Tensor] | None = None) -> tuple[Tensor, State]:
+        """Target tokens x (B, T, E) after `state` -> what the output layer reads (B, T, E), and the state after.
+
+        With a `record`, attention weights (B, T, S) are appended to it.
+        """
+
+    def forward(self, batch: TranslationBatch) -> Tensor:
+        """-> states (B, T, E)."""
+        return self.teach(batch, None)
+
+    def teach(self, batch: TranslationBatch, record: list[Tensor] | None) -> Tensor:
+        """Teacher forcing -> states (B, T, E), attention weights recorded where there are any."""
+        state = self.start(self.encode(batch.source), batch.target_in.shape[1])
+        return self.advance(self.embed(self.target_embedding, batch.target_in), state, record)[0]
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B,) -> logits (B, V)."""
+        states, state = self.advance(self.embed(self.target_embedding, tokens[:, None]), state)
+        return self.logits(states[:, 0]), state

@@ -1,0 +1,123 @@
+"""Recurrent language models (Mikolov et al. 2010; Graves 2013; Zaremba et al. 2014).
+
+    h_t = f(E x_t, h_{t-1}),    P(x_{t+1} | x_1 ... x_t) = softmax(V h_t + b)
+
+with f a vanilla RNN, an LSTM or a GRU of several layers. Training cuts the text into windows: a window begins in the
+states that the one before it left, and gradients end at its beginning (truncated back-propagation through time,
+Williams and Peng 1990; Mikolov et al. 2010).
+
+Letters: B rows, T positions, E embedding width, W width of a state, L layers, P parts of a state (1; LSTM 2: hidden
+state and cell), V vocabulary.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from model.errors import UserError
+from model.layers.cells import CellName
+from model.layers.dropout import Dropout
+from model.layers.recurrent import Recurrent
+from model.networks.language_network import EVALUATION, LanguageNetwork
+from model.networks.network import State
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import PAD
+
+
+@dataclass
+class RecurrentLanguageConfig:
+    """Sizes and switches; the defaults suit a corpus of a few million subwords."""
+
+    architecture: Literal["rnnlm"] = "rnnlm"
+    name: str = "rnnlm"
+    cell: CellName = "lstm"
+    embedding: int = 256
+    width: int = 512  # of each layer's state
+    layers: int = 2
+    dropout: float = 0.3  # of embeddings, between layers, before the output; never from step to step
+    tie: bool = True  # the output layer's weights are the embedding table's (Press and Wolf 2017)
+
+
+class RecurrentLanguage(LanguageNetwork):
+    """Embedding, recurrent layers, output layer; with tied tables of another width than the state a product between.
+
+    Raises:
+        UserError: a size below 1, a dropout that is no share, an unknown cell.
+    """
+
+    max_positions = None
+
+    def __init__(self, config: RecurrentLanguageConfig, vocabulary: int) -> None:
+        super().__init__()
+        for name in ("embedding", "width", "layers"):
+            if getattr(config, name) < 1:
+                raise UserError(f"model.{name}: {getattr(config, name)} must be at least 1")
+        if not 0.0 <= config.dropout < 1.0:
+            raise UserError(f"model.dropout: {config.dropout} must be at least 0 and below 1")
+        self.config = config
+        narrowed = config.tie and config.embedding != config.width
+        self.embedding = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
+        self.recurrent = Recurrent(config.cell, config.embedding, config.width, config.layers, config.dropout)
+        self.readout = nn.Linear(config.width, config.embedding, bias=False) if narrowed else nn.Identity()
+        self.output = nn.Linear(config.embedding if config.tie else config.width, vocabulary)
+        self.dropout = Dropout(config.dropout)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Glorot for products, N(0, 1/E) for the table, which the sqrt(E) of `_embed` brings to unit variance."""
+        nn.init.normal_(self.embedding.weight, std=self.config.embedding**-0.5)
+        nn.init.zeros_(self.embedding.weight[PAD])
+        nn.init.zeros_(self.output.bias)
+        if isinstance(self.readout, nn.Linear):
+            nn.init.xavier_uniform_(self.readout.weight)
+        if self.config.tie:
+            self.output.weight = self.embedding.weight
+        else:
+            nn.init.xavier_uniform_(self.output.weight)
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        """-> (B, T, E) where the tables are tied, else (B, T, W); the last states are carried on.
+
+        Raises:
+            ValueError: the batch goes on from states that there are none of, or of another number of rows.
+        """
+        lane = batch.lane if self.training else EVALUATION
+        state = self._carried(lane, len(batch.inputs)) if batch.goes_on else None
+        real = None if batch.items == batch.inputs.numel() else batch.inputs != PAD  # (B, T)
+        states, last = self._advance(batch.inputs, state, real)
+        self.carried[lane] = last.detach()
+        return states
+
+    def start(self, rows: int, device: torch.device) -> State:
+        """Zeros: nothing has been read."""
+        return {"hidden": self.recurrent.start(rows, device)}
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B,) -> logits (B, V)."""
+        return self.read(tokens[:, None], state)
+
+    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B, T) in one call -> logits (B, V) after the last."""
+        states, last = self._advance(tokens, state["hidden"], None)
+        return self.logits(states[:, -1]), {"hidden": last}
+
+    def embedding_table(self) -> nn.Embedding:
+        """With `tie` its weights are the output layer's too."""
+        return self.embedding
+
+    def _advance(self, tokens: Tensor, state: Tensor | None, real: Tensor | None) -> tuple[Tensor, Tensor]:
+        """tokens (B, T) after state (B, L, P, W) -> what the output layer reads (B, T, E or W), and the state after."""
+        x = self.dropout(self.embedding(tokens) * math.sqrt(self.config.embedding))  # (B, T, E)
+        hidden, last = self.recurrent(x, state, real)
+        return self.readout(self.dropout(hidden)), last
+
+    def _carried(self, lane: int, rows: int) -> Tensor:
+        """The state (B, L, P, W) that the lane's last batch ended in."""
+        state = self.carried.get(lane)
+        if state is None or len(state) != rows:
+            found = "none" if state is None else f"states of {len(state)} rows"
+            raise ValueError(f"a batch of {rows} rows goes on in lane {lane}, where there are {found}")
+        return state

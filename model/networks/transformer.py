@@ -1,0 +1,158 @@
+"""The Transformer encoder-decoder (Vaswani et al. 2017).
+
+Letters: B batch, S source length, T target length, H heads, D width, F feed-forward width, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from model.errors import UserError
+from model.layers.attention import causal_bias, padding_bias
+from model.layers.dropout import Dropout
+from model.layers.positions import PositionKind, Positions
+from model.layers.transformer_layers import (
+    Activation,
+    DecoderLayer,
+    EncoderLayer,
+    NormKind,
+    NormPlace,
+    check_layers,
+    embed,
+    initialise,
+    last_norm,
+)
+from model.networks.network import Memory, State, TranslationNetwork
+from model.settings import Side
+from model.text.batch import TranslationBatch
+from model.text.tokenizer import PAD
+
+
+@dataclass
+class TransformerConfig:
+    """Sizes and switches; the defaults are the paper's base model."""
+
+    architecture: Literal["transformer"] = "transformer"
+    name: str = "transformer_base"
+    width: int = 512
+    heads: int = 8
+    feed_forward: int = 2048
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    dropout: float = 0.1
+    norm: NormPlace = "post"  # where normalisation stands: before or after a sublayer
+    activation: Activation = "relu"
+    positions: PositionKind = "sinusoidal"
+    max_positions: int = 512  # tokens, end of sentence included
+    tie: Literal["all", "target", "none"] = "all"  # which tables share the output layer's weights
+    norm_kind: NormKind = "layer"
+    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+
+
+class Transformer(TranslationNetwork):
+    """Encoder and decoder stacks around one, two or three embedding tables.
+
+    Raises:
+        UserError: sizes that do not fit each other (heads that do not divide the width, tied tables of two sizes).
+    """
+
+    def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        check_layers(config)
+        if config.tie == "all" and source_vocabulary != target_vocabulary:
+            raise UserError(
+                f"model.tie='all': source and target vocabularies differ ({source_vocabulary} and {target_vocabulary} "
+                f"tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
+            )
+        self.config = config
+        self.max_source_positions = self.max_target_positions = config.max_positions
+        self.output = nn.Linear(config.width, target_vocabulary, bias=False)
+        self.target_embedding = nn.Embedding(target_vocabulary, config.width, padding_idx=PAD)
+        if config.tie == "all":
+            self.source_embedding = self.target_embedding
+        else:
+            self.source_embedding = nn.Embedding(source_vocabulary, config.width, padding_idx=PAD)
+        self.source_positions = Positions(config)
+        self.target_positions = Positions(config)
+        self.dropout = Dropout(config.dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.encoder_norm = last_norm(config)
+        self.decoder_norm = last_norm(config)
+        initialise(self, config.width)
+        if config.tie != "none":
+            self.output.weight = self.target_embedding.weight
+
+    def forward(self, batch: TranslationBatch) -> Tensor:
+        """-> states (B, T, D)."""
+        memory = self.encode(batch.source)
+        return self._decode(batch.target_in, memory, record=None)
+
+    def encode(self, source: Tensor) -> Memory:
+        """source (B, S) -> states (B, S, D)."""
+        return self._encode(source, record=None)
+
+    def start(self, memory: Memory, max_steps: int) -> State:
+        """Keys and values of the source for every layer; nothing of the target yet."""
+        batch = len(memory.states)
+        state = {
+            "position": torch.zeros(batch, dtype=torch.int64, device=memory.states.device),
+            "source_real": memory.real,
+        }
+        for i, layer in enumerate(self.decoder_layers):
+            state[f"source_key.{i}"], state[f"source_value.{i}"] = layer.cross_attention.memory(memory.states)
+        return state
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B,) -> logits (B, V)."""
+        state = dict(state)
+        bias = padding_bias(state["source_real"])
+        at = state["position"][:, None]  # (B, 1)
+        x = embed(tokens[:, None], self.target_embedding, self.target_positions, self.dropout, at)
+        rotation = self.target_positions.rotation(1, at)
+        for i, layer in enumerate(self.decoder_layers):
+            past = (state[f"key.{i}"], state[f"value.{i}"]) if f"key.{i}" in state else None
+            memory = (state[f"source_key.{i}"], state[f"source_value.{i}"])
+            x, (state[f"key.{i}"], state[f"value.{i}"]) = layer.step(x, past, memory, bias, rotation)
+        state["position"] = state["position"] + 1
+        return self.logits(self.decoder_norm(x[:, 0])), state
+
+    def embedding_tables(self) -> dict[Side, nn.Embedding]:
+        """With tie=all they are one; with tie=all and tie=target the target's weights are the output layer's too."""
+        return {"source": self.source_embedding, "target": self.target_embedding}
+
+    def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
+        """`encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on."""
+        encoder_record: list[Tensor] = []
+        decoder_record: list[Tensor] = []
+        self._decode(batch.target_in, self._encode(batch.source, encoder_record), decoder_record)
+        maps = {f"encoder.{i}": weights for i, weights in enumerate(encoder_record)}
+        for i in range(len(self.decoder)):
+            maps[f"decoder.{i}.self"], maps[f"decoder.{i}.cross"] = decoder_record[2 * i : 2 * i + 2]
+        return maps
+
+    @property
+    def decoder_layers(self) -> "list[DecoderLayer]":
+        """`decoder` with its type, which nn.ModuleList forgets."""
+        return cast("list[DecoderLayer]", list(self.decoder))
+
+    def _encode(self, source: Tensor, record: list[Tensor] | None) -> Memory:
+        real = source != PAD  # (B, S)
+        bias = padding_bias(real)
+        x = embed(source, self.source_embedding, self.source_positions, self.dropout)
+        rotation = self.source_positions.rotation(source.shape[1])
+        for layer in self.encoder:
+            x = layer(x, bias, record, rotation)
+        return Memory(self.encoder_norm(x), real)
+
+    def _decode(self, target_in: Tensor, memory: Memory, record: list[Tensor] | None) -> Tensor:
+        # Padding stands after the real tokens, so the look-ahead mask alone hides it from every real position.
+        causal = causal_bias(target_in.shape[1], target_in.device)
+        source_bias = padding_bias(memory.real)
+        x = embed(target_in, self.target_embedding, self.target_positions, self.dropout)
+        rotation = self.target_positions.rotation(target_in.shape[1])
+        for layer in self.decoder_layers:
+            x = layer(x, causal, layer.cross_attention.memory(memory.states), source_bias, record, rotation)
+        return self.decoder_norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

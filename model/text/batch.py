@@ -1,0 +1,133 @@
+"""A batch of sentence pairs, padded: B pairs, S source and T target positions."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.text.tokenizer import BOS, EOS, PAD
+
+Packed = NDArray[Any]  # 1-D ids of many records, one after the other
+Fill = Callable[[Packed, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], None]
+
+
+@dataclass
+class TranslationBatch:
+    """What a translation network trains on."""
+
+    source: Tensor  # (B, S) int64, EOS included, PAD after it
+    target_in: Tensor  # (B, T) int64, BOS and the target, PAD after it
+    target_out: Tensor  # (B, T) int64, the target and EOS, PAD after it
+    items: int  # target tokens that count in the loss: all of target_out but PAD
+    source_items: int  # all of source but PAD
+    ids: NDArray[np.int64]  # (B,) global record ids
+
+    def digest(self) -> int:
+        """crc32 of the record ids in their order: equal batches have equal digests on any machine."""
+        return zlib.crc32(self.ids.astype("<i8").tobytes())
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "TranslationBatch":
+        """The same batch on `device`."""
+        tensors = (self.source, self.target_in, self.target_out)
+        source, target_in, target_out = (tensor.to(device, non_blocking=non_blocking) for tensor in tensors)
+        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
+
+    def padded_to(self, multiple: int) -> "TranslationBatch":
+        """The same batch with S and T rounded up to a multiple, by more PAD at the end."""
+        if multiple == 1:
+            return self
+        tensors = (self.source, self.target_in, self.target_out)
+        source, target_in, target_out = (
+            torch.nn.functional.pad(tensor, (0, -tensor.shape[1] % multiple), value=PAD) for tensor in tensors
+        )
+        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
+
+    def pin_memory(self) -> "TranslationBatch":
+        """The same batch in page-locked memory, for copies to a GPU that overlap with its work."""
+        source, target_in, target_out = (t.pin_memory() for t in (self.source, self.target_in, self.target_out))
+        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
+
+
+def collate(
+    source_ids: Sequence[NDArray[Any]], target_ids: Sequence[NDArray[Any]], ids: Sequence[int] | NDArray[np.int64]
+) -> TranslationBatch:
+    """Pad B records. Each row ends with EOS, as rows do in the shards.
+
+    Raises:
+        ValueError: no rows, sides of different length, or a row that does not end with EOS.
+    """
+    if not (len(source_ids) == len(target_ids) == len(ids) > 0):
+        raise ValueError(f"{len(source_ids)} sources, {len(target_ids)} targets, {len(ids)} ids")
+    if any(len(row) == 0 or row[-1] != EOS for side in (source_ids, target_ids) for row in side):
+        raise ValueError("every row must end with EOS")
+    source_starts, source_lengths = _bounds(source_ids)
+    target_starts, target_lengths = _bounds(target_ids)
+    return gather(
+        (np.concatenate(source_ids), source_starts, source_lengths),
+        (np.concatenate(target_ids), target_starts, target_lengths),
+        np.asarray(ids, dtype=np.int64),
+    )
+
+
+def gather(
+    source: tuple[Packed, NDArray[np.int64], NDArray[np.int64]],
+    target: tuple[Packed, NDArray[np.int64], NDArray[np.int64]],
+    ids: NDArray[np.int64],
+) -> TranslationBatch:
+    """Pad B records out of packed ids; each side is (packed ids, starts (B,), lengths (B,)), EOS included."""
+    padded_source, target_out = pad(*source), pad(*target)
+    target_in = np.empty_like(target_out)
+    flat = target_in.reshape(-1)  # moving all rows as one is fast; what runs over a row's end is overwritten by BOS
+    flat[1:] = target_out.reshape(-1)[:-1]
+    target_in[:, 0] = BOS
+    width, lengths = target_out.shape[1], target[2]
+    shorter = np.flatnonzero(lengths < width)
+    flat[shorter * width + lengths[shorter]] = PAD  # their EOS came along
+    return TranslationBatch(
+        torch.from_numpy(padded_source),
+        torch.from_numpy(target_in),
+        torch.from_numpy(target_out),
+        int(target[2].sum()),
+        int(source[2].sum()),
+        ids,
+    )
+
+
+def pad(packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of `packed`, (B, W) int64 with PAD behind; W = the longest row."""
+    out = np.empty((len(starts), int(lengths.max())), dtype=np.int64)
+    _fill()(packed, starts, lengths, out)
+    return out
+
+
+@lru_cache(maxsize=1)
+def _fill() -> Fill:
+    """The compiled copy; NumPy's where there is no numba (a machine with torch and NumPy alone)."""
+    try:
+        from model.text.padding import fill
+    except ImportError:
+        return fill_by_index
+    compiled: Fill = fill
+    return compiled
+
+
+def fill_by_index(
+    packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.int64]
+) -> None:
+    """What `model.padding.fill` does, by an index for every number."""
+    columns = np.arange(out.shape[1])
+    # the comparison in 32 bits takes half the time; no row has 2^31 tokens
+    real = columns.astype(np.int32) < lengths.astype(np.int32)[:, None]  # (B, W)
+    rows = packed.take(starts[:, None] + columns, mode="clip")  # (B, W), runs on into the next records
+    np.multiply(rows, real, out=out, casting="unsafe")  # PAD is 0
+
+
+def _bounds(rows: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return np.cumsum(lengths) - lengths, lengths

@@ -1,0 +1,275 @@
+"""SentencePiece BPE and unigram: trained the same way every time, fast to encode, sampled from any generator.
+
+Kudo and Richardson 2018 (SentencePiece), Sennrich et al. 2016 (BPE), Kudo 2018 (unigram and its sampling),
+Provilkov et al. 2020 (BPE-dropout). Normalisation is ours (`model.text`): the models hold the identity rule.
+"""
+
+import io
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain, pairwise
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import sentencepiece
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.tokenizer import (
+    BOS,
+    EOS,
+    MASK,
+    PAD,
+    SEP,
+    SPECIAL_PIECES,
+    UNK,
+    Ids,
+    Kind,
+    Tokenizer,
+    TokenizerConfig,
+    without_surrogates,
+)
+
+SPACE = "▁"  # U+2581 stands for a space inside of pieces
+THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
+CACHED_WORDS, CACHED_LETTERS = 200_000, 40  # words kept, and the longest kept one
+BLOCK_TEXTS = 4096  # encoded together
+
+
+class SubwordTokenizer(Tokenizer):
+    """A SentencePiece model; the two kinds differ in how they segment."""
+
+    type: Kind
+
+    def __init__(self, model: bytes) -> None:
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.model = model
+        self.vocabulary: int = self.processor.vocab_size()
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        return type(self), (self.model,)
+
+    def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
+        rows = [[int(i) for i in row] for row in ids]
+        return [text.replace(" ⁇ ", "⁇") for text in self.processor.decode(rows)] if rows else []
+
+    def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
+        return [self.processor.id_to_piece(int(i)) for i in ids]
+
+    def serialise(self) -> bytes:
+        return self.model
+
+    @classmethod
+    def deserialise(cls, data: bytes, where: str) -> "SubwordTokenizer":
+        try:
+            tokenizer = cls(data)
+        except (RuntimeError, OSError) as problem:
+            raise UserError(f"{where}: not a SentencePiece model ({problem})") from None
+        pieces = tuple(tokenizer.processor.id_to_piece(i) for i in range(min(6, tokenizer.vocabulary)))
+        if pieces != SPECIAL_PIECES:
+            raise UserError(f"{where}: its ids 0 to 5 are {pieces}, they must be {SPECIAL_PIECES}")
+        return tokenizer
+
+    def sample(self, text: str, rng: np.random.Generator, strength: float = 0.1) -> Ids:
+        """One random segmentation, repeatable from `rng`'s state.
+
+        The library's own sampling draws from a generator that cannot be set again, so a resumed run would see other
+        segmentations; here every draw comes from `rng`.
+        """
+        words = re.findall(f"{SPACE}?[^{SPACE}]+|{SPACE}", self.processor.normalize(without_surrogates(text)))
+        ids: list[int] = []
+        for word in words:
+            for piece in self.segment(word, rng, strength):
+                found = self._ids_of(piece)
+                if found == (UNK,) and ids[-1:] == [UNK]:
+                    continue  # the library joins neighbouring unknown characters into one
+                ids.extend(found)
+        return np.asarray(ids, dtype=self.dtype)
+
+    @cached_property
+    def _scores(self) -> dict[str, float]:
+        """Piece -> score of all pieces that text can have: BPE minus the merge's rank, unigram the log-probability."""
+        special = (PAD, UNK, BOS, EOS, MASK, SEP)
+        model = self.processor
+        normal = [i for i in range(self.vocabulary) if i not in special and not model.is_byte(i)]
+        return {model.id_to_piece(i): model.get_score(i) for i in normal}
+
+    def _ids_of(self, piece: str) -> tuple[int, ...]:
+        found = int(self.processor.piece_to_id(piece))
+        if found != UNK:
+            return (found,)
+        fallback = [int(self.processor.piece_to_id(f"<0x{byte:02X}>")) for byte in piece.encode()]
+        return (UNK,) if UNK in fallback else tuple(fallback)
+
+    @abstractmethod
+    def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
+        """The pieces of one word (its leading U+2581 included), drawn at random."""
+
+
+class BpeTokenizer(SubwordTokenizer):
+    """Byte-pair encoding. Sampled, each merge is left out with probability `strength`.
+
+    Words are looked up in a table of the words seen: pieces never cross a space, so the ids are those of the plain call
+    at 2 to 4 times its speed. A text that itself holds the sign for a space takes the plain call.
+    """
+
+    type: Kind = "bpe"
+
+    def __init__(self, model: bytes) -> None:
+        super().__init__(model)
+        self._words = _WordTable(self.processor)
+        self._lock = Lock()
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        blocks = [texts[begin : begin + BLOCK_TEXTS] for begin in range(0, len(texts), BLOCK_TEXTS)]
+        return [row for block in blocks for row in self._encode_block(block)]
+
+    def _encode_block(self, texts: Sequence[str]) -> list[Ids]:
+        """All texts in one go: the sign for a space, which no text here holds, stands between them and gives EOS."""
+        odd = {number: text for number, text in enumerate(texts) if SPACE in text}
+        if odd:
+            texts = ["" if number in odd else text for number, text in enumerate(texts)]
+        words = f" {SPACE} ".join(texts).split(" ")
+        with self._lock:
+            self._words.learn(words)
+            ids = np.fromiter(chain.from_iterable(map(self._words.__getitem__, words)), dtype=self.dtype)
+            self._words.shrink()
+        ends = [*np.flatnonzero(ids == EOS).tolist(), len(ids)]
+        rows = [ids[begin + 1 : end] for begin, end in pairwise([-1, *ends])]
+        for number, text in odd.items():
+            rows[number] = np.asarray(self._words.plain(text), dtype=self.dtype)
+        return rows
+
+    def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
+        """Provilkov et al. 2020, Algorithm 1: at every step each possible merge is passed over with `strength`."""
+        symbols, scores = list(word), self._scores
+        while len(symbols) > 1:
+            merges = [scores.get(left + right) for left, right in pairwise(symbols)]
+            drawn = rng.random(len(merges)) if strength > 0 else np.ones(len(merges))
+            open_ = [
+                (score, -place) for place, score in enumerate(merges) if score is not None and drawn[place] >= strength
+            ]
+            if not open_:
+                break
+            place = -max(open_)[1]
+            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+        return symbols
+
+
+class UnigramTokenizer(SubwordTokenizer):
+    """A unigram language model. Sampled, a segmentation is drawn in proportion to P(segmentation) ^ `strength`."""
+
+    type: Kind = "unigram"
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        dtype = self.dtype
+        try:
+            rows = self.processor.encode(list(texts), out_type=int, num_threads=1)
+        except TypeError:  # a lone surrogate somewhere: the library takes UTF-8 only
+            rows = self.processor.encode([without_surrogates(text) for text in texts], out_type=int, num_threads=1)
+        return [np.asarray(row, dtype=dtype) for row in rows]
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._scores))
+
+    def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
+        """Forward filtering, backward sampling over the lattice of pieces (Kudo 2018, section 3.2)."""
+        scores, length = self._scores, len(word)
+        unknown = min(scores.values()) - 10.0  # as in the library
+        forward = [0.0] + [-math.inf] * length  # log of the summed weights of all paths to a position
+        edges: list[list[tuple[int, float]]] = [[] for _ in range(length + 1)]  # end -> (start, weight)
+        for end in range(1, length + 1):
+            for start in range(max(0, end - self._longest), end):
+                score = scores.get(word[start:end], unknown if end == start + 1 else None)
+                if score is not None:
+                    edges[end].append((start, strength * score))
+            terms = [forward[start] + weight for start, weight in edges[end]]
+            highest = max(terms)
+            forward[end] = highest + math.log(sum(math.exp(term - highest) for term in terms))
+        found: list[str] = []
+        end = length
+        while end > 0:
+            left = rng.random()
+            for start, weight in edges[end]:
+                left -= math.exp(forward[start] + weight - forward[end])
+                if left < 0:
+                    break
+            found.append(word[start:end])
+            end = start
+        return found[::-1]
+
+
+class _WordTable(dict[str, tuple[int, ...]]):
+    """Word -> ids, filled as words come, with a bounded number of entries."""
+
+    def __init__(self, processor: "sentencepiece.SentencePieceProcessor") -> None:
+        super().__init__()
+        self.processor = processor
+        self.shrink()
+
+    def learn(self, words: list[str]) -> None:
+        """Add those of `words` that are not known yet, in one call of the library."""
+        new = list(set(words).difference(self))
+        try:
+            self.update(zip(new, map(tuple, self.processor.encode(new, out_type=int, num_threads=1)), strict=True))
+        except TypeError:  # a lone surrogate somewhere: the library takes UTF-8 only
+            self.update((word, self.plain(word)) for word in new)
+        self.long.extend(word for word in new if len(word) > CACHED_LETTERS)
+
+    def shrink(self) -> None:
+        """Forget long words at once, and all words when there are too many: the frequent ones are soon back."""
+        if not self or len(self) > CACHED_WORDS:
+            self.clear()
+            self.update({SPACE: (EOS,), "": ()})
+            self.long: list[str] = []
+        while self.long:
+            self.pop(self.long.pop(), None)
+
+    def plain(self, text: str) -> tuple[int, ...]:
+        try:
+            return tuple(self.processor.encode(text))
+        except RuntimeError:  # a lone surrogate: the library takes UTF-8 only
+            return tuple(self.processor.encode(without_surrogates(text)))
+
+
+def train_subwords(config: TokenizerConfig, lines: list[str]) -> SubwordTokenizer:
+    """Train BPE or unigram on `lines`; the vocabulary is at most `config.vocabulary`.
+
+    Raises:
+        UserError: the characters alone need a larger vocabulary.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type=config.type,
+            vocab_size=config.vocabulary,
+            hard_vocab_limit=False,
+            character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback,
+            normalization_rule_name="identity",
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            control_symbols=list(SPECIAL_PIECES[MASK : SEP + 1]),
+            max_sentence_length=1 << 16,
+            num_threads=THREADS,
+            minloglevel=3,
+        )
+    except RuntimeError as problem:
+        needed = re.search(r"required_chars. \d+ vs (\d+)", str(problem))
+        if needed is None:
+            raise
+        raise UserError(
+            f"tokenizer.vocabulary={config.vocabulary}: the text has so many different characters that at least "
+            f"{needed.group(1)} are needed (or a lower tokenizer.character_coverage)"
+        ) from None
+    trained = BpeTokenizer if config.type == "bpe" else UnigramTokenizer
+    return trained(model.getvalue())

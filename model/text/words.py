@@ -1,0 +1,261 @@
+"""Whole words and single characters as vocabularies: the classical baselines, stored as readable JSON.
+
+Words are what the regular expression `WORD` finds, or only the words among them, in lower case where asked: what word
+vectors are trained on. A word never crosses white space, so text is split there, at the speed of C, and the expression
+is asked only about what is not a word of the table as it stands ("house," or "(and").
+"""
+
+import heapq
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise, repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.tokenizer import (
+    SPECIAL,
+    SPECIAL_PIECES,
+    UNK,
+    UNKNOWN_SURFACE,
+    Ids,
+    Kind,
+    Tokenizer,
+    TokenizerConfig,
+    canonical_json,
+)
+
+# A word keeps its inner hyphens, apostrophes, full stops and commas: "can't", "well-known", "3.14", "U.S".
+ONLY_WORD = re.compile(r"\w+(?:[-'’.,]\w+)*")
+WORD = re.compile(ONLY_WORD.pattern + r"|[^\w\s]")
+CLOSING = frozenset(".,;:!?%)]}»…’”")  # no space before
+OPENING = frozenset("([{«¿¡„“‚$€£#@")  # no space after
+BLOCK_TEXTS = 512  # encoded together
+BREAK = " \0 "  # between them: a character that normalised text does not hold
+ELSE, NEXT = -1, -2  # not in the table as it stands; the next text
+CACHED_STRINGS, CACHED_LETTERS = 200_000, 40  # strings between spaces whose ids are kept, and the longest kept one
+
+
+@dataclass(frozen=True)
+class WordRules:
+    """What the words of a text are."""
+
+    lowercase: bool = False
+    punctuation: bool = True  # marks are words too; false: they are left out, and "_so_" is "so"
+
+    def folded(self, text: str) -> str:
+        """The text in the letter case that words have."""
+        return text.lower() if self.lowercase else text
+
+    def split(self, text: str) -> list[str]:
+        """The words of folded text, in order."""
+        if self.punctuation:
+            return WORD.findall(text)
+        return [stripped for word in ONLY_WORD.findall(text) if (stripped := word.strip("_-'’.,"))]
+
+    def count(self, texts: Iterable[str]) -> Counter[str]:
+        """Every word of all texts with its number; the texts are in memory at once."""
+        counts: Counter[str] = Counter()
+        for string, number in Counter(self.folded("\n".join(texts)).split()).items():
+            if string.isalnum():
+                counts[string] += number
+            else:
+                for word in self.split(string):
+                    counts[word] += number
+        return counts
+
+
+class _TableTokenizer(Tokenizer):
+    """Units looked up in a table; how text is split and joined is what the two kinds differ in."""
+
+    type: Kind
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self.table = {piece: number for number, piece in enumerate(pieces)}
+        self.written = list(pieces)
+        self.vocabulary = len(self.written)
+        for piece in SPECIAL_PIECES:  # text that reads "<s>" is text
+            del self.table[piece]
+
+    @staticmethod
+    def join(units: Iterable[str]) -> str:
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
+        return [self.join(self._surfaces(row)) for row in ids]
+
+    def _surfaces(self, row: Sequence[int] | NDArray[Any]) -> list[str]:
+        hidden = len(SPECIAL)
+        return [UNKNOWN_SURFACE if i == UNK else self.written[i] for i in map(int, row) if i == UNK or i >= hidden]
+
+    def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
+        return [self.written[int(i)] for i in ids]
+
+    def _settings(self) -> dict[str, Any]:
+        """What the file holds besides the pieces."""
+        return {}
+
+    def serialise(self) -> bytes:
+        values = {"format_version": 1, "type": self.type, **self._settings(), "pieces": self.written}
+        return canonical_json(values) + b"\n"
+
+    @classmethod
+    def _parse(cls, data: bytes, where: str) -> tuple[list[str], dict[str, Any]]:
+        """The pieces, and all of the file."""
+        try:
+            values = json.loads(data)
+            pieces, kind = values["pieces"], values["type"]
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f"{where}: not a tokenizer file of type {cls.type}") from None
+        if kind != cls.type or not isinstance(pieces, list) or tuple(pieces[:6]) != SPECIAL_PIECES:
+            raise UserError(f"{where}: a tokenizer file of type {kind}, expected {cls.type}")
+        if not all(isinstance(piece, str) for piece in pieces) or len(set(pieces)) != len(pieces):
+            raise UserError(f"{where}: its pieces must be different texts")
+        return pieces, values
+
+
+class WordTokenizer(_TableTokenizer):
+    """Words and punctuation marks. Joining again is typographic guesswork: "( a , b )" reads "(a, b)"."""
+
+    type: Kind = "words"
+
+    def __init__(self, pieces: Sequence[str], rules: WordRules | None = None) -> None:
+        super().__init__(pieces)
+        self.rules = rules or WordRules()
+
+    def split(self, text: str) -> list[str]:
+        """The words of a text as the vocabulary writes them, known or not."""
+        return self.rules.split(self.rules.folded(text))
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        rows: list[Ids] = []
+        for first in range(0, len(texts), BLOCK_TEXTS):
+            block = texts[first : first + BLOCK_TEXTS]
+            joined = BREAK.join(block)
+            if joined.count("\0") == len(block) - 1:
+                rows += self._encoded(self.rules.folded(joined).split())
+            else:  # the sign for the next text is in a text itself
+                find = self.table.get
+                rows += [np.array([find(word, UNK) for word in self.split(text)], dtype=self.dtype) for text in block]
+        return rows
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[int, ...]]:
+        """Strings between spaces that are not just a word of the table -> their ids."""
+        return {"\0": (NEXT,)}
+
+    def _encoded(self, strings: list[str]) -> list[Ids]:
+        """The ids of texts one after another, a NUL between them."""
+        ids = np.fromiter(map(self.table.get, strings, repeat(ELSE)), np.int64, len(strings))
+        rest = np.flatnonzero(ids == ELSE)
+        found = [self._several(strings[place]) for place in rest.tolist()]
+        widths = np.ones(len(ids), np.int64)
+        widths[rest] = list(map(len, found))
+        ends = np.cumsum(widths)
+        kept = np.ones(int(ends[-1]) if len(ends) else 0, bool)  # (all ids,) those that the table gave
+        several = np.fromiter(chain.from_iterable(found), np.int64)
+        kept[np.repeat(ends[rest] - widths[rest], widths[rest]) + _within(widths[rest])] = False
+        everything = np.empty(len(kept), np.int64)
+        everything[kept], everything[~kept] = ids[ids != ELSE], several
+        breaks = [-1, *np.flatnonzero(everything == NEXT).tolist(), len(everything)]
+        packed = everything.astype(self.dtype)
+        return [packed[before + 1 : after] for before, after in pairwise(breaks)]
+
+    def _several(self, string: str) -> tuple[int, ...]:
+        found = self._known.get(string)
+        if found is None:
+            found = tuple(self.table.get(word, UNK) for word in self.rules.split(string))
+            if len(string) <= CACHED_LETTERS:
+                if len(self._known) >= CACHED_STRINGS:
+                    self._known.clear()
+                    self._known["\0"] = (NEXT,)
+                self._known[string] = found
+        return found
+
+    def _settings(self) -> dict[str, Any]:
+        if self.rules == WordRules():  # as files were before there were rules
+            return {}
+        return {"lowercase": self.rules.lowercase, "punctuation": self.rules.punctuation}
+
+    @staticmethod
+    def join(units: Iterable[str]) -> str:
+        text, space, quoted = "", False, False
+        for unit in units:
+            closing, opening = unit in CLOSING, unit in OPENING
+            if unit == '"':
+                closing, opening, quoted = quoted, not quoted, not quoted
+            text += (" " if space and not closing else "") + unit
+            space = not opening
+        return text
+
+    @classmethod
+    def deserialise(cls, data: bytes, where: str) -> "WordTokenizer":
+        pieces, values = cls._parse(data, where)
+        rules = WordRules(values.get("lowercase", False), values.get("punctuation", True))
+        if not isinstance(rules.lowercase, bool) or not isinstance(rules.punctuation, bool):
+            raise UserError(f"{where}: lowercase and punctuation must be true or false")
+        return cls(pieces, rules)
+
+
+def _within(widths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 .. width - 1 for each width, one after another."""
+    starts = np.cumsum(widths) - widths
+    return np.arange(int(widths.sum())) - np.repeat(starts, widths)
+
+
+class CharacterTokenizer(_TableTokenizer):
+    """Unicode code points, the space among them: decoding gives back the text itself."""
+
+    type: Kind = "characters"
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        find, dtype = self.table.get, self.dtype
+        return [np.array([find(unit, UNK) for unit in text], dtype=dtype) for text in texts]
+
+    @staticmethod
+    def join(units: Iterable[str]) -> str:
+        return "".join(units)
+
+    @classmethod
+    def deserialise(cls, data: bytes, where: str) -> "CharacterTokenizer":
+        return cls(cls._parse(data, where)[0])
+
+
+def rules_of(config: TokenizerConfig) -> WordRules:
+    """What the words are that a tokenizer of type words is made of."""
+    return WordRules(config.lowercase, config.punctuation)
+
+
+def count_units(config: TokenizerConfig, texts: Iterable[str]) -> Counter[str]:
+    """The units (words or characters) of texts that are in memory at once, with their numbers."""
+    if config.type == "words":
+        return rules_of(config).count(texts)
+    return Counter(chain.from_iterable(texts))
+
+
+def train_words(config: TokenizerConfig, lines: Iterable[str]) -> WordTokenizer | CharacterTokenizer:
+    """The vocabulary of `lines`, see `most_frequent`."""
+    return most_frequent(config, count_units(config, lines).items())
+
+
+def most_frequent(config: TokenizerConfig, counts: Iterable[tuple[str, int]]) -> WordTokenizer | CharacterTokenizer:
+    """The most frequent units, ties in code point order, each at least `config.min_count` times.
+
+    `counts` holds every unit once and may be a stream: memory holds `config.vocabulary` entries.
+
+    Raises:
+        UserError: no unit is that frequent.
+    """
+    room = config.vocabulary - len(SPECIAL_PIECES)
+    enough = (entry for entry in counts if entry[1] >= config.min_count and entry[0] not in SPECIAL_PIECES)
+    ranked = heapq.nsmallest(room, enough, key=lambda entry: (-entry[1], entry[0]))
+    if not ranked:
+        raise UserError(f"tokenizer.min_count={config.min_count}: nothing in the text is that frequent")
+    pieces = [*SPECIAL_PIECES, *(unit for unit, _ in ranked)]
+    return WordTokenizer(pieces, rules_of(config)) if config.type == "words" else CharacterTokenizer(pieces)

@@ -1,0 +1,300 @@
+"""What a person asks of word vectors: similarities, neighbours, analogies, the vector of a text.
+
+V words, d width. All answers are exact: every word's cosine is computed, by one matrix product for all that is asked at
+once. The table is read once for it, and reading it is what takes the time.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import groupby, islice
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError, unknown
+from model.word_vectors.search import (
+    Floats,
+    Table,
+    blocks,
+    cosines,
+    inverse_norms,
+    is_sparse,
+    stacked,
+    three_cos_mul,
+    top,
+    units,
+)
+
+Method = Literal["3cosadd", "3cosmul"]
+TextBasis = Literal["vectors", "words"]
+METHODS: tuple[Method, ...] = get_args(Method)
+SPELLINGS = 20_000  # frequent words among which a close spelling of an unknown one is looked for
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A word and how near it is: its cosine, or for 3CosMul its score."""
+
+    word: str
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """A question as what the table is compared with."""
+
+    directions: Table  # (n, d) of length 1 or 0, sparse as the table is; n = 1, or 3 for 3CosMul
+    limit: int  # of so many most frequent words
+    k: int  # answers
+    out: frozenset[int]  # rows that are none
+
+    def scores(self, found: Floats) -> Floats:
+        """The score of each word, (limit,), from the cosines (n, limit)."""
+        return found[0] if len(found) == 1 else three_cos_mul(*found)
+
+
+class Embeddings:
+    """Words with their vectors, most frequent first. Never changed once made, so safe from several threads."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        counts: NDArray[np.integer[Any]] | None,
+        vectors: Table,
+        weights: NDArray[np.floating[Any]] | None = None,
+        texts: TextBasis = "vectors",
+    ) -> None:
+        """`words` (V,) and `vectors` (V, d), dense or sparse; `counts` (V,), None where unknown (zeros then).
+
+        `weights` (V,): how much a word counts in the vector of a text (idf), 1 each by default. `texts`: what that is
+        the sum of, the words' vectors or, for methods that count, the words themselves, each a dimension of its own.
+
+        Raises:
+            UserError: counts that do not agree, no words, a word twice, a vector that is not finite (named).
+        """
+        self.words, self.texts = list(words), texts
+        self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)
+        size = len(self.words)
+        self.counts = np.zeros(size, np.int64) if counts is None else np.asarray(counts, np.int64)
+        self.weights = np.ones(size, np.float32) if weights is None else np.asarray(weights, np.float32)
+        shapes = (self.vectors.shape[:1], self.counts.shape, self.weights.shape)
+        if self.vectors.ndim != 2 or any(shape != (size,) for shape in shapes):
+            raise UserError(
+                f"word vectors: {size:,} words, vectors {self.vectors.shape}, "
+                f"counts {self.counts.shape}, weights {self.weights.shape} do not belong together"
+            )
+        if not size:
+            raise UserError("word vectors: there are no words")
+        self.rows = {word: row for row, word in enumerate(self.words)}
+        if len(self.rows) < size:
+            twice = next(word for row, word in enumerate(self.words) if self.rows[word] != row)
+            raise UserError(f"word vectors: the word {twice!r} has two rows")
+        self.inverse = inverse_norms(self.vectors)  # (V,)
+        broken = np.flatnonzero(np.isnan(self.inverse))
+        if len(broken):
+            raise UserError(
+                f"word vectors: {len(broken):,} of {size:,} hold nan or infinity, "
+                f"the first is that of {self.words[broken[0]]!r}; the training diverged (a lower learning rate?)"
+            )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def width(self) -> int:
+        """d."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the vectors are a CSR matrix."""
+        return is_sparse(self.vectors)
+
+    def row(self, word: str) -> int | None:
+        """The word's row; None where it is not known."""
+        return self.rows.get(word)
+
+    def find(self, word: str) -> int | None:
+        """The row of the word as it is written, else of its lower case: how lists of questions are looked up."""
+        row = self.rows.get(word)
+        return self.rows.get(word.lower()) if row is None else row
+
+    def known(self, word: str) -> int:
+        """The word's row.
+
+        Raises:
+            UserError: not in the vocabulary; suggests close spellings.
+        """
+        row = self.rows.get(word)
+        if row is not None:
+            return row
+        near = self.spellings(word)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise UserError(f"{word!r} is not among the {len(self):,} words of these vectors.{hint}")
+
+    def spellings(self, word: str, most: int = 3) -> list[str]:
+        """Known words that are written much like `word`, its other cases first."""
+        cases = [form for form in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if form in self.rows]
+        begin, length = word[:1].lower(), len(word)
+        alike = (known for known in self.words if known[:1].lower() == begin and abs(len(known) - length) <= 2)
+        near = get_close_matches(word.lower(), islice(alike, SPELLINGS), n=most, cutoff=0.75)
+        return list(dict.fromkeys([*cases, *near]))[:most]
+
+    def vector(self, word: str) -> Floats:
+        """The word's vector (d,), as it was trained; a copy.
+
+        Raises:
+            UserError: an unknown word.
+        """
+        vector: Floats = self._dense(self.vectors[[self.known(word)]])[0]
+        return vector
+
+    def similarity(self, a: str, b: str) -> float:
+        """The cosine of two words.
+
+        Raises:
+            UserError: an unknown word.
+        """
+        rows = np.array([[self.known(a), self.known(b)]])
+        return float(self.similarities(rows)[0])
+
+    def similarities(self, pairs: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """The cosine of each pair of rows (n, 2): (n,)."""
+        found = np.empty(len(pairs), np.float64)
+        for part in blocks(len(pairs), 16 * (1 if self.sparse else self.width)):
+            left, right = (units(self.vectors, self.inverse, pairs[part, side]) for side in (0, 1))
+            product = left.multiply(right).sum(axis=1) if self.sparse else np.einsum("nd,nd->n", left, right)
+            found[part] = np.asarray(product).ravel()
+        return np.clip(found, -1.0, 1.0)
+
+    def neighbours(
+        self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0
+    ) -> list[Neighbour]:
+        """The `k` words nearest to a word, which is not among them, or to a vector (d,); nearest first.
+
+        `restrict`: of the so many most frequent words only; 0: of all. Of equals the more frequent comes first.
+
+        Raises:
+            UserError: an unknown word, a vector of another width or not finite, `k` below 1.
+        """
+        return self.found([self.near(query, k, exclude, restrict)])[0]
+
+    def near(self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0) -> Search:
+        """The question of `neighbours`, to be searched with others.
+
+        Raises:
+            UserError: as `neighbours`.
+        """
+        out = {row for row in map(self.rows.get, exclude) if row is not None}
+        if isinstance(query, str):
+            row = self.known(query)
+            out.add(row)
+            direction = units(self.vectors, self.inverse, np.array([row]))
+        else:
+            direction = self._direction(np.asarray(query, np.float64))
+        return self._search(direction, k, out, restrict)
+
+    def analogy(
+        self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0
+    ) -> list[Neighbour]:
+        """The `k` best words for "a is to b as c is to ?"; a, b and c are not among them.
+
+        3CosAdd (Mikolov et al. 2013c) or 3CosMul, both as in Levy and Goldberg 2014; the similarity is the cosine
+        with the normalised b - a + c, or the score of 3CosMul, from 0 up. `restrict` as for `neighbours`.
+
+        Raises:
+            UserError: an unknown word or method, `k` below 1.
+        """
+        return self.found([self.like(a, b, c, k, method, restrict)])[0]
+
+    def like(self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0) -> Search:
+        """The question of `analogy`, to be searched with others.
+
+        Raises:
+            UserError: as `analogy`.
+        """
+        if method not in METHODS:
+            raise unknown("method", method, METHODS)
+        rows = np.array([self.known(word) for word in (a, b, c)])
+        directions = units(self.vectors, self.inverse, rows)
+        if method == "3cosadd":  # linear: one direction to compare with, where the other method needs three
+            of_a, of_b, of_c = self._dense(directions)
+            directions = self._direction((of_b - of_a + of_c).astype(np.float64))
+        return self._search(directions, k, set(rows.tolist()), restrict)
+
+    def found(self, searches: Sequence[Search]) -> list[list[Neighbour]]:
+        """The answers of each search: one product for all of the same limit, or for as many as memory allows."""
+        answers: list[list[Neighbour]] = [[] for _ in searches]
+        order = sorted(range(len(searches)), key=lambda place: searches[place].limit)
+        for limit, group in groupby(order, key=lambda place: searches[place].limit):
+            places = list(group)
+            most = max(searches[place].directions.shape[0] for place in places)
+            for part in blocks(len(places), 4 * most * limit):
+                asked = [searches[place].directions for place in places[part]]
+                first, scores = 0, cosines(self.vectors, self.inverse, stacked(asked), limit)
+                for place, directions in zip(places[part], asked, strict=True):
+                    mine = scores[first : first + directions.shape[0]]
+                    answers[place] = self._best(searches[place], mine)
+                    first += directions.shape[0]
+        return answers
+
+    def row_cosines(self, rows: NDArray[np.integer[Any]], restrict: int = 0) -> Floats:
+        """The cosines of words by their rows (n,) with the `restrict` most frequent words (0: all): (n, words)."""
+        queries = units(self.vectors, self.inverse, rows)
+        return cosines(self.vectors, self.inverse, queries, self.limit(restrict))
+
+    def text_vector(self, words: Iterable[str]) -> Any:
+        """The sum of the words' vectors, each times its weight: (d,), or a CSR row where the vectors are sparse.
+
+        A word that occurs twice counts twice; unknown ones are left out, so a text of none but those has zeros. The
+        CSR row is (1, d), or (1, V) where texts are sums of words.
+        """
+        found = self.text_vectors([words])
+        return found if is_sparse(found) else found[0]
+
+    def text_vectors(self, texts: Iterable[Iterable[str]], weights: NDArray[np.floating[Any]] | None = None) -> Table:
+        """`text_vector` of n texts, (n, d) or CSR; with `weights` (V,) in the place of their own."""
+        from scipy.sparse import csr_array
+
+        own = self.weights if weights is None else np.asarray(weights, np.float32)
+        rows = [[row for row in map(self.rows.get, words) if row is not None] for words in texts]
+        offsets = np.cumsum([0, *map(len, rows)])
+        columns = np.fromiter((row for text in rows for row in text), np.int64, offsets[-1])
+        chosen = csr_array((own[columns], columns, offsets), shape=(len(rows), len(self)))
+        chosen.sum_duplicates()
+        return chosen if self.texts == "words" else chosen @ self.vectors
+
+    def limit(self, restrict: int) -> int:
+        """How many of the most frequent words `restrict` leaves.
+
+        Raises:
+            UserError: negative.
+        """
+        if restrict < 0:
+            raise UserError(f"restrict: {restrict} words cannot be; 0 means all")
+        return min(restrict, len(self)) or len(self)
+
+    def _search(self, directions: Table, k: int, out: set[int], restrict: int) -> Search:
+        if k < 1:
+            raise UserError(f"k: {k} words cannot be asked for; at least 1")
+        return Search(directions, self.limit(restrict), k, frozenset(out))
+
+    def _best(self, search: Search, found: Floats) -> list[Neighbour]:
+        scores = search.scores(found)
+        scores[[row for row in search.out if row < len(scores)]] = -np.inf
+        return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, search.k)]
+
+    def _direction(self, query: NDArray[np.float64]) -> Floats:
+        if query.shape != (self.width,):
+            raise UserError(f"a vector of shape {query.shape} was asked for; these have {self.width} numbers each")
+        if not np.isfinite(query).all():
+            raise UserError("a vector that holds nan or infinity has no neighbours")
+        length = float(np.linalg.norm(query))
+        direction: Floats = (query / (length or 1.0)).astype(np.float32)[None, :]
+        return direction
+
+    def _dense(self, rows: Table) -> Floats:
+        found: Floats = np.asarray(rows.toarray() if is_sparse(rows) else rows, np.float32)
+        return found

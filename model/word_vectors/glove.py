@@ -1,0 +1,160 @@
+"""GloVe (Pennington, Socher and Manning 2014): vectors whose products are the logarithms of how often words meet.
+
+V words, d width, X the matrix of co-occurrences. The method fits w_i w~_j + b_i + b~_j to log X_ij over the entries
+above zero (equation 8), the entries weighted by f (equation 9).
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.word_vectors.tables import drawn, zeros
+
+Floats = NDArray[np.float32]
+
+
+@dataclass
+class GloveConfig:
+    """The defaults are the paper's, but for `window` and `width`, where it tries several.
+
+    They are for billions of words. Ten million need x_max=10 and 15 epochs.
+    """
+
+    architecture: Literal["glove"] = "glove"
+    name: str = "glove"
+    width: int = 100  # d
+    window: int = 15  # words on each side; a pair at distance n counts 1 / n
+    symmetric: bool = True  # false: only the words on the left are a word's context
+    x_max: float = 100.0  # co-occurrences from which on an entry weighs 1
+    alpha: float = 0.75  # f(x) = (x / x_max)^alpha below
+    min_count: int = 5  # rarer words get no vector and leave the text
+    lr: float = 0.05  # of the first step; AdaGrad lowers it by itself
+
+    @property
+    def min_lr(self) -> float:
+        """The learning rate at the end: the same, for a decay on top of AdaGrad's is not part of the method."""
+        return self.lr
+
+    def check(self) -> None:
+        """Refuse values that no training can have.
+
+        Raises:
+            UserError: names the key and its least value.
+        """
+        for key in ("width", "window", "min_count"):
+            if getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)}: must be at least 1")
+        for key in ("x_max", "lr"):
+            if not 0 < getattr(self, key) < np.inf:
+                raise UserError(f"model.{key}={getattr(self, key)}: must be above 0")
+        if not 0 <= self.alpha < np.inf:
+            raise UserError(f"model.alpha={self.alpha}: must be at least 0")
+
+
+@dataclass(frozen=True)
+class Cooccurrences:
+    """A run of entries of X in a random order; every entry above zero stands in one run only."""
+
+    words: NDArray[np.int32]  # (n,) i
+    contexts: NDArray[np.int32]  # (n,) j
+    values: Floats  # (n,) X_ij > 0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class Glove:
+    """A `Learner` over `Cooccurrences`.
+
+    The step is AdaGrad's (Duchi et al. 2011) on half of equation 8, as the authors' program takes it: the gradient g
+    of an entry, times the rate, over the square root of 1 + the sum of all (rate x g)^2 so far, g's own included. So
+    no number moves by more than 1 at once, whatever the text. The sums are tables like the others: what is saved and
+    averaged goes on as if nothing had been.
+    """
+
+    def __init__(self, config: GloveConfig, counts: NDArray[np.int64], seed: int) -> None:
+        """`counts` (V,) of the words, most frequent first; only their number matters.
+
+        Raises:
+            UserError: a configuration that cannot be.
+        """
+        config.check()
+        self.config = config
+        rows, columns = len(counts), config.width + 1  # the bias is the last column
+        self.tables: dict[str, Floats] = {
+            "words": drawn(rows, columns, 2 * seed),  # (V, padded) [w_i, b_i]
+            "contexts": drawn(rows, columns, 2 * seed + 1),  # (V, padded) [w~_j, b~_j]
+            "word_squares": _ones(rows, columns),  # (V, padded) AdaGrad's sums
+            "context_squares": _ones(rows, columns),
+        }
+
+    def train(self, segment: Cooccurrences, lr: float, seed: int, threads: int) -> tuple[float, int]:
+        """One pass over the entries; (equation 8 summed over them, each before its own step; their number).
+
+        The entries are taken as they lie, for they were shuffled on disk: `seed` decides nothing. Threads share the
+        tables without locks (Recht et al. 2011, "HogWild!"); with one the result is the same to the bit.
+
+        Raises:
+            UserError: an entry that is not above zero.
+        """
+        if not len(segment):
+            return 0.0, 0
+        if not (np.isfinite(segment.values).all() and segment.values.min() > 0):
+            raise UserError("glove: co-occurrences must be numbers above zero; count them again")
+        logarithms, weights = np.log(segment.values), self._weights(segment.values)
+        bounds = np.linspace(0, len(segment), max(1, min(threads, len(segment))) + 1).astype(np.int64).tolist()
+
+        def part(first: int, last: int) -> float:
+            return self._fit(
+                segment.words[first:last],
+                segment.contexts[first:last],
+                logarithms[first:last],
+                weights[first:last],
+                lr,
+            )
+
+        if len(bounds) == 2:
+            loss = part(*bounds)
+        else:
+            with ThreadPoolExecutor(len(bounds) - 1) as pool:
+                loss = sum(pool.map(part, bounds[:-1], bounds[1:]))
+        return loss, len(segment)
+
+    def vectors(self) -> dict[str, Floats]:
+        """vectors (V, d): w + w~, which the paper evaluates (section 4.2); contexts (V, d): w~."""
+        d = self.config.width
+        contexts = self.tables["contexts"][:, :d].copy()
+        return {"vectors": self.tables["words"][:, :d] + contexts, "contexts": contexts}
+
+    def _fit(self, words: Any, contexts: Any, logarithms: Floats, weights: Floats, lr: float) -> float:
+        from model.word_vectors.glove_kernel import fit_entries
+
+        tables = self.tables
+        return fit_entries(
+            words,
+            contexts,
+            logarithms,
+            weights,
+            tables["words"],
+            tables["contexts"],
+            tables["word_squares"],
+            tables["context_squares"],
+            self.config.width,
+            lr,
+        )
+
+    def _weights(self, values: Floats) -> Floats:
+        """Equation 9: f(x) = (x / x_max)^alpha, at most 1."""
+        shares = np.minimum(values / np.float32(self.config.x_max), np.float32(1.0))
+        weights: Floats = shares ** np.float32(self.config.alpha)
+        return weights
+
+
+def _ones(rows: int, columns: int) -> Floats:
+    table = zeros(rows, columns)
+    table[:] = 1.0
+    return table

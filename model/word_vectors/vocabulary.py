@@ -1,0 +1,65 @@
+"""The words that have a vector: token ids of a tokenizer to rows of the tables, most frequent first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.tokenizer import SPECIAL
+
+LEFT_OUT = -1  # the row of a token that has no vector
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """V words with their counts; the tables of every method have V rows in this order."""
+
+    words: list[str]  # (V,) most frequent first, ties in the order of the token ids
+    counts: NDArray[np.int64]  # (V,) in the training split
+    rows: NDArray[np.int32]  # (token ids,) row of each token id; -1: special, unseen or rarer than min_count
+
+    @classmethod
+    def of(cls, pieces: Sequence[str], counts: NDArray[Any], min_count: int = 1) -> "Vocabulary":
+        """The vocabulary of a tokenizer's `pieces` and how often each of its ids stands in the text.
+
+        Special ids have no vector, and neither has an id that the text does not hold: both are left out of the text,
+        so that the words around them move together, as in word2vec.
+
+        Raises:
+            UserError: nothing is left, or one word alone, which has no neighbours to learn from.
+        """
+        if len(pieces) != len(counts):
+            raise ValueError(f"{len(pieces)} pieces but {len(counts)} counts")
+        seen = np.asarray(counts, dtype=np.int64)
+        kept = seen >= max(1, min_count)
+        kept[: len(SPECIAL)] = False
+        ids = np.flatnonzero(kept)
+        ids = ids[np.argsort(-seen[ids], kind="stable")]  # (V,)
+        if len(ids) < 2:
+            raise UserError(cls._too_few(pieces, seen, ids, min_count))
+        rows = np.full(len(seen), LEFT_OUT, dtype=np.int32)
+        rows[ids] = np.arange(len(ids), dtype=np.int32)
+        return cls([pieces[int(i)] for i in ids], seen[ids], rows)
+
+    @staticmethod
+    def _too_few(pieces: Sequence[str], seen: NDArray[np.int64], ids: NDArray[np.int64], min_count: int) -> str:
+        words = seen[len(SPECIAL) :]
+        if not words.any():
+            return "the training text holds no words: word vectors need a text of at least two different words"
+        most = int(words.max())
+        left = f"only {pieces[int(ids[0])]!r}" if len(ids) else "no word"
+        return (
+            f"model.min_count={min_count}: {left} of the training text occurs that often (the most frequent word "
+            f"occurs {most:,} times, {int((words > 0).sum()):,} different words occur at all); word vectors need two"
+        )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def tokens(self) -> int:
+        """Words of the training text that have a vector: what a learning rate decays over."""
+        return int(self.counts.sum())

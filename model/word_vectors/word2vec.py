@@ -1,0 +1,166 @@
+"""word2vec (Mikolov et al. 2013a, b): skip-gram and CBOW with three output layers, trained on a CPU."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.word_vectors import replicas, tables
+from model.word_vectors.huffman import HuffmanTree
+from model.word_vectors.learner import Text
+from model.word_vectors.replicas import Copies, Plan
+from model.word_vectors.sampling import AliasTable, keep_probability
+from model.word_vectors.threads import Crew, shares
+from model.word_vectors.workspace import Chances, Rules, Scratch
+
+NAMES = ("vectors", "contexts")
+REACH = 1.0  # of the first vectors: twice the original tool's, which CBOW is a little slow to leave
+SOFTMAX_WORDS = 50_000  # a full softmax scores every word at every step: a reference, not for large vocabularies
+
+
+@dataclass
+class Word2VecConfig:
+    """The defaults are the original tool's for skip-gram with negative sampling."""
+
+    architecture: Literal["word2vec"] = "word2vec"
+    name: str = "skipgram"
+    form: Literal["skipgram", "cbow"] = "skipgram"
+    output: Literal["negative", "hierarchical", "softmax"] = "negative"
+    width: int = 100  # d, numbers a vector
+    window: int = 5  # words on each side, at most
+    dynamic_window: bool = True  # 1 to `window` words, drawn anew for every position: near words count more
+    mean: bool = True  # CBOW predicts from the mean of the window's vectors; false: from their sum
+    negatives: int = 5  # drawn words a prediction, with output=negative
+    exponent: float = 0.75  # of the counts that negatives are drawn by
+    sample: float = 1e-3  # threshold of Mikolov's subsampling of frequent words; 0: keep all
+    min_count: int = 5  # rarer words get no vector and leave the text
+    lr: float = 0.025  # at the start, falling linearly to
+    min_lr: float = 1e-4
+
+
+class Place(NamedTuple):
+    """What one thread works in, for one segment after the other."""
+
+    scratch: Scratch
+    inputs: Copies
+    outputs: Copies
+
+
+class Word2Vec:
+    """A `Learner` over `Text`. V words, d = width, W = d padded to whole cache lines.
+
+    Words are predicted from each word around them (skip-gram) or from all of these together (CBOW); "vectors" (V, W)
+    holds the rows of the words predicted from, "contexts" the rows of what is predicted: (V, W), or (V - 1, W) inner
+    nodes of the Huffman tree.
+
+    Raises:
+        UserError: a setting out of its range, a vocabulary of less than two words, a full softmax over too many.
+    """
+
+    tables: dict[str, NDArray[np.float32]]
+
+    def __init__(self, config: Word2VecConfig, counts: NDArray[Any], seed: int) -> None:
+        """`counts` (V,) of the training text, most frequent first; `seed` of the first vectors."""
+        check(config, len(counts))
+        self.config = config
+        self.keep = keep_probability(counts, config.sample)  # (V,)
+        self.noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
+        self.tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None
+        outputs = len(counts) - 1 if self.tree else len(counts)
+        self.tables = {
+            "vectors": tables.drawn(len(counts), config.width, seed, REACH),
+            "contexts": tables.zeros(outputs, config.width),
+        }
+        kept = np.asarray(counts) * self.keep
+        self._stays = float(kept.sum() / np.sum(counts))  # share of the text that subsampling leaves
+        self._uses = self._expected_uses(kept / max(kept.sum(), 1e-300))
+        self._rules, self._chances = Rules.of(config), Chances.of(self.keep, self.noise, self.tree)
+        self._crew, self._places = Crew(), dict[int, Place]()
+
+    def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:
+        """One pass over the segment; (summed loss, predictions), a prediction being a pair, with CBOW a window.
+
+        The loss of a prediction is its -log likelihood, that of the noise words included. Nothing here asks whether the
+        tables are finite: `tables.require_finite` does.
+        """
+        from model.word_vectors import kernels  # numba: a machine that trains on its GPU alone needs none
+
+        rows = np.require(segment.rows, np.int32, ["C", "W"])  # one type of array, so one compilation
+        parts = shares(Text(rows, np.require(segment.offsets, np.int64, ["C", "W"])), threads)
+        rate, windows = np.float32(lr), float(segment.offsets[-1] - segment.offsets[0]) * self._stays
+        plans = {name: Plan.of(uses, windows, len(parts), lr) for name, uses in self._uses.items()}
+
+        def work(number: int, part: Text) -> tuple[float, int]:
+            place = self._place(number, int(np.diff(part.offsets).max(initial=0)))
+            place.scratch.begin(seed, number)
+            inputs, outputs = (self.tables[name] for name in NAMES)
+            copies = (place.inputs.of(inputs, plans["vectors"]), place.outputs.of(outputs, plans["contexts"]))
+            found: tuple[float, int] = kernels.train_records(
+                inputs, outputs, part.rows, part.offsets, self._rules, self._chances, place.scratch, copies, rate
+            )
+            return found
+
+        found = self._crew.work(work, parts)
+        return sum(loss for loss, _ in found), sum(predictions for _, predictions in found)
+
+    def _place(self, number: int, longest: int) -> "Place":
+        """Where thread `number` works; made anew for longer records than before."""
+        place = self._places.get(number)
+        if place is None or len(place.scratch.kept) < longest:
+            scratch = Scratch.of(self._rules, self._targets, self.config.width, longest)
+            place = self._places[number] = Place(scratch, *(Copies(self.tables[name]) for name in NAMES))
+        return place
+
+    def _expected_uses(self, kept: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """How often a window uses each of the first rows, falling; `kept` (V,) shares of the words trained on."""
+        config = self.config
+        around = config.window + 1.0 if config.dynamic_window else 2.0 * config.window
+        outputs = np.zeros(len(kept))  # softmax: every window uses all of them, none is hotter than another
+        if self.noise:
+            outputs = kept + config.negatives * self.noise.probabilities()
+        elif self.tree:
+            outputs = self.tree.visits(kept)
+        return {"vectors": around * kept[: replicas.MOST], "contexts": outputs[: replicas.MOST].copy()}
+
+    @property
+    def _targets(self) -> int:
+        """The most targets that a word has."""
+        if self.tree:
+            return self.tree.longest
+        return 1 + self.config.negatives if self.noise else len(self.keep)
+
+    def vectors(self) -> dict[str, NDArray[np.float32]]:
+        """(V, d) "vectors" and (V or V - 1, d) "contexts", copies without the padding."""
+        return {name: np.ascontiguousarray(table[:, : self.config.width]) for name, table in self.tables.items()}
+
+
+def check(config: Word2VecConfig, words: int) -> None:
+    """Refuse what cannot be trained.
+
+    Raises:
+        UserError: names the key, its value and what it may be.
+    """
+    least: list[tuple[str, float, float]] = [
+        ("width", config.width, 1),
+        ("window", config.window, 1),
+        ("negatives", config.negatives, 1 if config.output == "negative" else 0),
+        ("sample", config.sample, 0),
+        ("lr", config.lr, 0),
+        ("min_lr", config.min_lr, 0),
+    ]
+    for key, value, lowest in least:
+        if not lowest <= value < np.inf:
+            raise UserError(f"model.{key}={value}: must be a finite number of at least {lowest}")
+    if not np.isfinite(config.exponent):
+        raise UserError(f"model.exponent={config.exponent}: must be a finite number")
+    if words < 2:
+        raise UserError(
+            f"a vocabulary of {words} word(s): word vectors need two, lower model.min_count={config.min_count}"
+        )
+    if config.output == "softmax" and words > SOFTMAX_WORDS:
+        raise UserError(
+            f"model.output=softmax: scores all {words:,} words at every step, allowed up to {SOFTMAX_WORDS:,}. "
+            "Choices: model.output=negative, model.output=hierarchical, a higher model.min_count"
+        )

@@ -1,0 +1,117 @@
+"""What the compiled loop is given: the rules, what chance goes by, and the arrays that one thread works in.
+
+Letters: C rows of the window at most, T' targets at most in whole tiles, W padded width, V words.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.word_vectors import tables
+from model.word_vectors.huffman import HuffmanTree
+from model.word_vectors.sampling import AliasTable, as_bits
+
+if TYPE_CHECKING:
+    from model.word_vectors.word2vec import Word2VecConfig
+
+NO_NOISE = np.empty((0, 2), dtype=np.uint32)
+Floats: TypeAlias = NDArray[np.float32]
+TILE = 8  # target rows that stand in registers at a time
+NEGATIVE, HIERARCHICAL, SOFTMAX = range(3)
+OUTPUTS = {"negative": NEGATIVE, "hierarchical": HIERARCHICAL, "softmax": SOFTMAX}
+
+
+class Rules(NamedTuple):
+    """The numbers of a configuration that the loop needs."""
+
+    cbow: bool
+    mean: bool
+    output: int  # NEGATIVE, HIERARCHICAL or SOFTMAX
+    window: int
+    dynamic: bool
+    negatives: int
+
+    @classmethod
+    def of(cls, config: "Word2VecConfig") -> "Rules":
+        return cls(
+            config.form == "cbow",
+            config.mean,
+            OUTPUTS[config.output],
+            config.window,
+            config.dynamic_window,
+            config.negatives,
+        )
+
+
+class Chances(NamedTuple):
+    """What words are kept and drawn by, and how they are reached."""
+
+    keep: NDArray[np.uint32]  # (V,) thresholds for 32 random bits
+    noise: NDArray[np.uint32]  # (V, 2) the alias table: threshold, alias; empty without negatives
+    offsets: NDArray[np.int64]  # (V + 1,) of the Huffman paths; empty without a tree
+    nodes: NDArray[np.int32]  # (total length,)
+    signs: Floats  # (total length,) +1 for code 0, -1 for code 1
+
+    @classmethod
+    def of(cls, keep: NDArray[np.float64], noise: AliasTable | None, tree: HuffmanTree | None) -> "Chances":
+        """`keep` (V,) probabilities; of `noise` and `tree` what the output layer needs."""
+        return cls(
+            as_bits(keep),
+            np.stack([as_bits(noise.thresholds), noise.aliases.astype(np.uint32)], axis=1) if noise else NO_NOISE,
+            tree.offsets if tree else np.empty(0, np.int64),
+            tree.nodes if tree else np.empty(0, np.int32),
+            1 - 2 * tree.codes.astype(np.float32) if tree else np.empty(0, np.float32),
+        )
+
+
+class Scratch(NamedTuple):
+    """What one thread works in."""
+
+    state: NDArray[np.uint64]  # (1,) of the random numbers
+    drawn: NDArray[np.uint64]  # (K,) of them, for the negatives of a word
+    kept: NDArray[np.int32]  # (longest record,) rows that subsampling left
+    spots: NDArray[np.int64]  # (longest record,) where these rows begin in the inputs
+    around: NDArray[np.int64]  # (C,) of the window
+    order: NDArray[np.int64]  # (C,) where the rows of `old` begin
+    old: Floats  # (C, W) the window's rows as they were; CBOW: (1, W) their mean
+    moved: Floats  # (1, W) CBOW: what is added to each
+    targets: NDArray[np.int64]  # (2 T',) where the outputs' rows begin, of this word and of the next; T' in whole tiles
+    signs: Floats  # (2 T',) +1: yes, -1: no, 0: no target
+    errors: Floats  # (C T' / TILE, TILE) scores, then errors: all rows for the first TILE targets, then for the next
+    product: Floats  # (2 TILE,) of the likelihoods' inverses, each in [1, 2), and
+    powers: NDArray[np.int32]  # (2 TILE,) the powers of two taken out
+
+    @classmethod
+    def of(cls, rules: Rules, targets: int, width: int, longest: int) -> "Scratch":
+        """For at most so many `targets` a word and words a record."""
+        lines, size = 2 * rules.window, -(-targets // TILE) * TILE
+        made = cls(
+            tables.lines(1, np.uint64),
+            tables.lines(rules.negatives if rules.output == NEGATIVE else 0, np.uint64),
+            tables.lines(longest, np.int32),
+            tables.lines(longest, np.int64),
+            tables.lines(lines, np.int64),
+            tables.lines(lines, np.int64),
+            tables.zeros(1 if rules.cbow else lines, width),
+            tables.zeros(1, width),
+            tables.lines(2 * size, np.int64),
+            tables.lines(2 * size, np.float32),
+            tables.zeros(-(-size * (1 if rules.cbow else lines) // 16), 16).reshape(-1, TILE),
+            tables.lines(2 * TILE, np.float32),
+            tables.lines(2 * TILE, np.int32),
+        )
+        made.product[:] = 1
+        made.order[:] = np.arange(lines) * tables.padded(width)
+        if rules.output == SOFTMAX:  # the targets of every word are all words
+            made.targets[:] = np.tile(np.minimum(np.arange(size), targets - 1) * tables.padded(width), 2)
+        return made
+
+    def begin(self, seed: int, thread: int) -> None:
+        """Every thread has its own stream of chance."""
+        self.state[0] = first_state(seed, thread)
+
+
+def first_state(seed: int, thread: int) -> int:
+    """Where a thread's stream of 64-bit numbers begins: far from the others', whatever the seed."""
+    return int(np.random.SeedSequence([seed & (2**64 - 1), thread]).generate_state(1, np.uint64)[0])

@@ -1,0 +1,49 @@
+"""Sharding's tasks: where they run, and all of them at once with a line of progress now and then."""
+
+import contextlib
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from pipelines.cluster.ray_train import connected, map_tasks
+from pipelines.settings import ClusterConfig
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
+
+# Below this many lines the work is done before a Ray of our own would have started (about 6 s).
+WORTH_RAY_LINES = 200_000
+PROGRESS_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def workers(cluster: ClusterConfig, lines: int) -> Iterator[ClusterConfig]:
+    """Where tasks run, connected once for all stages: this process alone where the corpus is small."""
+    if cluster.backend == "local" or (cluster.address is None and (cluster.workers <= 1 or lines < WORTH_RAY_LINES)):
+        yield here()
+        return
+    needs = dataclasses.replace(cluster, device="cpu")  # sharding wants no GPU
+    with connected(needs):
+        yield needs
+
+
+def here() -> ClusterConfig:
+    """This process alone."""
+    return ClusterConfig(backend="local", workers=1)
+
+
+def all_of(
+    label: str, function: Callable[[Argument], Result], tasks: Sequence[Argument], cluster: ClusterConfig
+) -> list[Result]:
+    """The results of all tasks, as they come."""
+    results: list[Result] = []
+    said = time.monotonic()
+    for result in map_tasks(function, tasks, cluster):
+        results.append(result)
+        if time.monotonic() - said >= PROGRESS_SECONDS:
+            said = time.monotonic()
+            logger.info(f"{label}: {len(results):,} of {len(tasks):,}")
+    return results

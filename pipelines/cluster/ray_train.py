@@ -1,0 +1,279 @@
+"""The door to Ray: connecting, asking what there is, spreading tasks, running a group of training workers."""
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any, TypeVar
+
+from model.device import PATHS, pick_device, use_cores
+from model.errors import UserError
+from pipelines.cluster import embedded_ray
+from pipelines.cluster.ranks import Ranks
+from pipelines.settings import ClusterConfig
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+SAID_AFTER = 5.0  # seconds without room for the workers until that is said
+logger = logging.getLogger(__name__)
+
+
+def quiet_environment() -> None:
+    """Settings that every Ray process of ours inherits: no usage reports, no print patching, colour-free logs."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
+    os.environ.setdefault("RAY_COLOR_PREFIX", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    # Embedded, the driver's own environment is the workers' environment: no per-task virtual environments.
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    # Ray will stop clearing CUDA_VISIBLE_DEVICES on workers without a GPU and warns until told which way to go.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
+@contextlib.contextmanager
+def connected(config: ClusterConfig) -> Iterator[None]:
+    """Ray, embedded or at `config.address`, for the length of the block; a connection that was there stays.
+
+    Raises:
+        UserError: nothing answers at `cluster.address`, or it holds fewer CPUs or GPUs than asked for.
+    """
+    quiet_environment()
+    import ray
+
+    if ray.is_initialized():
+        check_capacity(config)
+        yield
+        return
+    if config.address is None:
+        logger.info("starting Ray")
+        # at least a slot for each of two workers, so that they run on a single core too
+        slots = max(os.cpu_count() or 1, 1 if config.device == "cuda" else 2)
+        with contextlib.ExitStack() as stack:
+            with _own_signals():
+                stack.enter_context(embedded_ray.started(slots, 256 * 2**20))
+            check_capacity(config)
+            yield
+        return
+    logger.info(f"connecting to Ray at {config.address}")
+    try:
+        with _own_signals():
+            ray.init(config.address, logging_level=logging.ERROR, log_to_driver=False)
+    except (ConnectionError, TimeoutError) as problem:
+        raise UserError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
+    except ray.exceptions.AuthenticationError as problem:
+        raise UserError(
+            f"cluster.address: the Ray cluster at {config.address!r} refuses us. Its token is expected in the variable "
+            f"RAY_AUTH_TOKEN or in the file that RAY_AUTH_TOKEN_PATH names"
+        ) from problem
+    try:
+        check_capacity(config)
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray puts a handler of its own in the place of ours when it starts; afterwards ours is back."""
+    terminated = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, terminated)
+
+
+def check_capacity(config: ClusterConfig) -> None:
+    """Refuse at once what would otherwise wait for ever.
+
+    Raises:
+        UserError: the cluster has fewer CPUs or GPUs in all than the workers need.
+    """
+    import ray
+
+    total = ray.cluster_resources()
+    needs = {"GPU": config.workers * config.gpus_per_worker} if config.device == "cuda" else {}
+    needs["CPU"] = config.workers * config.cpus_per_worker
+    for resource, needed in needs.items():
+        there = total.get(resource, 0.0)
+        if needed > there:
+            raise UserError(
+                f"cluster.workers={config.workers}: needs {needed:g} {resource}s, the cluster has {there:g}. "
+                f"Ask for fewer workers, or join more nodes to it"
+            )
+
+
+def map_tasks(
+    function: Callable[[Argument], Result], arguments: Sequence[Argument], config: ClusterConfig
+) -> Iterator[Result]:
+    """`function` of each argument as results come, at most `config.workers` at a time; order is not kept.
+
+    The functions must be pure and top-level: they run in other processes, and again elsewhere when a node is lost.
+    A task's own exception is raised here, as it was.
+    """
+    if config.backend == "local" or (config.workers <= 1 and config.address is None):
+        yield from map(function, arguments)
+        return
+    with connected(config):
+        import ray
+
+        task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(function)
+        waiting = list(reversed(arguments))
+        running: list[Any] = []
+        while waiting or running:
+            while waiting and len(running) < config.workers:
+                running.append(task.remote(waiting.pop()))
+            done, running = ray.wait(running, num_returns=1)
+            try:
+                result = ray.get(done[0])
+            except ray.exceptions.RayTaskError as problem:
+                if isinstance(problem.cause, UserError | OSError):
+                    raise problem.cause from None  # with its own message and errno, not a remote traceback
+                raise problem.as_instanceof_cause() from None
+            yield result
+
+
+def fit(
+    function: Callable[[Argument, Ranks], object], argument: Argument, config: ClusterConfig, storage: Path, name: str
+) -> None:
+    """Run `function(argument, ranks)` on `config.workers` processes that form one torch process group.
+
+    A worker that dies takes its group with it and the group starts again, `config.max_failures` times; the function
+    must go on from its own checkpoints. `storage` is for Ray's own state, which nobody needs afterwards: every start
+    is a new Ray run, since the state of ours is in its run directory.
+
+    Ray's driver runs in a thread, so that a signal's handler is heard here at once. What it raises ends the workers.
+
+    Raises:
+        UserError: the cluster is too small or stays too busy, or any worker met a mistake of the user.
+        RuntimeError: the workers died more often than allowed.
+    """
+    with connected(config):
+        from ray.train import ControllerError, FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+        from ray.train.torch import TorchConfig, TorchTrainer
+
+        use_gpu = config.device == "cuda" or (
+            config.device == "auto" and _gpus() >= config.workers * config.gpus_per_worker
+        )
+        per_worker = {"CPU": config.cpus_per_worker} | ({"GPU": config.gpus_per_worker} if use_gpu else {})
+        refusal = storage / "refused.txt"
+        refusal.unlink(missing_ok=True)
+        payload = {
+            "function": function,
+            "argument": argument,
+            "device": "cuda" if use_gpu else "cpu",
+            "refusal": str(refusal),
+        }
+        # Ray gives its workers this long to find room, and once again as long (controller_failure_limit below)
+        os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / 2)
+        trainer = TorchTrainer(
+            _worker,
+            train_loop_config=payload,
+            torch_config=TorchConfig(backend=PATHS["cuda" if use_gpu else "cpu"].ddp_backend, timeout_s=1800),
+            scaling_config=ScalingConfig(num_workers=config.workers, use_gpu=use_gpu, resources_per_worker=per_worker),
+            run_config=RunConfig(
+                name=f"{name}-{int(time.time())}",
+                storage_path=str(storage),
+                failure_config=FailureConfig(
+                    max_failures=config.max_failures,
+                    max_preemption_failures=config.max_failures,
+                    controller_failure_limit=1,
+                ),
+                callbacks=[_end_where_refused(refusal)],
+            ),
+        )
+        room = f"{config.workers} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
+        try:
+            _in_thread(trainer.fit, lambda: _say_what_lacks(room))
+        except TrainingFailedError as problem:
+            if refusal.exists():
+                raise UserError(refusal.read_text(encoding="utf-8")) from None
+            cause = problem.controller_failure if isinstance(problem, ControllerError) else problem
+            if type(cause).__name__ == "WorkerGroupStartupTimeoutError":
+                raise UserError(
+                    f"cluster.start_timeout={config.start_timeout:g}: in so many seconds there was no room for {room}; "
+                    f"{_free()}. Wait for what runs there, give it longer, or ask for fewer workers"
+                ) from None
+            raise RuntimeError(f"training failed on the workers: {problem}") from problem
+
+
+def _in_thread(function: Callable[[], object], waiting: Callable[[], bool]) -> None:
+    """`function` in a thread of its own; `waiting` is asked every SAID_AFTER seconds, until it has spoken."""
+    end: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            end.set_result(function())
+        except BaseException as problem:  # whatever it is, it belongs to the thread that waits
+            end.set_exception(problem)
+
+    threading.Thread(target=run, name="ray-driver", daemon=True).start()
+    spoken = False
+    while not end.done():
+        wait([end], timeout=None if spoken else SAID_AFTER)
+        spoken = spoken or end.done() or waiting()
+    end.result()
+
+
+def _say_what_lacks(room: str) -> bool:
+    """Say that workers wait for room in the cluster, if they do; whether it was said."""
+    import ray
+
+    lacks = any(group["state"] == "PENDING" for group in ray.util.placement_group_table().values())
+    if lacks:
+        logger.info(f"waiting for room for {room}; {_free()}")
+    return lacks
+
+
+def _free() -> str:
+    """What nobody uses of the cluster."""
+    import ray
+
+    free, total = ray.available_resources(), ray.cluster_resources()
+    parts = [f"{free.get(key, 0):g} of {total[key]:g} {key}s" for key in ("CPU", "GPU") if key in total]
+    return f"free in the cluster: {', '.join(parts)}"
+
+
+def _end_where_refused(refusal: Path) -> Any:
+    """A callback of Ray's controller: a worker that failed and left word in `refusal` is no reason to start again.
+
+    The other workers may wait for the one that failed, for ever: the controller ends them.
+    """
+    from ray.train import UserCallback
+
+    class EndWhereRefused(UserCallback):  # type: ignore[misc]  # Ray is untyped
+        def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+            if refusal.exists():
+                raise UserError(refusal.read_text(encoding="utf-8"))
+
+    return EndWhereRefused()
+
+
+def _gpus() -> float:
+    """GPUs of the whole cluster."""
+    import ray
+
+    return float(ray.cluster_resources().get("GPU", 0.0))
+
+
+def _worker(payload: dict[str, Any]) -> None:
+    """One training process: find its place, then run the function it was started for."""
+    from ray import train
+
+    context = train.get_context()
+    device = pick_device(payload["device"], context.get_local_rank())
+    use_cores(context.get_local_world_size())
+    ranks = Ranks(context.get_world_rank(), context.get_world_size(), device)
+    try:
+        payload["function"](payload["argument"], ranks)
+    except UserError as problem:  # no use in starting again: leave word for the driver and its controller
+        refusal = Path(payload["refusal"])
+        part = refusal.with_suffix(f".{ranks.rank}")
+        part.write_text(str(problem), encoding="utf-8")
+        part.replace(refusal)
+        raise

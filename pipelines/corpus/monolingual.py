@@ -1,0 +1,192 @@
+"""Sharding of text of one language: what `shard` does between the found files and the manifest.
+
+The order of events: unpack and index the files, clean them block by block, plan what becomes of every record, join
+phrases pass by pass, count or train the tokenizer, write the shards. Stages and tasks are as for parallel corpora.
+"""
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from model.text.tokenizer import TokenizerConfig, TokenizerPair, check_config, draw_lines, load_pair, train
+from model.text.words import rules_of
+from pipelines.cluster.map import all_of, here, workers
+from pipelines.config import Config
+from pipelines.corpus.block import load_facts
+from pipelines.corpus.counting import merged_files
+from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
+from pipelines.corpus.phrases import (
+    JoiningTask,
+    PairCountingTask,
+    check_phrases,
+    count_pairs,
+    join_block,
+    write_phrases,
+)
+from pipelines.corpus.plan import Plan
+from pipelines.corpus.records import encodings_of
+from pipelines.corpus.report import source_records
+from pipelines.corpus.scratch import read_json, write_json
+from pipelines.corpus.sources import SPLITS, Source
+from pipelines.corpus.staging import Block
+from pipelines.corpus.text_block import TextCleaningTask, clean_text_block
+from pipelines.corpus.text_plan import make_text_plan
+from pipelines.corpus.text_staging import stage_text, text_blocks, text_staging_tasks
+from pipelines.corpus.texts import keep_training_text, write_texts
+from pipelines.corpus.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
+from pipelines.settings import ClusterConfig
+from pipelines.shards.manifest import Manifest, ShardsConfig, Split
+
+logger = logging.getLogger(__name__)
+
+LINE_BYTES = 100  # what a line counts as when it is asked whether Ray is worth starting
+CHUNK_TOKENS = 1 << 17  # of a chunk, about: records of text are of any length, and a chunk is what is read at once
+SHARD_CHUNKS = 128
+TRAINING_CHARS = 50_000_000  # of text that a subword tokenizer is trained on at most: records may be long
+CHARS_A_TOKEN = 5
+
+
+def make_monolingual(
+    config: Config,
+    directory: Path,
+    scratch: Path,
+    sources: list[Source],
+    languages: tuple[str, ...],
+    values: dict[str, Any],
+    config_hash: str,
+) -> Manifest:
+    """Write everything but the manifest, going on with what is there; the manifest.
+
+    Raises:
+        UserError: a file that cannot be read, no text left, nothing to make a vocabulary of.
+    """
+    corpus = config.corpus
+    paragraphs, blank = corpus.records == "paragraph", corpus.blank == "keep"
+    encodings = encodings_of(corpus)
+    if corpus.blank == "keep" and paragraphs:
+        raise UserError("corpus.blank=keep: a blank line ends a paragraph; take corpus.records=line")
+    check_config(config.tokenizer)
+    check_phrases(corpus.phrases)
+    clean = scratch / "clean"
+    clean.mkdir(exist_ok=True)
+    all_of("reading files", stage_text, text_staging_tasks(sources, scratch, paragraphs, corpus.between), here())
+    blocks = text_blocks(sources, scratch)
+    with workers(config.cluster, _bytes(blocks) // LINE_BYTES) as cluster:
+        tasks = [
+            TextCleaningTask(block, corpus.clean, corpus.on_error, encodings, paragraphs, blank, scratch, clean)
+            for block in blocks
+        ]
+        all_of("cleaning", clean_text_block, tasks, cluster)
+        plan = make_text_plan(blocks, clean, scratch, corpus, config.seed)
+        _check_kept(plan)
+        for number in range(corpus.phrases.passes):
+            clean = _with_phrases(config, scratch, clean, plan, number, cluster)
+        record = _tokenizer(config, directory, clean, scratch, plan, cluster).describe()
+        splits = [split for split in SPLITS if plan.records(split)]
+        sizes = shard_sizes(config.shards, config.tokenizer, _record_chars(len(blocks), scratch / "clean"))
+        shards = [
+            task for split in splits for task in shard_tasks(directory, clean, plan, split, record, sizes, config_hash)
+        ]
+        entries = all_of("writing shards", pack_shard, shards, cluster)
+    texts = write_texts(directory, clean, plan, languages)
+    if config.shards.keep_text:
+        texts["train"] = keep_training_text(directory, clean, plan, languages)
+    return Manifest(
+        corpus=corpus.name,
+        languages=list(languages),
+        tokenizer=record,
+        dtype=shards[0].dtype,  # type: ignore[arg-type]  # one of the two that the manifest allows
+        splits={split: Split.of(e for e in entries if e.name.startswith(f"{split}-")) for split in splits},
+        kind="monolingual",
+        seed=config.seed,
+        normalisation=corpus.clean.form,
+        config_hash=config_hash,
+        config=values,
+        sources=source_records(sources, blocks, plan, {}, values),
+        dropped=plan.dropped,
+        texts=texts,
+    )
+
+
+def shard_sizes(config: ShardsConfig, tokenizer: TokenizerConfig, record_chars: float) -> ShardsConfig:
+    """The configured sizes, smaller where records are long: a chunk of some CHUNK_TOKENS, a shard of SHARD_CHUNKS."""
+    tokens = max(1.0, record_chars / (1 if tokenizer.type == "characters" else CHARS_A_TOKEN))
+    chunk = min(config.chunk_records, 1 << (max(1, int(CHUNK_TOKENS / tokens)).bit_length() - 1))
+    lines = max(1, min(config.shard_lines, chunk * SHARD_CHUNKS))
+    return dataclasses.replace(config, chunk_records=chunk, shard_lines=lines)
+
+
+def _bytes(blocks: Sequence[Block]) -> int:
+    return sum(stop - start for block in blocks for start, stop in block.ranges)
+
+
+def _record_chars(blocks: int, clean: Path) -> float:
+    """Characters of a record, on average."""
+    facts = [load_facts(clean, block) for block in range(blocks)]
+    characters, records = (sum(int(fact[key]) for fact in facts) for key in ("characters", "records"))
+    return characters / records
+
+
+def _check_kept(plan: Plan) -> None:
+    if not plan.records("train"):
+        rules = ", ".join(f"{rule} {number:,}" for rule, number in plan.dropped.get("train", {}).items())
+        raise UserError(f"corpus.train.file: no training text is left; dropped: {rules or 'none, the files are empty'}")
+
+
+def _with_phrases(config: Config, scratch: Path, clean: Path, plan: Plan, number: int, cluster: ClusterConfig) -> Path:
+    """One pass of phrases over all clean blocks; the folder of the blocks with them."""
+    rules, runs = rules_of(config.tokenizer), scratch / f"pairs-{number}"
+    folder, phrases = scratch / f"phrases-{number}", scratch / f"phrases-{number}.txt"
+    for each in (runs, folder):
+        each.mkdir(exist_ok=True)
+    if not phrases.exists():
+        tasks = [
+            PairCountingTask(
+                pieces, clean, plan.folder, rules, runs / f"{index:06d}.words", runs / f"{index:06d}.pairs"
+            )
+            for index, pieces in enumerate(block_groups(plan))
+        ]
+        counted = sorted(all_of("counting pairs of words", count_pairs, tasks, cluster))
+        words = merged_files([words for words, _ in counted], runs / "all.words")
+        pairs = merged_files([pairs for _, pairs in counted], runs / "all.pairs")
+        found = write_phrases(phrases, words, pairs, config.corpus.phrases, number)
+        logger.info(f"phrases, pass {number + 1}: {found:,}")
+    blocks = range(len(plan.kept["train"]))
+    tasks_joining = [JoiningTask(block, clean, rules, phrases, folder) for block in blocks]
+    all_of("joining phrases", join_block, tasks_joining, cluster)
+    return folder
+
+
+def _tokenizer(
+    config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan, cluster: ClusterConfig
+) -> TokenizerPair:
+    """Made of the training split, once: counted over all of it, or trained on lines drawn from it."""
+    path = scratch / "tokenizer.json"
+    record = read_json(path)
+    if record is not None:
+        with contextlib.suppress(UserError):  # its file is gone or broken: make it again
+            return load_pair(directory, record)
+    settings = config.tokenizer
+    if settings.type in ("words", "characters") and not settings.train_lines:
+        tasks = counting_tasks(plan, clean, settings, scratch / "counts")
+        runs = all_of(f"counting {settings.type}", count_blocks, tasks, cluster)
+        tokenizer = counted_tokenizer(settings, runs, scratch / "counts")
+    else:
+        lines = _drawn_lines(config, clean, scratch, plan)
+        logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} records")
+        tokenizer = train(settings, lines)
+    pair = TokenizerPair(tokenizer, tokenizer)
+    pair.save(directory)
+    write_json(path, pair.describe())
+    return pair
+
+
+def _drawn_lines(config: Config, clean: Path, scratch: Path, plan: Plan) -> list[str]:
+    """As many training records as configured, fewer where they are so long that it would be too much text."""
+    most = max(1, int(TRAINING_CHARS / _record_chars(len(plan.kept["train"]), scratch / "clean")))
+    wanted = min(config.tokenizer.train_lines or most, most)
+    return draw_lines(kept_lines(clean, plan, "train", 0), wanted, config.seed)

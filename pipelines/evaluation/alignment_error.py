@@ -1,0 +1,273 @@
+"""How well attention aligns words: alignment error rate, precision and recall, of every head (Och and Ney 2003).
+
+With A the links that were found, S the sure ones of the gold alignment and P the possible ones (S among them):
+
+    precision = |A and P| / |A|     recall = |A and S| / |S|     AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
+
+All are of a whole set, not means over its sentences. The reference translations are read by teacher forcing, so what is
+measured is the attention alone. The best one is chosen on the validation set: of all, means too, to be shown by the
+bundle; and of the single heads, for the question what one head knows.
+
+Letters: N heads and means of heads, T and S tokens, W target and U source words.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.alignment.attention_map import (
+    READINGS,
+    AlignmentConfig,
+    AttentionMap,
+    Head,
+    Link,
+    Reading,
+    Weights,
+    links,
+    read,
+)
+from model.alignment.spans import merged
+from model.bundles.translation import Bundle
+from model.inference.aligner import Aligner, open_aligner
+from pipelines.corpus.gold import Links, gold_alignments, gold_words
+from pipelines.evaluation.translation import held_out
+from pipelines.shards.manifest import manifest_hash, read_manifest
+
+Candidate = tuple[Reading, Head]
+
+
+@dataclass(frozen=True)
+class AlignmentScore:
+    """Counts over a set, and what they come to."""
+
+    found: int  # |A|
+    sure: int  # |S|
+    found_sure: int  # |A and S|
+    found_possible: int  # |A and P|
+
+    @property
+    def aer(self) -> float:
+        return 1.0 - (self.found_sure + self.found_possible) / max(1, self.found + self.sure)
+
+    @property
+    def precision(self) -> float:
+        return self.found_possible / max(1, self.found)
+
+    @property
+    def recall(self) -> float:
+        return self.found_sure / max(1, self.sure)
+
+    def record(self) -> dict[str, float]:
+        """Rates to five digits."""
+        return {name: round(getattr(self, name), 5) for name in ("aer", "precision", "recall")}
+
+
+def alignment_score(
+    sentences: Iterable[tuple[Iterable[Link], Iterable[Link], Iterable[Link]]],
+) -> AlignmentScore:
+    """Of sentences as (links found, sure links, possible links); sure ones count as possible in any case."""
+    totals = np.zeros(4, np.int64)
+    for found, sure, possible in sentences:
+        a, s = set(found), set(sure)
+        totals += [len(a), len(s), len(a & s), len(a & (s | set(possible)))]
+    return AlignmentScore(*totals.tolist())
+
+
+@dataclass
+class AlignmentEvaluation:
+    """What was measured; `tables` by split, then by reading and head. Texts and links are those of `split`."""
+
+    split: str
+    pair: str
+    candidate: Candidate  # the best on the validation set, a head or a mean; or the one asked for
+    single: Candidate  # the best single head there; the one asked for where that is one
+    chosen_on: str  # "valid", or "alignment.head"
+    threshold: float
+    sources: list[str]  # of `split`
+    targets: list[str]
+    gold: list[Links]
+    tables: dict[str, dict[Candidate, AlignmentScore]]
+    pharaoh: list[list[Link]]  # the links of every sentence of `split`, by the candidate
+    bundle: str  # the bundle's digest
+    manifest_hash: str
+
+    @property
+    def score(self) -> AlignmentScore:
+        """The candidate's on `split`."""
+        return self.tables[self.split][self.candidate]
+
+    @property
+    def single_score(self) -> AlignmentScore:
+        """The single head's on `split`."""
+        return self.tables[self.split][self.single]
+
+    def facts(self) -> dict[str, Any]:
+        """What a bundle says of it: which head or mean to show, how good it is, and the best single head."""
+        single = {"reading": self.single[0], "head": str(self.single[1]), **self.single_score.record()}
+        reading, head = self.candidate
+        return {
+            "head": str(head),
+            "reading": reading,
+            "split": self.split,
+            **self.score.record(),
+            "single": single,
+        }
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON: everything but the links."""
+        return {
+            **self.facts(),
+            "counts": asdict(self.score),
+            "pair": self.pair,
+            "chosen_on": self.chosen_on,
+            "sentences": len(self.sources),
+            "threshold": self.threshold,
+            "heads": self.rows(),
+            "bundle": self.bundle,
+            "manifest_hash": self.manifest_hash,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a split, reading and head."""
+        return [
+            {"split": split, "reading": reading, "head": str(head), **score.record()}
+            for split, table in self.tables.items()
+            for (reading, head), score in table.items()
+        ]
+
+
+def evaluate_alignment(
+    bundle: Bundle, shards: Path, split: str = "test", config: AlignmentConfig | None = None, sentences: int = 0
+) -> AlignmentEvaluation:
+    """Every head against the gold alignment of the held-out pairs of `split`; `sentences` 0 means all.
+
+    `config`: a head or reading that is named there is not chosen but taken; its threshold holds for all.
+
+    Raises:
+        UserError: a network without attention, no such head or split, or a corpus without a gold alignment.
+    """
+    settings = config or AlignmentConfig()
+    aligner = open_aligner(bundle, settings)
+    texts = {name: held_out(shards, name, bundle.languages, sentences) for name in dict.fromkeys(("valid", split))}
+    gold = gold_alignments(read_manifest(shards), shards, texts, bundle.languages[0])
+    tables = {name: measure(aligner, *texts[name], gold[name], settings.threshold) for name in texts}
+    named = settings.head != "auto"
+    open_to = {
+        candidate: score.aer
+        for candidate, score in tables["valid"].items()
+        if settings.reading in ("auto", candidate[0]) and (candidate[1] == aligner.head or not named)
+    }
+    candidate = min(open_to, key=lambda one: open_to[one])
+    heads = {one: score.aer for one, score in tables["valid"].items() if one[1].head is not None}
+    single = candidate if named and candidate in heads else min(heads, key=lambda one: heads[one])
+    return AlignmentEvaluation(
+        split=split,
+        pair=bundle.pair,
+        candidate=candidate,
+        single=single,
+        chosen_on="alignment.head" if named else "valid",
+        threshold=settings.threshold,
+        sources=texts[split][0],
+        targets=texts[split][1],
+        gold=gold[split],
+        tables=tables,
+        pharaoh=[one.pairs for one in word_maps(aligner, *texts[split], candidate)],
+        bundle=bundle.digest,
+        manifest_hash=manifest_hash(shards),
+    )
+
+
+def measure(
+    aligner: Aligner, sources: Sequence[str], targets: Sequence[str], gold: Sequence[Links], threshold: float = 0.0
+) -> dict[Candidate, AlignmentScore]:
+    """The score of every head, every layer's mean and the mean of all, in both readings.
+
+    `gold` links are sure ones, over the words of `gold_words`.
+    """
+    heads = candidates(aligner.layers, aligner.heads)
+    totals = {reading: np.zeros((len(heads), 2), np.int64) for reading in READINGS}  # |A|, |A and S|
+    sure = 0
+    pairs = aligner.encode(sources, [ids.tolist() for ids in aligner.tokenizers.target.encode(targets)])
+    for row, weights in aligner.weights(pairs):
+        words = gold_words(sources[row]), gold_words(targets[row])
+        left, right = aligner.word_shares(pairs[row], sources[row], targets[row], *words, rows=weights.shape[2])
+        wanted = table_of(gold[row], len(words[1]), len(words[0]))
+        sure += int(wanted.sum())
+        every = stacked(weights)  # (N, T, S)
+        for reading in READINGS:
+            found = links(merged(read(every, reading), left[:, :-1], right[:, :-1]), threshold)  # (N, W, U)
+            totals[reading] += np.stack([found.sum((1, 2)), (found & wanted).sum((1, 2))], 1)
+    return {
+        (reading, head): AlignmentScore(int(found), sure, int(right), int(right))
+        for reading in READINGS
+        for head, (found, right) in zip(heads, totals[reading], strict=True)
+    }
+
+
+def word_maps(
+    aligner: Aligner, sources: Sequence[str], targets: Sequence[str], candidate: Candidate
+) -> list[AttentionMap]:
+    """One head's map of each pair, over the words that gold alignments count."""
+    reading, head = candidate
+    own = replace(aligner, config=replace(aligner.config, head=str(head), reading=reading, units="words"))
+    pairs = own.encode(sources, [ids.tolist() for ids in own.tokenizers.target.encode(targets)])
+    maps: dict[int, AttentionMap] = {}
+    for row, weights in own.weights(pairs):
+        chosen = read(head.of_all(weights), reading)
+        maps[row] = own.shown(pairs[row], sources[row], targets[row], chosen, gold_words)
+    return [maps[row] for row in range(len(pairs))]
+
+
+def candidates(layers: int, heads: int) -> list[Head]:
+    """Every head, and where there are several every layer's mean and the mean of all."""
+    single = [Head(layer, head) for layer in range(layers) for head in range(heads)]
+    return single if len(single) == 1 else [*single, *(Head(layer) for layer in range(layers)), Head()]
+
+
+def stacked(weights: Weights) -> Weights:
+    """(L, H, T, S) -> (N, T, S) in the order of `candidates`."""
+    single = weights.reshape(-1, *weights.shape[2:])
+    if len(single) == 1:
+        return single
+    return np.concatenate([single, weights.mean(1), weights.mean((0, 1))[None]])
+
+
+def table_of(gold: Iterable[Link], rows: int, columns: int) -> NDArray[np.bool_]:
+    """(W, U): True at the links (source, target)."""
+    table = np.zeros((rows, columns), bool)
+    for source, target in gold:
+        table[target, source] = True
+    return table
+
+
+def report(evaluation: AlignmentEvaluation) -> str:
+    """What a person wants to read: the chosen head's rates, and the error rate of every head."""
+    table, valid = evaluation.tables[evaluation.split], evaluation.tables["valid"]
+    lines = [
+        f"alignment of {evaluation.pair} {evaluation.split}: {len(evaluation.sources):,} sentences, "
+        f"{evaluation.score.sure:,} gold links, chosen by {evaluation.chosen_on}"
+    ]
+    for what, one in (("best", evaluation.candidate), ("best single head", evaluation.single)):
+        if what == "best" or one != evaluation.candidate:
+            score, (reading, head) = table[one], one
+            lines.append(
+                f"{what}: {head}, read by {reading}: AER {score.aer:.3f}, precision {score.precision:.3f}, recall "
+                f"{score.recall:.3f} (AER {valid[one].aer:.3f} on valid)"
+            )
+    layers = 1 + max(one.layer or 0 for _, one in table)
+    heads = 1 + max(one.head or 0 for _, one in table)
+    several = layers * heads > 1
+    for order in READINGS:
+        cells = [f"h{number}" for number in range(heads)] + (["mean"] if several else [])
+        title = f"AER on {evaluation.split}, read by {order}"
+        lines += ["", title + "".join(f"{cell:>7}" for cell in cells)]
+        for layer in range(layers):
+            members = [Head(layer, number) for number in range(heads)] + ([Head(layer)] if several else [])
+            lines.append(f"{f'l{layer}':>{len(title)}}" + "".join(f"{table[order, head].aer:7.3f}" for head in members))
+        if several:
+            lines.append(f"{'mean of all':>{len(title)}}{table[order, Head()].aer:7.3f}")
+    return "\n".join(lines)

@@ -1,0 +1,87 @@
+"""Is one language model better than another on a text, or lucky? Paired bootstrap resampling over its records.
+
+The statistic of plain language models is bits a character, which any two tokenizers share; of masked ones nats a
+guessed token, for which both must have had the same tokens to guess. Lower is better.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from pipelines.evaluation.language.evaluation import TextEvaluation
+
+SEED = 12345  # of the resampling, as sacreBLEU's: the answer is always the same
+
+
+@dataclass(frozen=True)
+class TextSignificance:
+    """How two models differ on one text."""
+
+    metric: str
+    baseline: float
+    candidate: float
+    difference: float  # candidate - baseline: below 0 the candidate is better
+    mean_difference: float  # of the resampled sets
+    p_value: float  # of a difference as large by chance, two-sided; 1.0 where there is none
+    records: int
+    samples: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.candidate:.4f} {self.metric} against {self.baseline:.4f}: {self.difference:+.4f} "
+            f"(mean of {self.samples:,} resampled sets of {self.records:,} records {self.mean_difference:+.4f}, "
+            f"p = {self.p_value:.4f})"
+        )
+
+
+def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 1000) -> TextSignificance:
+    """Paired bootstrap resampling (Koehn 2004): `samples` sets of records, drawn with replacement, the same for both.
+
+    The p-value counts how often the resampled difference, centred on its mean, is as large as the one seen; one is
+    added to both counts, as in sacreBLEU, so it is never 0.
+
+    Raises:
+        UserError: models of different kinds or languages, or masked ones with other tokens to guess.
+    """
+    if (baseline.kind, baseline.language) != (candidate.kind, candidate.language):
+        raise UserError(
+            f"a {candidate.kind} model of {candidate.language} and a {baseline.kind} model of {baseline.language} "
+            f"cannot be compared"
+        )
+    if candidate.kind == "masked":
+        if baseline.tokenizer != candidate.tokenizer:
+            raise UserError("masked models are compared by what they guess; these have other tokenizers or masks")
+        metric, scale, sizes = "nats a guessed token", 1.0, candidate.items
+    else:
+        metric, scale, sizes = "bits a character", math.log(2), candidate.characters
+    if not np.array_equal(baseline.characters, candidate.characters):
+        raise UserError("the two models were evaluated on other texts")
+    return paired(baseline.nll / scale, candidate.nll / scale, sizes, metric, samples)
+
+
+def paired(
+    baseline: NDArray[np.float64], candidate: NDArray[np.float64], sizes: NDArray[np.int64], metric: str, samples: int
+) -> TextSignificance:
+    """Of sums by record (n,) over sizes by record (n,)."""
+    rng = np.random.default_rng(SEED)
+    count, difference = len(sizes), float((candidate - baseline).sum() / sizes.sum())
+    gain = candidate - baseline
+    drawn = np.empty(samples)
+    for number in range(samples):
+        rows = rng.integers(0, count, count)
+        drawn[number] = gain[rows].sum() / max(1, sizes[rows].sum())
+    mean = float(drawn.mean())
+    as_large = int(np.count_nonzero(np.abs(drawn - mean) >= abs(difference)))
+    return TextSignificance(
+        metric=metric,
+        baseline=float(baseline.sum() / sizes.sum()),
+        candidate=float(candidate.sum() / sizes.sum()),
+        difference=difference,
+        mean_difference=mean,
+        p_value=(as_large + 1) / (samples + 1) if difference else 1.0,
+        records=count,
+        samples=samples,
+    )

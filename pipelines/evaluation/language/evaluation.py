@@ -1,0 +1,222 @@
+"""A language model on a held-out text: nats and bits a token, a character and a byte, perplexity; a masked one: how
+well it guesses. The text is tokenised by the bundle's own tokenizer, so figures a character compare across tokenizers.
+
+A record's end is a token and counts as one character, one byte and one word: the line feed that stood there.
+"""
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.bundles.language import TextBundle
+from model.decoding.fill_mask import MASK_WORD
+from model.errors import UserError
+from model.text.tokenizer import MASK
+from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
+from pipelines.evaluation.language.likelihood import stream_nll, surprise
+from pipelines.evaluation.language.lines import Lines
+from pipelines.evaluation.language.samples import TextSample, continuations, spread
+from pipelines.evaluation.translation import held_out_lines
+from pipelines.loaders.masked import MaskedWindow, held_out_bits, sorted_batches
+from pipelines.loaders.masking import Masking, masking
+from pipelines.shards.manifest import manifest_hash
+
+STEP = 256  # tokens that a recurrent network reads at a time
+BATCH_TOKENS = 8192  # of networks with a bounded view
+LONGEST = 512  # pieces of masked records, where the network has no bound
+
+
+@dataclass
+class TextEvaluation:
+    """What came out; arrays by record, in the order of the held-out texts."""
+
+    kind: str  # language or masked
+    split: str
+    language: str
+    nll: NDArray[np.float64]  # (records,) nats of its tokens; masked: of those to be guessed
+    items: NDArray[np.int64]  # (records,) how many tokens that are
+    characters: NDArray[np.int64]  # (records,)
+    bytes: int
+    words: int
+    unknown: int  # tokens that are not in the vocabulary
+    right: int | None  # masked: tokens guessed right
+    context: str  # how much text each token was given, in words
+    samples: list[TextSample]
+    seconds: float
+    tokenizer: str  # sha256 of its file and the rules of masking: what makes masked figures comparable
+    bundle: str  # the bundle's digest
+    manifest_hash: str  # of the shards that the held-out set came from
+
+    def scores(self) -> dict[str, float]:
+        """The figures by name."""
+        total, items = float(self.nll.sum()), int(self.items.sum())
+        nats = total / max(items, 1)
+        found = {"nats": nats, "bits": nats / math.log(2), "perplexity": math.exp(min(nats, 700.0)), "tokens": items}
+        if self.right is not None:
+            return {**found, "accuracy": self.right / max(items, 1)}
+        return {
+            **found,
+            "nats_per_character": total / int(self.characters.sum()),
+            "bits_per_character": total / math.log(2) / int(self.characters.sum()),
+            "bits_per_byte": total / math.log(2) / self.bytes,
+            "word_perplexity": math.exp(min(total / self.words, 700.0)),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON: everything but what belongs to single records."""
+        return {
+            "split": self.split,
+            "language": self.language,
+            "scores": self.scores(),
+            "records": len(self.items),
+            "characters": int(self.characters.sum()),
+            "unknown": self.unknown,
+            "context": self.context,
+            "samples": [asdict(sample) for sample in self.samples],
+            "seconds": round(self.seconds, 3),
+            "bundle": self.bundle,
+            "manifest_hash": self.manifest_hash,
+        }
+
+
+def evaluate_text_bundle(
+    bundle: TextBundle, shards: Path, split: str = "test", *, stride: int = 0, records: int = 0, samples: int = 10
+) -> TextEvaluation:
+    """Measure a bundle on the held-out texts of `split` in the shard directory.
+
+    `stride`: tokens that a network with a bounded view scores at a time, the rest of the view being context; 0 means
+    half of the view. `records` 0 means all of them.
+
+    Raises:
+        UserError: no such split or language, a stride that does not fit.
+    """
+    lines = Lines(held_out_lines(shards, split, bundle.language, records), bundle.tokenizer)
+    begin = time.perf_counter()
+    if bundle.kind == "language":
+        nll, context = _language_nll(bundle, lines, stride)
+        items, right = lines.lengths, None
+        shown = continuations(bundle.language_network, bundle.tokenizer, lines.texts, samples, bundle.normalisation)
+    else:
+        nll, items, right, shown = _masked_nll(bundle, lines, samples)
+        context = "its record, masked"
+    return TextEvaluation(
+        kind=bundle.kind,
+        split=split,
+        language=bundle.language,
+        nll=nll,
+        items=items,
+        characters=lines.characters,
+        bytes=int(lines.bytes.sum()),
+        words=int(lines.words.sum()),
+        unknown=lines.unknown,
+        right=right,
+        context=context,
+        samples=shown,
+        seconds=time.perf_counter() - begin,
+        tokenizer=_tokens_of(bundle),
+        bundle=bundle.digest,
+        manifest_hash=manifest_hash(shards),
+    )
+
+
+def _language_nll(bundle: TextBundle, lines: Lines, stride: int) -> tuple[NDArray[np.float64], str]:
+    """(records,) nats, and how much text each token was given."""
+    network = bundle.language_network
+    if network.max_positions is None:
+        spans = parts(lines.tokens)
+        batches = span_batches(lines, spans, PARTS, STEP)
+        context = "all text before it (its state is carried)"
+    else:
+        length = min(network.max_positions, lines.tokens)
+        stride = stride or max(1, length // 2)
+        if not 1 <= stride <= network.max_positions:
+            raise UserError(f"evaluate.stride={stride}: must be from 1 to the network's {network.max_positions} tokens")
+        batches = span_batches(lines, views(lines.tokens, length, stride), max(1, BATCH_TOKENS // length), length)
+        context = f"{max(0, length - stride):,} to {length:,} tokens before it"
+    return lines.by_record(stream_nll(network, batches, lines.tokens)), context
+
+
+def _masked_nll(
+    bundle: TextBundle, lines: Lines, samples: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64], int, list[TextSample]]:
+    """nats and guessed tokens of each record (records,), right guesses, and filled texts."""
+    longest = bundle.positions or LONGEST
+    ids = np.arange(len(lines.texts), dtype=np.int64)
+    window = MaskedWindow.masked(lines.row, lines.lengths, ids, longest, _masking(bundle), held_out_bits())
+    nll, items = np.zeros(len(lines.texts)), np.zeros(len(lines.texts), dtype=np.int64)
+    right = 0
+    filled = window.inputs.copy()
+    for batch, rows in sorted_batches(window, BATCH_TOKENS):
+        one = surprise(bundle.network, batch)
+        places = window.starts[rows][one.rows] + one.columns
+        np.add.at(nll, batch.ids[one.rows], one.nll)
+        np.add.at(items, batch.ids[one.rows], 1)
+        right += int(np.count_nonzero(one.guesses == window.targets[places]))
+        filled[places] = one.guesses
+    shown = []
+    guessed = np.flatnonzero(items)
+    for number in guessed[spread(samples, len(guessed))].tolist():
+        begin = int(lines.starts[number])
+        at = slice(begin, begin + int(lines.lengths[number]) - 1)  # without its end
+        shown.append(TextSample(written(bundle, window.inputs[at]), written(bundle, filled[at]), lines.texts[number]))
+    return nll, items, right, shown
+
+
+def written(bundle: TextBundle, ids: NDArray[np.int64]) -> str:
+    """Tokens as text, with `<mask>` where one stands."""
+    breaks = [-1, *np.flatnonzero(ids == MASK).tolist(), len(ids)]
+    runs = [ids[before + 1 : after] for before, after in pairwise(breaks)]
+    gap = MASK_WORD if bundle.tokenizer.type == "characters" else f" {MASK_WORD} "
+    return gap.join(bundle.tokenizer.decode(runs)).strip()
+
+
+def _masking(bundle: TextBundle) -> Masking:
+    """The rules that the bundle was trained with."""
+    rules: Mapping[str, Any] = bundle.facts.get("masking") or {}
+    return masking(bundle.tokenizer, float(rules.get("share", 0.15)), bool(rules.get("whole_words", False)))
+
+
+def _tokens_of(bundle: TextBundle) -> str:
+    files = json.dumps([bundle.facts.get("masking"), bundle.positions], sort_keys=True)
+    return hashlib.sha256(bundle.tokenizer.serialise() + files.encode()).hexdigest()
+
+
+def report(evaluation: TextEvaluation) -> str:
+    """What a person wants to read."""
+    scores = evaluation.scores()
+    lines = [
+        f"{evaluation.language} {evaluation.split}: {len(evaluation.items):,} records, {scores['tokens']:,.0f} tokens, "
+        f"{evaluation.unknown:,} unknown; each given {evaluation.context}; {evaluation.seconds:.0f} s"
+    ]
+    figures = f"{scores['nats']:.4f} nats a token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
+    if "accuracy" in scores:
+        lines.append(f"{figures}; {100 * scores['accuracy']:.1f} % of the masked tokens guessed right")
+    else:
+        lines += [
+            figures,
+            f"{scores['nats_per_character']:.4f} nats a character ({scores['bits_per_character']:.4f} bits), "
+            f"{scores['bits_per_byte']:.4f} bits a byte, perplexity a word {scores['word_perplexity']:.2f}",
+        ]
+    for sample in evaluation.samples:
+        lines += ["", f"[{sample.prompt}]{sample.text}" if evaluation.kind == "language" else sample.prompt]
+        if evaluation.kind == "masked":
+            lines += [f"  guessed  {sample.text}", f"  truth    {sample.truth}"]
+    return "\n".join(lines)
+
+
+def write_text_evaluation(evaluation: TextEvaluation, directory: Path) -> Path:
+    """Keep the record as `evaluation.SPLIT.json`; its path."""
+    path = directory / f"evaluation.{evaluation.split}.json"
+    part = path.with_name(f".{path.name}.new")
+    part.write_text(json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(path)
+    return path

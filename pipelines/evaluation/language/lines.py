@@ -1,0 +1,42 @@
+"""Held-out texts as a bundle's own tokenizer reads them, in memory: so bundles of any tokenizer can be compared."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.tokenizer import EOS, UNK, Tokenizer
+
+
+class Lines:
+    """Records, a line each, as one row of tokens; every record ends with EOS, which stands for the line's end.
+
+    Raises:
+        UserError: there are none.
+    """
+
+    def __init__(self, texts: Sequence[str], tokenizer: Tokenizer) -> None:
+        if not texts:
+            raise UserError("evaluate.split: no texts to evaluate on")
+        self.texts = list(texts)
+        encoded = tokenizer.encode(self.texts)
+        self.lengths = np.array([len(ids) + 1 for ids in encoded], dtype=np.int64)  # (records,)
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.tokens = int(self.lengths.sum())  # N
+        self.row = np.full(self.tokens, EOS, dtype=np.int64)
+        inside = np.ones(self.tokens, dtype=np.bool_)
+        inside[self.starts + self.lengths - 1] = False
+        self.row[inside] = np.concatenate(encoded)
+        self.unknown = int(np.count_nonzero(self.row == UNK))
+        self.characters = np.array([len(text) + 1 for text in self.texts], dtype=np.int64)  # (records,) the end is one
+        self.bytes = np.array([len(text.encode()) + 1 for text in self.texts], dtype=np.int64)
+        self.words = np.array([len(text.split()) + 1 for text in self.texts], dtype=np.int64)
+
+    def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """(B, count) the tokens from each of the positions (B,) on, going round at both ends."""
+        return np.take(self.row, starts[:, None] + np.arange(count), mode="wrap")
+
+    def by_record(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """values (N,) of tokens -> their sums (records,)."""
+        return np.add.reduceat(values, self.starts)

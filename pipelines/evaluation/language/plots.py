@@ -1,0 +1,86 @@
+"""Pictures of a language model: its course of training, and where a held-out text surprises it."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipelines.evaluation.language.evaluation import TextEvaluation
+from pipelines.tracking.plots import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Points,
+    clean,
+    finish,
+    line,
+    measured,
+    noisy,
+    pace,
+    panels,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BINS = 60
+RUNNING = 50  # records that the running mean is of, at least
+
+
+def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
+    """Loss, perplexity, learning rate and speed over the steps: a panel for each that was measured; None for none."""
+
+    def loss(axis: "Axes") -> None:
+        noisy(axis, metrics.get("nll", ()), BLUE, "training")
+        line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
+        finish(axis, "Negative log-likelihood", "nats a token")
+
+    def perplexity(axis: "Axes") -> None:
+        line(axis, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
+        finish(axis, "Perplexity", "of a token")
+
+    drawn = {("nll", "valid_loss"): loss, ("valid_perplexity",): perplexity, **pace("tokens a second", metrics)}
+    return measured(metrics, drawn, title)
+
+
+def surprise_by_line(evaluation: TextEvaluation) -> "Figure | None":
+    """How surprised the model is by each record: over the text, with its running mean, and as a distribution.
+
+    None where no record has anything to measure.
+    """
+    unit = "nats a guessed token" if evaluation.kind == "masked" else "bits a character"
+    title = f"{evaluation.language} {evaluation.split}: {unit}, record by record"
+    sizes = evaluation.items if evaluation.kind == "masked" else evaluation.characters
+    scale = 1.0 if evaluation.kind == "masked" else math.log(2)
+    counted = np.flatnonzero(sizes)
+    if not len(counted):
+        return None
+    figure, (over, spread) = panels(1, 2, (10.0, 3.8), title)
+    values = evaluation.nll[counted] / scale / sizes[counted]
+    over.plot(counted, values, ".", color=BLUE, alpha=0.25, markersize=2.5)
+    width = max(RUNNING, len(counted) // 40)
+    if len(counted) > width:
+        window = np.ones(width)
+        totals, lengths = (
+            np.convolve(each[counted], window, "valid") for each in (evaluation.nll / scale, sizes.astype(float))
+        )
+        over.plot(
+            counted[width // 2 :][: len(totals)], totals / lengths, color=ORANGE, label=f"mean of {width} records"
+        )
+        over.legend(frameon=False, fontsize=9)
+    mean = float(evaluation.nll.sum() / scale / sizes.sum())
+    over.axhline(mean, color=GREY, linewidth=0.8, linestyle=":")
+    over.set_ylim(0, float(np.quantile(values, 0.995)) * 1.1 + 1e-9)
+    over.set_xlabel("record", fontsize=9)
+    over.set_ylabel(unit, fontsize=9)
+    spread.hist(values, BINS, range=over.get_ylim(), color=BLUE, weights=sizes[counted] / sizes.sum())
+    spread.axvline(mean, color=GREY, linewidth=0.8, linestyle=":", label=f"all: {mean:.3f}")
+    spread.legend(frameon=False, fontsize=9)
+    spread.set_xlabel(unit, fontsize=9)
+    spread.set_ylabel("share of the text", fontsize=9)
+    for axis in (over, spread):
+        clean(axis)
+    return figure

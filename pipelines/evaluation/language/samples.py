@@ -1,0 +1,50 @@
+"""What people look at: texts that a language model goes on with, guesses of a masked one, beside what really stood."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.decoding.generation import generate
+from model.networks.language_network import LanguageNetwork
+from model.settings import GenerateConfig
+from model.text.tokenizer import Tokenizer
+
+PROMPT_WORDS = 6
+PROMPT_CHARACTERS = 24  # of a prompt, at least: shorter records say too little to go on from
+TOKENS = {"characters": 240}  # of a continuation, by kind of tokenizer
+WORDS = 60  # of the others
+
+
+@dataclass
+class TextSample:
+    """One text for people to look at."""
+
+    prompt: str  # the beginning that was given, or the text with its masks
+    text: str  # the continuation, or the text as the network fills it
+    truth: str = ""  # what stood there
+
+
+def continuations(
+    network: LanguageNetwork, tokenizer: Tokenizer, texts: Sequence[str], count: int, form: str
+) -> list[TextSample]:
+    """`count` texts from the beginnings of held-out records spread evenly; the first of them from nothing at all."""
+    if not count:
+        return []
+    long = [text for text in texts if len(text) >= PROMPT_CHARACTERS and len(text.split()) > PROMPT_WORDS]
+    long = long or list(texts)
+    places = [round(place * (len(long) - 1) / max(1, count - 2)) for place in range(count - 1)]
+    records = [long[place] for place in places]
+    prompts = ["", *(" ".join(record.split()[:PROMPT_WORDS]) for record in records)]
+    config = GenerateConfig(temperature=0.8, max_tokens=TOKENS.get(tokenizer.type, WORDS), lines=0)
+    found = generate(network, tokenizer, prompts, config, form)
+    truths = ["", *(record.removeprefix(prompt) for record, prompt in zip(records, prompts[1:], strict=True))]
+    return [
+        TextSample(prompt, one.text, truth) for prompt, (one, *_), truth in zip(prompts, found, truths, strict=True)
+    ]
+
+
+def spread(count: int, of: int) -> list[int]:
+    """`count` of the numbers 0 .. `of` - 1, evenly spread; all where there are fewer."""
+    numbers: list[int] = np.unique(np.linspace(0, of - 1, min(count, of)).round().astype(int)).tolist()
+    return numbers

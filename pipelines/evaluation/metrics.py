@@ -1,0 +1,270 @@
+"""Scores of translations: sacreBLEU's BLEU, chrF and TER with their signatures, and the significance of a difference.
+
+BLEU is given on three scales, which must not be compared with each other:
+
+- `bleu`: cased, detokenised text, tokenised by sacreBLEU (13a; zh, ja-mecab or characters where words are not spaced),
+- `bleu_lowercase`: the same in lower case,
+- `bleu_moses`: lower-cased and tokenised by Moses' rules on both sides, scored as it is (`tokenize=none`): what the
+  published tables of Multi30k report. Moses has no rules for languages that put no spaces between words: None there.
+"""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Literal
+
+from model.errors import UserError
+from model.inference.bleu import BY_LANGUAGE, tokeniser
+
+WORDS = (5, 10, 15, 20, 30, 40)  # of the reference, the last of each bucket but the last, which is open
+CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same where words are not spaced; a word is about two
+ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
+
+
+@dataclass
+class Bucket:
+    """Sentences whose references are of like length."""
+
+    words: str  # "6-10"; characters where words are not spaced
+    sentences: int
+    bleu: float
+    chrf: float
+    length_ratio: float  # of hypotheses over references, in words or characters
+
+
+@dataclass
+class Scores:
+    """Everything measured on one set; all scores from 0 to 100, TER is better when lower and may pass 100."""
+
+    sentences: int
+    bleu: float
+    bleu_lowercase: float
+    bleu_moses: float | None
+    chrf: float
+    ter: float
+    brevity_penalty: float
+    length_ratio: float
+    lines: dict[str, str]  # metric -> sacreBLEU's own line, signature included
+    signatures: dict[str, str]
+    unit: Literal["words", "characters"] = "words"  # that the buckets count
+    buckets: list[Bucket] = field(default_factory=list)
+
+    def figures(self) -> dict[str, float]:
+        """The numbers by name, for a journal or MLflow."""
+        return {**self.metrics(), "brevity_penalty": self.brevity_penalty, "length_ratio": self.length_ratio}
+
+    def metrics(self) -> dict[str, float]:
+        """The scores by name, those that the language has."""
+        return {name: float(getattr(self, name)) for name in self.lines}
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON: the `scores` of a bundle."""
+        return {**self.figures(), "sentences": self.sentences, "signatures": self.signatures}
+
+
+@dataclass
+class Significance:
+    """How two systems differ on one set, by paired bootstrap resampling."""
+
+    metric: str
+    baseline: float  # score of the whole set
+    candidate: float
+    difference: float  # candidate - baseline
+    mean_difference: float  # of the resampled sets' means
+    p_value: float  # of a difference as large by chance, two-sided; 1.0 where there is none
+    samples: int
+    signature: str
+
+
+@dataclass
+class Sample:
+    """One sentence for people to look at."""
+
+    number: int  # line, from 1
+    source: str
+    reference: str
+    hypothesis: str
+    chrf: float
+
+
+def score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str = "en",
+    tokenise: str = "auto",
+    with_buckets: bool = True,
+) -> Scores:
+    """All scores of detokenised hypotheses, one reference each; `language` is the target's code.
+
+    Raises:
+        UserError: no sentences, unequal counts, or an unknown tokeniser.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    check(hypotheses, references)
+    quieten()
+    name = tokeniser(tokenise, language)
+    asian = language in ASIAN
+    plain = (list(hypotheses), [list(references)])
+    metrics: dict[str, tuple[Any, tuple[list[str], list[list[str]]]]] = {
+        "bleu": (BLEU(tokenize=name), plain),
+        "bleu_lowercase": (BLEU(tokenize=name, lowercase=True), plain),
+    }
+    if language not in BY_LANGUAGE:
+        moses = (moses_lines(hypotheses, language), [moses_lines(references, language)])
+        metrics["bleu_moses"] = (BLEU(tokenize="none"), moses)
+    metrics["chrf"] = (CHRF(), plain)
+    metrics["ter"] = (TER(normalized=asian, asian_support=asian), plain)
+    results = {metric: scorer.corpus_score(*texts) for metric, (scorer, texts) in metrics.items()}
+    signatures = {metric: str(scorer.get_signature()) for metric, (scorer, _) in metrics.items()}
+    if "bleu_moses" in signatures:
+        signatures["bleu_moses"] += f"|pre:sacremoses.{language}.lc"
+    bleu: Any = results["bleu"]
+    figures = {metric: float(result.score) for metric, result in results.items()}
+    unit: Literal["words", "characters"] = "characters" if language in BY_LANGUAGE else "words"
+    return Scores(
+        sentences=len(hypotheses),
+        bleu=figures["bleu"],
+        bleu_lowercase=figures["bleu_lowercase"],
+        bleu_moses=figures.get("bleu_moses"),
+        chrf=figures["chrf"],
+        ter=figures["ter"],
+        brevity_penalty=float(bleu.bp),
+        length_ratio=float(bleu.sys_len / max(1, bleu.ref_len)),
+        lines={metric: result.format(signature=signatures[metric]) for metric, result in results.items()},
+        signatures=signatures,
+        unit=unit,
+        buckets=buckets(hypotheses, references, name, unit) if with_buckets else [],
+    )
+
+
+def quick_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenise: str = "13a") -> float:
+    """Cased BLEU alone: what validation in mid-training looks at."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    quieten()
+    return float(BLEU(tokenize=tokenise).corpus_score(list(hypotheses), [list(references)]).score)
+
+
+def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """chrF alone: how int8 is judged against float32."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return float(CHRF().corpus_score(list(hypotheses), [list(references)]).score)
+
+
+def buckets(
+    hypotheses: Sequence[str], references: Sequence[str], tokenise: str, unit: Literal["words", "characters"]
+) -> list[Bucket]:
+    """Scores by the references' length in words or characters; empty buckets left out."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    def size(text: str) -> int:
+        return len(text) if unit == "characters" else len(text.split())
+
+    found = []
+    edges = [0, *(CHARACTERS if unit == "characters" else WORDS), math.inf]
+    for low, high in pairwise(edges):
+        rows = [row for row, text in enumerate(references) if low < size(text) <= high or (low == size(text) == 0)]
+        if not rows:
+            continue
+        ours, theirs = [hypotheses[row] for row in rows], [references[row] for row in rows]
+        words = f"{int(low) + 1}-{int(high)}" if high < math.inf else f"{int(low) + 1}+"
+        bleu = BLEU(tokenize=tokenise).corpus_score(ours, [theirs]).score
+        chrf = CHRF().corpus_score(ours, [theirs]).score
+        ratio = sum(map(size, ours)) / max(1, sum(map(size, theirs)))
+        found.append(Bucket(words, len(rows), float(bleu), float(chrf), ratio))
+    return found
+
+
+def paired_bootstrap(
+    baseline: Sequence[str],
+    candidate: Sequence[str],
+    references: Sequence[str],
+    language: str = "en",
+    tokenise: str = "auto",
+    samples: int = 1000,
+    metric: Literal["bleu", "chrf"] = "bleu",
+) -> Significance:
+    """Does the candidate's score differ from the baseline's? sacreBLEU's own test (Koehn 2004, in Moses' variant).
+
+    `samples` sets are drawn with replacement, the same for both systems. The p-value counts how often the resampled
+    difference, centred on its mean, is larger than the one seen; one is added to both counts, so it is never 0. The
+    seed is sacreBLEU's (12345, or SACREBLEU_SEED), so the answer is always the same. Systems of equal score have
+    p = 1, where sacreBLEU itself would call identical systems different.
+
+    Raises:
+        UserError: no sentences, unequal counts, or an unknown tokeniser.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.significance import PairedTest
+
+    check(baseline, references)
+    check(candidate, references)
+    quieten()
+    systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("candidate", list(candidate))]
+    gold = [list(references)]
+    name = tokeniser(tokenise, language)
+    scorer = BLEU(tokenize=name, references=gold) if metric == "bleu" else CHRF(references=gold)
+    test = PairedTest(systems, {metric: scorer}, references=None, test_type="bs", n_samples=samples)
+    signatures, results = test()
+    ((name, (first, second)),) = ((key, values) for key, values in results.items() if key != "System")
+    mean: Any = (first.mean, second.mean)  # type: ignore[union-attr]  # results; only the column System holds names
+    difference = float(second.score - first.score)  # type: ignore[union-attr]
+    return Significance(
+        metric=metric,
+        baseline=float(first.score),  # type: ignore[union-attr]
+        candidate=float(second.score),  # type: ignore[union-attr]
+        difference=difference,
+        mean_difference=float(mean[1] - mean[0]),
+        p_value=float(second.p_value or 0.0) if difference else 1.0,  # type: ignore[union-attr]
+        samples=samples,
+        signature=str(signatures[name]),
+    )
+
+
+def sample_table(
+    sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], count: int
+) -> list[Sample]:
+    """`count` sentences spread evenly from the worst to the best by sentence chrF: the same ones for the same texts."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF()
+    marks = [metric.sentence_score(ours, [theirs]).score for ours, theirs in zip(hypotheses, references, strict=True)]
+    order = sorted(range(len(marks)), key=lambda row: (marks[row], row))
+    count = min(count, len(order))
+    picked = [order[round(place * (len(order) - 1) / max(1, count - 1))] for place in range(count)]
+    return [Sample(row + 1, sources[row], references[row], hypotheses[row], float(marks[row])) for row in picked]
+
+
+def moses_lines(texts: Sequence[str], language: str) -> list[str]:
+    """Lower-cased and tokenised as Moses does, tokens joined by spaces."""
+    tokenize = _moses(language)
+    return [" ".join(tokenize(text.lower(), escape=False)) for text in texts]
+
+
+@lru_cache
+def _moses(language: str) -> Any:
+    from sacremoses import MosesTokenizer
+
+    return MosesTokenizer(lang=language).tokenize
+
+
+def quieten() -> None:
+    """No lines of sacreBLEU's own: its progress, and advice that names options of its command, not ours."""
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)
+
+
+def check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raises UserError where there is nothing to score or the counts differ."""
+    if len(hypotheses) != len(references):
+        raise UserError(f"scores: {len(hypotheses)} hypotheses for {len(references)} references")
+    if not references:
+        raise UserError("scores: no sentences to score")

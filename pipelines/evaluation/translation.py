@@ -1,0 +1,171 @@
+"""An evaluation: a bundle on a held-out set, its scores, its hypotheses and where they are kept."""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from model.bundles.translation import Bundle, load_bundle
+from model.errors import UserError, unknown
+from model.inference.translator import open_translator
+from model.settings import DecodeConfig, EngineName
+from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
+from pipelines.evaluation.tuning import settled
+from pipelines.settings import PENALTIES
+from pipelines.shards.manifest import manifest_hash, read_manifest
+
+
+@dataclass
+class Evaluation:
+    """What came out; texts in the order of the held-out set."""
+
+    split: str
+    pair: str
+    sources: list[str]
+    references: list[str]
+    hypotheses: list[str]
+    scores: Scores
+    samples: list[Sample]
+    decode: DecodeConfig
+    engine: str
+    seconds: float  # for translating, without loading
+    bundle: str  # the bundle's digest
+    manifest_hash: str  # of the shards that the held-out set came from
+
+    @property
+    def speed(self) -> float:
+        """Sentences a second."""
+        return len(self.sources) / max(self.seconds, 1e-9)
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON: everything but the texts."""
+        return {
+            "split": self.split,
+            "pair": self.pair,
+            "scores": asdict(self.scores),
+            "samples": [asdict(sample) for sample in self.samples],
+            "decode": asdict(self.decode),
+            "engine": self.engine,
+            "seconds": round(self.seconds, 3),
+            "sentences_per_second": round(self.speed, 1),
+            "bundle": self.bundle,
+            "manifest_hash": self.manifest_hash,
+        }
+
+
+def evaluate_bundle(
+    directory: Path | Bundle,
+    shards: Path,
+    split: str = "test",
+    decode: DecodeConfig | None = None,
+    *,
+    engine: EngineName = "auto",
+    sentences: int = 0,
+    samples: int = 10,
+    tokenise: str = "auto",
+    penalties: Sequence[float] = PENALTIES,
+) -> Evaluation:
+    """Translate the held-out texts of `split` in the shard directory and score them.
+
+    `decode` None means the bundle's own settings. A length penalty of `auto` is the bundle's, or where it has none is
+    tuned on the split `valid`. `sentences` 0 means all.
+
+    Raises:
+        UserError: not a bundle, no such split, or held-out texts of other languages.
+    """
+    bundle = directory if isinstance(directory, Bundle) else load_bundle(directory)
+    sources, references = held_out(shards, split, bundle.languages, sentences)
+    wanted = replace(bundle.decode if decode is None else decode, nbest=1)
+    validation = None
+    if wanted.length_penalty == "auto" and bundle.decode.length_penalty == "auto" and split != "valid":
+        validation = held_out(shards, "valid", bundle.languages, sentences)
+    wanted = settled(wanted, bundle, validation, penalties)
+    translator = open_translator(bundle, engine)
+    translator.translate(sources[:1], wanted)  # first-call costs are not speed
+    begin = time.perf_counter()
+    hypotheses = [answer.text for answer in translator.translate(sources, wanted)]
+    seconds = time.perf_counter() - begin
+    return Evaluation(
+        split=split,
+        pair=bundle.pair,
+        sources=sources,
+        references=references,
+        hypotheses=hypotheses,
+        scores=score(hypotheses, references, bundle.languages[1], tokenise),
+        samples=sample_table(sources, references, hypotheses, samples),
+        decode=wanted,
+        engine=translator.engine.name,
+        seconds=seconds,
+        bundle=bundle.digest,
+        manifest_hash=manifest_hash(shards),
+    )
+
+
+def held_out(shards: Path, split: str, languages: Sequence[str], sentences: int = 0) -> tuple[list[str], list[str]]:
+    """Sources and references of a split as the shard directory keeps them; the first `sentences` of them, 0 for all.
+
+    Raises:
+        UserError: no such split or language, or a file that is not the one that was written (named).
+    """
+    source, target = (held_out_lines(shards, split, language, sentences) for language in languages)
+    return source, target
+
+
+def held_out_lines(shards: Path, split: str, language: str, most: int = 0) -> list[str]:
+    """One language of `held_out`."""
+    texts = read_manifest(shards).texts
+    if split not in texts:
+        raise unknown("evaluate.split", split, texts)
+    if language not in texts[split]:
+        raise UserError(f"{shards}: {split} is in {', '.join(texts[split])}; the bundle needs {language!r}")
+    entry = texts[split][language]
+    path = shards / entry["file"]
+    if not path.is_file():
+        raise UserError(f"{path}: missing from the shard directory; run `dragoman shard` again")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise UserError(f"{path}: not the file that was written (its sha256 differs); run `dragoman shard` again")
+    lines: list[str] = content.decode().split("\n")[:-1]
+    return lines[:most] if most else lines
+
+
+def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Path]:
+    """Keep the record and the hypotheses: `evaluation.SPLIT.json` and `hypotheses.SPLIT.LANGUAGE.txt`; their paths."""
+    language = evaluation.pair.partition("-")[2]
+    record = directory / f"evaluation.{evaluation.split}.json"
+    texts = directory / f"hypotheses.{evaluation.split}.{language}.txt"
+    content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
+    lines = "".join(f"{line}\n" for line in evaluation.hypotheses)
+    for path, text in ((texts, lines), (record, content)):
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    return record, texts
+
+
+def report(evaluation: Evaluation) -> str:
+    """What a person wants to read: scores with signatures, buckets by length, samples."""
+    scores, settings = evaluation.scores, evaluation.decode
+    lines = [
+        f"{evaluation.pair} {evaluation.split}: {scores.sentences:,} sentences, beam {settings.beam}, "
+        f"length penalty {settings.alpha:g}, {evaluation.engine}, {evaluation.speed:,.0f} sentences/s",
+        *scores.lines.values(),
+        "",
+        f"{scores.unit + ' of the reference':>27}  sentences   BLEU   chrF  length",
+        *(
+            f"{one.words:>27}  {one.sentences:>9,}  {one.bleu:5.1f}  {one.chrf:5.1f}  {one.length_ratio:6.3f}"
+            for one in scores.buckets
+        ),
+    ]
+    for sample in evaluation.samples:
+        lines += [
+            "",
+            f"line {sample.number}, chrF {sample.chrf:.1f}",
+            f"  source     {sample.source}",
+            f"  reference  {sample.reference}",
+            f"  hypothesis {sample.hypothesis}",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,134 @@
+"""Settings that the validation set decides: the length penalty, and whether int8 may serve."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from model.bundles.translation import Bundle, load_bundle, update_facts
+from model.decoding.hypothesis import Hypothesis
+from model.decoding.search import decode
+from model.inference.bleu import tokeniser
+from model.inference.engines import runs_int8
+from model.inference.translator import network_translator, open_translator
+from model.networks.network import TranslationNetwork
+from model.settings import DecodeConfig, EngineName
+from model.text.tokenizer import TokenizerPair
+from pipelines.evaluation.metrics import quick_bleu, quick_chrf
+from pipelines.settings import PENALTIES
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class PenaltyChoice:
+    """The length penalty with the best BLEU, and what the others gave."""
+
+    penalty: float
+    bleu: float
+    tried: dict[float, float]  # penalty -> BLEU
+
+
+def tune_length_penalty(
+    network: TranslationNetwork,
+    tokenizers: TokenizerPair,
+    sources: Sequence[str],
+    references: Sequence[str],
+    config: DecodeConfig,
+    penalties: Sequence[float] = PENALTIES,
+    language: str = "en",
+    form: str = "NFC",
+) -> PenaltyChoice:
+    """The penalty that gives the best BLEU on these (validation) sentences; of equals, the one nearest to 1.
+
+    One search serves all penalties: above 0 the penalty does not steer the search, it only ranks what has ended, so
+    ranking every hypothesis anew gives exactly what searching again would. `form` is the shards' normalisation.
+    """
+    translator = network_translator(network, tokenizers, config, form)
+    filled = [row for row, ids in enumerate(translator.encode(sources)) if len(ids) > 1]
+    encoded = translator.encode([sources[row] for row in filled])
+    found = decode(network, encoded, replace(config, length_penalty=1.0, nbest=1), every=True)
+    name = tokeniser("auto", language)
+    tried = {}
+    for penalty in dict.fromkeys(float(one) for one in penalties):
+        best = [best_under(hypotheses, penalty) for hypotheses in found]
+        texts = [""] * len(sources)
+        for row, text in zip(filled, tokenizers.target.decode([list(one.ids) for one in best]), strict=True):
+            texts[row] = text
+        tried[penalty] = quick_bleu(texts, references, name)
+    penalty = max(tried, key=lambda one: (round(tried[one], 4), -abs(one - 1.0)))
+    logger.info(f"length penalty {penalty:g}: BLEU {tried[penalty]:.2f} on {len(sources):,} validation sentences")
+    return PenaltyChoice(penalty, tried[penalty], tried)
+
+
+def best_under(hypotheses: Sequence[Hypothesis], penalty: float) -> Hypothesis:
+    """The best of one sentence's hypotheses when scores are divided by length ** penalty."""
+    return max(hypotheses, key=lambda one: one.log_probability / max(1, one.length) ** penalty)
+
+
+def settled(
+    config: DecodeConfig,
+    bundle: Bundle,
+    validation: tuple[Sequence[str], Sequence[str]] | None,
+    penalties: Sequence[float] = PENALTIES,
+) -> DecodeConfig:
+    """`config` with a number for its length penalty: its own, else the bundle's, else tuned on the validation set."""
+    if config.length_penalty != "auto":
+        return config
+    if bundle.decode.length_penalty != "auto" or validation is None:
+        return replace(config, length_penalty=bundle.decode.alpha)
+    choice = tune_length_penalty(
+        bundle.network,
+        bundle.tokenizers,
+        *validation,
+        config,
+        penalties,
+        bundle.languages[1],
+        str(bundle.facts.get("normalisation", "NFC")),
+    )
+    return replace(config, length_penalty=choice.penalty)
+
+
+def gate_int8(
+    directory: Path, sources: Sequence[str], references: Sequence[str], tolerance: float = 0.5
+) -> dict[str, Any] | None:
+    """Let int8 serve only where its chrF on these sentences is at most `tolerance` below float32's and it is faster.
+
+    Speed is the processors' time for these sentences on this machine. The verdict is written to the bundle's facts
+    (`int8`), where `open_translator` reads it, and returned; None where the bundle has not both exports, or this
+    machine runs no int8: float32 then serves.
+    """
+    bundle = load_bundle(directory)
+    both = bundle.export_folder("float32") is not None and bundle.export_folder("int8") is not None
+    if not both or not runs_int8("cpu"):
+        return None
+    chrf, seconds = {}, {}
+    engines: tuple[EngineName, ...] = ("ctranslate2", "ctranslate2-int8")
+    for engine in engines:
+        texts, seconds[engine] = timed(bundle, engine, sources)
+        chrf[engine] = quick_chrf(texts, references)
+    faster = seconds["ctranslate2"] / seconds["ctranslate2-int8"]
+    near = chrf["ctranslate2-int8"] >= chrf["ctranslate2"] - tolerance
+    if near and faster <= 1:
+        logger.info(f"int8 brings nothing on this processor ({faster:.2f} times float32's speed): float32 serves")
+    verdict = {
+        "accepted": near and faster > 1,
+        "chrf_float32": chrf["ctranslate2"],
+        "chrf_int8": chrf["ctranslate2-int8"],
+        "faster": round(faster, 3),
+        "tolerance": tolerance,
+        "sentences": len(sources),
+    }
+    update_facts(directory, {"int8": verdict})
+    return verdict
+
+
+def timed(bundle: Bundle, engine: EngineName, sources: Sequence[str]) -> tuple[list[str], float]:
+    """The translations, and the seconds that all cores together spent on them: hardly more where others work too."""
+    translator = open_translator(bundle, engine)
+    translator.translate(sources[:1])  # the kernels are made ready
+    started = time.process_time()
+    answers = translator.translate(sources)
+    return [answer.text for answer in answers], time.process_time() - started

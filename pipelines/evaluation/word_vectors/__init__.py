@@ -1,0 +1,1 @@
+"""How good word vectors are: similarity sets, analogies, retrieval, pictures."""

@@ -1,0 +1,164 @@
+"""Questions "a is to b as c is to ?": read, answered in bulk by 3CosAdd and 3CosMul, counted by section.
+
+Mikolov et al. 2013a (Google's questions), Mikolov et al. 2013c (MSR's), Levy and Goldberg 2014 (3CosMul).
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.search import BLOCK_BYTES, EPSILON
+from pipelines.evaluation.word_vectors.similarity import lines
+
+Question = tuple[str, str, str, str]  # a, b, c and the right answer
+Rows = NDArray[np.int64]
+SYNTACTIC = "gram"  # how the names of Google's syntactic sections begin
+MSR_COLUMNS = ("word1", "word2", "word3", "target")
+
+
+@dataclass(frozen=True)
+class AnalogyScore:
+    """What came out of a section or of several."""
+
+    cosadd: float  # percent right of the questions found; 0 where there are none
+    cosmul: float
+    found: int  # questions whose four words are among the restricted vocabulary
+    asked: int
+
+    @property
+    def coverage(self) -> float:
+        """Questions found, in percent."""
+        return 100 * self.found / max(1, self.asked)
+
+
+def read_analogies(path: Path) -> dict[str, list[Question]]:
+    """Section -> questions. The word2vec tool's form (`: section`, then four words a line) or MSR's .csv.
+
+    Raises:
+        UserError: no such file, or a line that is no question (named).
+    """
+    sections = _read_msr(path) if path.suffix == ".csv" else _read_google(path)
+    if not any(sections.values()):
+        raise UserError(f"{path}: holds no questions")
+    return sections
+
+
+def _read_google(path: Path) -> dict[str, list[Question]]:
+    sections: dict[str, list[Question]] = {}
+    section = "questions"
+    for number, line in lines(path):
+        words = line.split()
+        if words[0].startswith(":"):
+            section = line.strip().lstrip(":").strip()
+            sections.setdefault(section, [])
+        elif len(words) == 4:
+            sections.setdefault(section, []).append((words[0], words[1], words[2], words[3]))
+        else:
+            raise UserError(f"{path}: line {number} is no question of four words: {line.strip()[:60]!r}")
+    return sections
+
+
+def _read_msr(path: Path) -> dict[str, list[Question]]:
+    sections: dict[str, list[Question]] = {}
+    for number, row in enumerate(csv.DictReader(line for _, line in lines(path)), start=2):
+        a, b, c, answer = ((row.get(column) or "").strip() for column in MSR_COLUMNS)
+        if not (a and b and c and answer):
+            raise UserError(f"{path}: question {number - 1} lacks one of the columns {', '.join(MSR_COLUMNS)}")
+        sections.setdefault(row.get("type") or "questions", []).append((a, b, c, answer))
+    return sections
+
+
+def question_rows(embeddings: Embeddings, questions: Sequence[Question], restrict: int) -> Rows:
+    """The rows of the four words of each question, (n, 4); -1 where one is unknown or beyond the restriction."""
+    limit = embeddings.limit(restrict)
+    found = [[-1 if row is None or row >= limit else row for row in map(embeddings.find, one)] for one in questions]
+    return np.array(found, np.int64).reshape(-1, 4)
+
+
+def answer(embeddings: Embeddings, rows: Rows, restrict: int) -> Rows:
+    """The answers to a : b = c : ? for rows (n, 3) by 3CosAdd and by 3CosMul: (n, 2) rows.
+
+    Among the `restrict` most frequent words (0: all), without a, b and c. The cosines of a word are computed once for
+    all questions near by that hold it; at most BLOCK_BYTES of them are held at a time (of three words at least).
+    """
+    limit = embeddings.limit(restrict)
+    most = max(3, BLOCK_BYTES // (2 * 4 * limit))  # words of a block, two rows of float32 each
+    answers = np.empty((len(rows), 2), np.int64)
+    for block in _blocks(rows, most):
+        words, place = np.unique(rows[block], return_inverse=True)
+        shifted = embeddings.row_cosines(words, restrict)  # (words, limit)
+        shifted += 1
+        inverse = 1 / (shifted + 2 * EPSILON)
+        score = np.empty(limit, np.float32)
+        for number, (a, b, c) in zip(range(block.start, block.stop), place.reshape(-1, 3), strict=True):
+            np.subtract(shifted[b], shifted[a], out=score)
+            score += shifted[c]
+            answers[number, 0] = _best(score, rows[number])
+            np.multiply(shifted[b], shifted[c], out=score)
+            score *= inverse[a]
+            answers[number, 1] = _best(score, rows[number])
+    return answers
+
+
+def _best(score: NDArray[np.float32], out: NDArray[Any]) -> int:
+    score[out[out < len(score)]] = -np.inf
+    return int(score.argmax())
+
+
+def _blocks(rows: Rows, most: int) -> list[slice]:
+    """Runs of questions with at most `most` different words, one question at least."""
+    blocks, begin = [], 0
+    words: set[int] = set()
+    for number, question in enumerate(rows.tolist()):
+        words.update(question)
+        if len(words) > most and number > begin:
+            blocks.append(slice(begin, number))
+            begin, words = number, set(question)
+    return [*blocks, slice(begin, len(rows))] if len(rows) else []
+
+
+def right_answers(
+    embeddings: Embeddings, questions: Sequence[Question], restrict: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which questions were found (n,), and of those which were answered right by 3CosAdd and 3CosMul (found, 2)."""
+    rows = question_rows(embeddings, questions, restrict)
+    found: NDArray[np.bool_] = np.all(rows >= 0, axis=1)
+    known = rows[found]
+    return found, answer(embeddings, known[:, :3], restrict) == known[:, 3:]
+
+
+def score_analogies(
+    embeddings: Embeddings, sections: Mapping[str, Sequence[Question]], restrict: int
+) -> dict[str, AnalogyScore]:
+    """Section -> score, then `semantic` and `syntactic` where sections are named in Google's way, and `total`."""
+    counts: dict[str, NDArray[np.int64]] = {}  # right by 3CosAdd, right by 3CosMul, found, asked
+    questions = [one for section in sections.values() for one in section]
+    found, right = right_answers(embeddings, questions, restrict)
+    every = np.zeros((len(questions), 2), np.int64)
+    every[found] = right
+    begin = 0
+    for name, section in sections.items():
+        part = slice(begin, begin + len(section))
+        counts[name] = np.array([*every[part].sum(axis=0), found[part].sum(), len(section)])
+        begin += len(section)
+    groups = {"total": list(sections)}
+    if any(name.startswith(SYNTACTIC) for name in sections):
+        groups = {
+            "semantic": [name for name in sections if not name.startswith(SYNTACTIC)],
+            "syntactic": [name for name in sections if name.startswith(SYNTACTIC)],
+            **groups,
+        }
+    summed = {group: np.sum([counts[name] for name in names], axis=0) for group, names in groups.items() if names}
+    return {name: _score(count) for name, count in {**counts, **summed}.items()}
+
+
+def _score(counts: NDArray[np.int64]) -> AnalogyScore:
+    add, mul, found, asked = counts.tolist()
+    return AnalogyScore(100 * add / max(1, found), 100 * mul / max(1, found), found, asked)

@@ -1,0 +1,193 @@
+"""Several word vectors on the same tasks: over the words that all of them have, and whether a lead is beyond chance."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from model.errors import UserError
+from model.word_vectors.embeddings import Embeddings
+from pipelines.evaluation.metrics import Significance
+from pipelines.evaluation.word_vectors.analogies import right_answers
+from pipelines.evaluation.word_vectors.evaluation import Sets, evaluate_embeddings
+from pipelines.evaluation.word_vectors.retrieval import Records
+from pipelines.evaluation.word_vectors.similarity import Floats, pair_rows, weighted_spearman
+from pipelines.word_vectors.settings import EvaluateVectors
+
+Metric = Literal["auto", "similarity", "analogies"]
+METRICS: dict[Metric, str] = {
+    "auto": "mean of similarity and analogies",
+    "similarity": "similarity (Spearman x 100)",
+    "analogies": "analogies (% right)",
+}
+SEED = 12345  # sacreBLEU's
+AT_ONCE = 100  # resampled sets in memory
+
+
+class Task(Protocol):
+    """One set, answered by two embeddings."""
+
+    @property
+    def items(self) -> int:
+        """Pairs or questions that both know."""
+        ...
+
+    def scores(self, weights: Floats) -> Floats:
+        """(samples, 2) scores in percent, where item i is `weights[s, i]` times in sample s (samples, items)."""
+        ...
+
+
+@dataclass(frozen=True)
+class SimilarityTask:
+    """A similarity set: Spearman's rho times 100, 0 where it is not defined."""
+
+    marks: Floats  # (n,) by people
+    cosines: tuple[Floats, Floats]  # (n,) each
+
+    @property
+    def items(self) -> int:
+        return len(self.marks)
+
+    def scores(self, weights: Floats) -> Floats:
+        rho = [weighted_spearman(cosines, self.marks, weights) for cosines in self.cosines]
+        return 100 * np.nan_to_num(np.stack(rho, axis=1))
+
+
+@dataclass(frozen=True)
+class AnalogyTask:
+    """A file of questions: percent right by 3CosAdd."""
+
+    right: Floats  # (2, n) 1 or 0
+
+    @property
+    def items(self) -> int:
+        return int(self.right.shape[1])
+
+    def scores(self, weights: Floats) -> Floats:
+        shares: Floats = 100 * (weights @ self.right.T) / weights.sum(axis=1, keepdims=True)
+        return shares
+
+
+def shared(every: Sequence[Embeddings]) -> list[Embeddings]:
+    """The same embeddings over the words that all of them have, in the order of the first.
+
+    So all have the same pairs, questions and wrong answers before them, and a restriction means the same words.
+
+    Raises:
+        UserError: they have no word in common.
+    """
+    words = [word for word in every[0].words if all(one.row(word) is not None for one in every[1:])]
+    if not words:
+        raise UserError("the word vectors have no word in common; were they trained on the same language?")
+    found = []
+    for one in every:
+        rows = np.array([one.rows[word] for word in words])
+        found.append(Embeddings(words, one.counts[rows], one.vectors[rows], one.weights[rows], one.texts))
+    return found
+
+
+def tasks(baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int) -> dict[str, list[Task]]:
+    """The similarity sets and analogies that two embeddings over the same words can answer."""
+    pair = (baseline, candidate)
+    similarity: list[Task] = []
+    for one in sets.similarity:
+        rows = pair_rows(baseline, one.pairs)
+        known = (rows >= 0).all(axis=1)
+        if known.sum() > 1:
+            first, second = (embeddings.similarities(rows[known]) for embeddings in pair)
+            similarity.append(SimilarityTask(one.marks[known], (first, second)))
+    analogies: list[Task] = []
+    for sections in sets.analogies.values():
+        questions = [question for section in sections.values() for question in section]
+        right = [right_answers(embeddings, questions, restrict)[1][:, 0] for embeddings in pair]
+        if len(right[0]):
+            analogies.append(AnalogyTask(np.stack(right).astype(np.float64)))
+    return {"similarity": similarity, "analogies": analogies}
+
+
+def significance(
+    baseline: Embeddings,
+    candidate: Embeddings,
+    sets: Sets,
+    restrict: int,
+    metric: Metric = "auto",
+    samples: int = 1000,
+) -> Significance:
+    """Is the candidate better? Paired bootstrap resampling (Koehn 2004) of the pairs of each set and the questions of
+    each file, over the words that both have.
+
+    The score is the mean over the sets, weighted by their pairs, or over all questions (3CosAdd); `auto`: the mean of
+    the two, where both were asked. The p-value is two-sided, made as `metrics.paired_bootstrap` makes it: how often a resampled difference lies further from their mean than the difference seen lies from 0.
+
+    Raises:
+        UserError: they have no words in common, or none of the pairs and questions of the metric.
+    """
+    baseline, candidate = shared([baseline, candidate])
+    found = tasks(baseline, candidate, sets, restrict)
+    groups = {name: group for name, group in found.items() if group and metric in ("auto", name)}
+    if not groups:
+        raise UserError(
+            "vectors.evaluate: the vectors have no pairs and no questions in common"
+            + ("" if metric == "auto" else f" for the metric {metric}")
+            + "; name sets with vectors.evaluate.root (vectors=english lists the English ones)"
+        )
+    (whole,) = _totals(groups, None, 1)
+    rng = np.random.default_rng(SEED)
+    resampled = np.concatenate(
+        [_totals(groups, rng, min(AT_ONCE, samples - begin)) for begin in range(0, samples, AT_ONCE)]
+    )
+    differences = resampled[:, 1] - resampled[:, 0]
+    difference = float(whole[1] - whole[0])
+    beyond = int((np.abs(differences - differences.mean()) > abs(difference)).sum())
+    sizes = {name: sum(task.items for task in found[name]) if name in groups else 0 for name in found}
+    return Significance(
+        metric="similarity and analogies" if len(groups) == 2 else next(iter(groups)),
+        baseline=float(whole[0]),
+        candidate=float(whole[1]),
+        difference=difference,
+        mean_difference=float(differences.mean()),
+        p_value=(beyond + 1) / (samples + 1) if difference else 1.0,
+        samples=samples,
+        signature=f"words:{len(baseline)}|pairs:{sizes['similarity']}|questions:{sizes['analogies']}"
+        f"|restrict:{baseline.limit(restrict)}|bs:{samples}|seed:{SEED}",
+    )
+
+
+def _totals(groups: Mapping[str, Sequence[Task]], rng: np.random.Generator | None, samples: int) -> Floats:
+    """(samples, 2) scores of samples drawn by `rng`; None: of the sets themselves."""
+    means = []
+    for group in groups.values():
+        total, items = np.zeros((samples, 2)), 0
+        for task in group:
+            shares = np.full(task.items, 1 / task.items)
+            weights = np.ones((1, task.items)) if rng is None else rng.multinomial(task.items, shares, samples)
+            total += task.items * task.scores(weights.astype(np.float64))
+            items += task.items
+        means.append(total / items)
+    mean: Floats = np.mean(means, axis=0)
+    return mean
+
+
+def method_table(
+    every: Mapping[str, Embeddings], settings: EvaluateVectors, sets: Sets, records: Records = ()
+) -> dict[str, dict[str, float | None]]:
+    """Task -> name -> score, over the words that all have: similarity sets, analogies, retrieval, and their means.
+
+    Raises:
+        UserError: no word in common.
+    """
+    found = {
+        name: evaluate_embeddings(embeddings, settings, sets, records).scores()
+        for name, embeddings in zip(every, shared(list(every.values())), strict=True)
+    }
+    rows = dict.fromkeys(key for scores in found.values() for key in scores if shown(key))
+    return {key: {name: scores.get(key) for name, scores in found.items()} for key in rows}
+
+
+def shown(key: str) -> bool:
+    """Whether a score stands in the table of methods: no coverage, and of analogies the totals."""
+    task, _, name = key.partition("/")
+    if task.startswith("analogies"):
+        return name == "mean" or name.endswith("/total")
+    return task in ("similarity", "retrieval") and name != "coverage"

@@ -1,0 +1,216 @@
+"""An evaluation of word vectors: similarity sets, analogies, neighbours, and retrieval where texts are held out."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from model.word_vectors.embeddings import Embeddings, Neighbour
+from pipelines.evaluation.word_vectors.analogies import AnalogyScore, Question, read_analogies, score_analogies
+from pipelines.evaluation.word_vectors.retrieval import Records, retrieval
+from pipelines.evaluation.word_vectors.similarity import (
+    SimilarityScore,
+    SimilaritySet,
+    read_similarity,
+    score_similarity,
+)
+from pipelines.word_vectors.settings import EvaluateVectors
+
+logger = logging.getLogger(__name__)
+
+SHOWN_WORDS = 12  # whose neighbours are shown where none are named
+EVERYWHERE = 100  # the most frequent words: "the", "be", "said" say little about anything
+TOTALS = ("semantic", "syntactic", "total")
+
+
+@dataclass(frozen=True)
+class Sets:
+    """What is read once and asked of one or several embeddings."""
+
+    similarity: list[SimilaritySet]
+    analogies: dict[str, dict[str, list[Question]]]  # file -> section -> questions
+
+    def words(self) -> list[str]:
+        """The words of the similarity sets in their order, each once."""
+        return list(dict.fromkeys(word for one in self.similarity for pair in one.pairs for word in pair))
+
+
+@dataclass
+class VectorsEvaluation:
+    """What came out. All scores are in percent, Spearman's rho times 100 among them."""
+
+    words: int  # V
+    width: int  # d
+    restrict: int  # analogies among so many most frequent words
+    similarity: dict[str, SimilarityScore] = field(default_factory=dict)  # by set
+    analogies: dict[str, dict[str, AnalogyScore]] = field(default_factory=dict)  # by file, section and total
+    neighbours: dict[str, list[Neighbour]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)  # words whose neighbours were asked for
+    retrieval: dict[str, float] = field(default_factory=dict)  # on the texts held out, where there are any
+    seconds: float = 0.0
+
+    def scores(self) -> dict[str, float]:
+        """The figures by name, for MLflow and the bundle's facts; what is not defined is left out.
+
+        `similarity/SET` and `similarity/mean` (of the sets, weighted by the pairs found), `coverage/SET`,
+        `analogies/FILE/SECTION` by 3CosAdd and `analogies_3cosmul/...`, `analogies/mean` (of all questions found).
+        """
+        found: dict[str, float] = {}
+        for name, one in self.similarity.items():
+            found |= {} if one.spearman is None else {f"similarity/{name}": one.spearman}
+            found[f"coverage/{name}"] = one.coverage
+        for file, sections in self.analogies.items():
+            for section, score in sections.items():
+                if score.found:
+                    found[f"analogies/{file}/{section}"] = score.cosadd
+                    found[f"analogies_3cosmul/{file}/{section}"] = score.cosmul
+            found[f"coverage/{file}"] = sections["total"].coverage
+        ranked = [(one.spearman, one.found) for one in self.similarity.values() if one.spearman is not None]
+        asked = [(sections["total"].cosadd, sections["total"].found) for sections in self.analogies.values()]
+        for name, figures in (("similarity/mean", ranked), ("analogies/mean", asked)):
+            weight = sum(count for _, count in figures)
+            if weight:
+                found[name] = sum(value * count for value, count in figures) / weight
+        return found | {f"retrieval/{name}": value for name, value in self.retrieval.items()}
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def read_sets(settings: EvaluateVectors) -> Sets:
+    """The files of the settings; none where there is no root.
+
+    Raises:
+        UserError: a file that is missing or of another form (named), or two of one name.
+    """
+    root = settings.root
+    if root is None:
+        return Sets([], {})
+    if not Path(root).is_dir():
+        raise UserError(f"vectors.evaluate.root: {root!r} is no folder")
+    names = [Path(name).stem for name in (*settings.similarity, *settings.analogies)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(f"vectors.evaluate: two files are called {', '.join(twice)}; their scores would be as one")
+    return Sets(
+        [read_similarity(Path(root) / name) for name in settings.similarity],
+        {Path(name).stem: read_analogies(Path(root) / name) for name in settings.analogies},
+    )
+
+
+def evaluate_embeddings(
+    embeddings: Embeddings, settings: EvaluateVectors, sets: Sets | None = None, records: Records = ()
+) -> VectorsEvaluation:
+    """Everything of the settings, and retrieval on `records` (`retrieval.held_out`) where there are any.
+
+    `sets`: what `read_sets` gave, where it is at hand.
+
+    Raises:
+        UserError: a file that cannot be read (named).
+    """
+    begin = time.perf_counter()
+    sets = read_sets(settings) if sets is None else sets
+    words, unknown = chosen_words(embeddings, settings, sets)
+    return VectorsEvaluation(
+        words=len(embeddings),
+        width=embeddings.width,
+        restrict=embeddings.limit(settings.restrict),
+        similarity={one.name: score_similarity(embeddings, one) for one in sets.similarity},
+        analogies={
+            name: score_analogies(embeddings, sections, settings.restrict) for name, sections in sets.analogies.items()
+        },
+        neighbours={word: embeddings.neighbours(word, settings.neighbours) for word in words},
+        unknown=unknown,
+        retrieval=retrieval_scores(embeddings, records),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def retrieval_scores(embeddings: Embeddings, records: Records) -> dict[str, float]:
+    """`retrieval` by name; nothing where too few records can be asked for, which is said."""
+    if not records:
+        return {}
+    try:
+        return retrieval(embeddings, records).scores()
+    except UserError as problem:
+        logger.info(str(problem))
+        return {}
+
+
+def chosen_words(embeddings: Embeddings, settings: EvaluateVectors, sets: Sets) -> tuple[list[str], list[str]]:
+    """The known words whose neighbours are shown, as the vectors write them, and the unknown ones of the settings.
+
+    Where the settings name none: of the sets' words those that are frequent, or without sets some of each frequency.
+    """
+    rows = {word: embeddings.find(word) for word in settings.words}
+    if rows:
+        known = [embeddings.words[row] for row in rows.values() if row is not None]
+        return list(dict.fromkeys(known)), [word for word, row in rows.items() if row is None]
+    of_sets = frequent_rows(embeddings, sets)
+    if not of_sets:
+        size = len(embeddings)
+        of_sets = sorted({min(size - 1, round(size ** (step / SHOWN_WORDS))) for step in range(1, SHOWN_WORDS + 1)})
+    return [embeddings.words[row] for row in of_sets[:SHOWN_WORDS]], []
+
+
+def frequent_rows(embeddings: Embeddings, sets: Sets) -> list[int]:
+    """The rows of the similarity sets' words, the frequent first; those that are in every sentence last."""
+    rows = {row for row in map(embeddings.find, sets.words()) if row is not None}
+    return sorted(rows, key=lambda row: (row < EVERYWHERE, row))
+
+
+def report(evaluation: VectorsEvaluation) -> str:
+    """What a person wants to read."""
+    one = evaluation
+    parts = [[f"{one.words:,} words of {one.width:,} numbers; measured in {one.seconds:.1f} s"]]
+    if one.similarity:
+        rows = [
+            [name, _figure(score.spearman), f"{score.found:,} of {score.pairs:,}"]
+            for name, score in one.similarity.items()
+        ]
+        mean = one.scores().get("similarity/mean")
+        rows.append(["mean, by pairs", _figure(mean), f"{sum(score.found for score in one.similarity.values()):,}"])
+        parts.append(table(["similarity", "Spearman", "pairs found"], rows))
+    for file, sections in one.analogies.items():
+        title = f"{file}, among {one.restrict:,} words"
+        rows = [
+            [
+                name,
+                *(_figure(right if score.found else None) for right in (score.cosadd, score.cosmul)),
+                f"{score.found:,} of {score.asked:,}",
+            ]
+            for name, score in sections.items()
+        ]
+        parts.append(table([title, "3CosAdd", "3CosMul", "questions found"], rows))
+    if one.retrieval:
+        parts.append(table(["retrieval", "%"], [[name, _figure(value)] for name, value in one.retrieval.items()]))
+    if one.neighbours:
+        parts.append(
+            [
+                f"{word}: {', '.join(f'{near.word} {near.similarity:.2f}' for near in neighbours)}"
+                for word, neighbours in one.neighbours.items()
+            ]
+        )
+    if one.unknown:
+        parts.append([f"not among the words: {', '.join(one.unknown)}"])
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligned lines: the first column to the left, the others to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(titles, *rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number == 0 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+        for cells in (titles, *rows)
+    ]
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

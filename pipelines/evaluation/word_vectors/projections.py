@@ -1,0 +1,132 @@
+"""Words in two dimensions: projections of their directions, groups among them, pairs of analogies.
+
+n words, d width. Directions are vectors of length 1, for a word's length says how often it was seen, not what it means.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.search import is_sparse, units
+from pipelines.evaluation.word_vectors.analogies import Question
+from pipelines.evaluation.word_vectors.evaluation import EVERYWHERE, Sets, frequent_rows
+
+Projection = Literal["pca", "t-SNE"]
+Floats = NDArray[np.float64]
+FREQUENT = 60  # of the similarity sets' words, or of all words
+A_SECTION = 8  # words of an analogy section
+WORDS_A_GROUP = 10  # on average
+PAIRS = 7  # of a section in its picture
+PERPLEXITY = 15.0  # of t-SNE: neighbours that a word keeps near, of some 150 words
+SEED = 1
+
+
+def directions(embeddings: Embeddings, words: Sequence[str]) -> Floats:
+    """The vectors of known words at length 1, dense: (n, d)."""
+    rows = np.array([embeddings.known(word) for word in words], np.int64)
+    found = units(embeddings.vectors, embeddings.inverse, rows)
+    return np.asarray(found.toarray() if is_sparse(found) else found, np.float64)
+
+
+def project(points: Floats, method: Projection) -> Floats:
+    """(n, d) -> (n, 2), the same for the same points. t-SNE (van der Maaten and Hinton 2008) takes 5 words at least.
+
+    PCA keeps the two directions of largest variance, their signs fixed so that a picture does not flip.
+    """
+    if method == "t-SNE" and len(points) >= 5:
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits
+
+        perplexity = min(PERPLEXITY, (len(points) - 1) / 3)
+        model = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=SEED)
+        with threadpool_limits(1):  # so few points: on a busy machine the threads would wait for each other
+            return np.asarray(model.fit_transform(points), np.float64)
+    centred = points - points.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    axes = axes[:2] * np.sign(axes[:2][np.arange(min(2, len(axes))), np.abs(axes[:2]).argmax(axis=1)])[:, None]
+    found = centred @ axes.T
+    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
+
+
+def groups(points: Floats) -> NDArray[np.int64]:
+    """A group for each of (n, d) directions, by k-means: (n,), the largest group first."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    most = min(10, round(len(points) / WORDS_A_GROUP), len(np.unique(points, axis=0)))
+    if most < 2:
+        return np.zeros(len(points), np.int64)
+    with threadpool_limits(1):
+        found = KMeans(most, n_init=10, random_state=SEED).fit_predict(points)
+    order = np.argsort(-np.bincount(found, minlength=most), kind="stable")
+    rank: NDArray[np.int64] = np.argsort(order).astype(np.int64)
+    members: NDArray[np.int64] = rank[found]
+    return members
+
+
+def drawn_words(embeddings: Embeddings, sets: Sets, named: Sequence[str] = ()) -> list[str]:
+    """The words of a projection, known and each once: those named, the frequent ones of the similarity sets, and some
+    of each analogy section. Without sets, frequent words after those that are in every sentence."""
+    rows = [embeddings.find(word) for word in named]
+    of_sets = frequent_rows(embeddings, sets)
+    rows += of_sets[:FREQUENT]
+    for sections in sets.analogies.values():
+        for questions in sections.values():
+            words = dict.fromkeys(word for pair in best_pairs(embeddings, questions, A_SECTION // 2) for word in pair)
+            rows += [embeddings.row(word) for word in words]
+    if not of_sets:
+        begin = min(EVERYWHERE, len(embeddings) // 2)
+        rows += list(range(begin, min(len(embeddings), begin + 2 * FREQUENT)))
+    return [embeddings.words[row] for row in dict.fromkeys(row for row in rows if row is not None)]
+
+
+def best_pairs(embeddings: Embeddings, questions: Sequence[Question], most: int) -> list[tuple[str, str]]:
+    """The pairs (a, b) of a section, as the vectors write them: known, the more frequent first, no word twice."""
+    pairs = dict.fromkeys(pair for a, b, c, d in questions for pair in ((a, b), (c, d)))
+    known = []
+    for a, b in pairs:
+        first, second = embeddings.find(a), embeddings.find(b)
+        if first is not None and second is not None and first != second:
+            known.append((max(first, second), first, second))
+    kept: list[tuple[str, str]] = []
+    used: set[int] = set()
+    for _, first, second in sorted(known):
+        if not used & {first, second} and len(kept) < most:
+            used |= {first, second}
+            kept.append((embeddings.words[first], embeddings.words[second]))
+    return kept
+
+
+def parallelograms(
+    embeddings: Embeddings, sections: Mapping[str, Sequence[Question]], most: int
+) -> dict[str, tuple[list[tuple[str, str]], Floats]]:
+    """Section -> its pairs and where their words lie, (pairs, 2, 2): of `most` sections those that are known best.
+
+    The plane is chosen to show the section's step: its first axis is the mean of b - a, its second the direction in
+    which the middles of the pairs vary most. A step that all pairs share is then an arrow of one direction and length.
+    """
+    found: dict[str, tuple[list[tuple[str, str]], Floats]] = {}
+    shown: set[tuple[str, str]] = set()
+    for name, questions in sections.items():
+        pairs = best_pairs(embeddings, questions, PAIRS)
+        if len(pairs) < 3 or 2 * len(shown.intersection(pairs)) >= len(pairs):  # Google's first two hold the same
+            continue
+        shown.update(pairs)
+        ends: Floats = directions(embeddings, [word for pair in pairs for word in pair]).reshape(len(pairs), 2, -1)
+        found[name] = (pairs, _plane(ends))
+    covered = sorted(found, key=lambda name: -len(found[name][0]))[:most]
+    return {name: found[name] for name in sections if name in covered}
+
+
+def _plane(ends: Floats) -> Floats:
+    step = (ends[:, 1] - ends[:, 0]).mean(axis=0)
+    length = float(np.linalg.norm(step))
+    first: Any = step / length if length else np.zeros_like(step)
+    middles = ends.mean(axis=1) - ends.mean(axis=(0, 1))
+    middles = middles - np.outer(middles @ first, first)
+    second = np.linalg.svd(middles, full_matrices=False)[2][0]
+    second = second * np.sign(second[np.abs(second).argmax()])
+    return np.asarray((ends - ends.mean(axis=(0, 1))) @ np.stack([first, second]).T, np.float64)

@@ -1,0 +1,154 @@
+"""Retrieval without labels: the first half of a record is the query, the second halves of all records the candidates.
+
+A query is answered by the cosine of text vectors; right is the half of its own record. Halves of one record share their
+subject and few of their words, so this asks what dense vectors are said to be good at, of any method and in any
+language. N records, V words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.tokenizer import load_pair
+from model.word_vectors.counting import inverse_frequencies
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.search import Table, blocks, inverse_norms, is_sparse
+from pipelines.loaders.segments import side_number, side_of
+from pipelines.shards.reader import ShardReader
+
+Records = Sequence[Sequence[str]]
+Weights = NDArray[np.floating[Any]]
+
+RECORDS, SHORTEST, LONGEST = 2_000, 10, 40  # of `held_out`: how many, and their words
+EQUAL = 1e-6  # cosines nearer to each other than that are equal; float32 tells no better
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """How far up the right candidates were; all in percent."""
+
+    recall_at_1: float
+    recall_at_10: float
+    mean_reciprocal_rank: float
+
+    @classmethod
+    def of(cls, ranks: NDArray[np.float64]) -> "Ranks":
+        """From the rank of each right answer, 1 the best."""
+        shares = (np.mean(ranks <= 1), np.mean(ranks <= 10), np.mean(1 / ranks))
+        return cls(*(100 * float(share) for share in shares))
+
+
+@dataclass
+class RetrievalScores:
+    """What came out, by how the words of a text were weighted.
+
+    "mean": all alike; "idf": by the records that were asked for; "own": by the method's weights, where it has any.
+    """
+
+    records: int  # that could be halved: the candidates
+    asked: int  # of which both halves hold a word that has a vector: the queries
+    weightings: dict[str, Ranks] = field(default_factory=dict)
+
+    def scores(self) -> dict[str, float]:
+        """By name, such as "idf/recall_at_10"."""
+        found = {
+            f"{name}/{key}": value for name, ranks in self.weightings.items() for key, value in vars(ranks).items()
+        }
+        return {**found, "coverage": 100 * self.asked / self.records}
+
+
+def retrieval(embeddings: Embeddings, records: Records) -> RetrievalScores:
+    """Ask for the second half of every record by its first. Records of one word are left out.
+
+    Raises:
+        UserError: fewer than two records can be asked for.
+    """
+    halved = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in records if len(words) > 1]
+    firsts, seconds = [first for first, _ in halved], [second for _, second in halved]
+    asked = np.array([_known(embeddings, first) and _known(embeddings, second) for first, second in halved], bool)
+    if asked.sum() < 2:
+        raise UserError(
+            f"retrieval: {int(asked.sum())} of {len(records)} records have known words in both of their halves; "
+            f"at least two are needed"
+        )
+    scores = RetrievalScores(len(halved), int(asked.sum()))
+    for name, weights in weightings(embeddings, records).items():
+        queries = embeddings.text_vectors([first for first, known in zip(firsts, asked, strict=True) if known], weights)
+        candidates = embeddings.text_vectors(seconds, weights)
+        scores.weightings[name] = Ranks.of(ranks_of(queries, candidates, np.flatnonzero(asked)))
+    return scores
+
+
+def weightings(embeddings: Embeddings, records: Records) -> dict[str, Weights]:
+    """Name -> (V,) what a word counts in a text."""
+    frequencies = np.zeros(len(embeddings), np.int64)
+    for words in records:
+        rows = {row for row in map(embeddings.row, words) if row is not None}
+        frequencies[list(rows)] += 1
+    found: dict[str, Weights] = {
+        "mean": np.ones(len(embeddings), np.float32),
+        "idf": inverse_frequencies(frequencies, len(records)),
+    }
+    if (embeddings.weights != 1).any():
+        found["own"] = embeddings.weights
+    return found
+
+
+def ranks_of(queries: Table, candidates: Table, right: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+    """(Q,) the rank of candidate `right[q]` for query q by cosine; equal ones share the mean of their ranks.
+
+    A vector of zeros has the cosine 0 with everything.
+    """
+    ours, theirs = _unit_rows(queries), _unit_rows(candidates)
+    ranks = np.empty(len(right), np.float64)
+    for part in blocks(len(right), 8 * theirs.shape[0]):
+        product = ours[part] @ theirs.T
+        cosines = np.asarray(product.toarray() if is_sparse(product) else product)
+        gaps = cosines - np.take_along_axis(cosines, right[part, None], axis=1)
+        equal = (np.abs(gaps) <= EQUAL).sum(axis=1)  # the right one itself among them
+        ranks[part] = 1 + (gaps > EQUAL).sum(axis=1) + (equal - 1) / 2
+    return ranks
+
+
+def held_out(directory: Path, side: str | None = None) -> list[list[str]]:
+    """Records of a shard directory to ask for: of the test split, else of valid, else the last of train.
+
+    At most RECORDS, the last ones that have SHORTEST words or more; of a longer record than LONGEST its beginning.
+
+    Raises:
+        UserError: no shards, or two languages and no `side`.
+    """
+    reader = ShardReader(directory, "train")
+    for split in ("test", "valid"):
+        held = reader.manifest.splits.get(split)
+        if held is not None and held.records:
+            reader = ShardReader(directory, split)
+            break
+    target = side_number(reader.manifest, side) == 1
+    pair = load_pair(directory, reader.manifest.tokenizer)
+    tokenizer = pair.target if target else pair.source
+    found: list[list[str]] = []
+    for index in reversed(range(reader.chunks)):
+        ids, offsets = side_of(reader.chunk(index), target)
+        for number in reversed(range(len(offsets) - 1)):
+            record = ids[offsets[number] : offsets[number + 1] - 1]  # without its end
+            if len(record) >= SHORTEST:
+                found.append(tokenizer.pieces(record[:LONGEST]))
+                if len(found) == RECORDS:
+                    return found[::-1]
+    return found[::-1]
+
+
+def _known(embeddings: Embeddings, words: Sequence[str]) -> bool:
+    return any(embeddings.row(word) is not None for word in words)
+
+
+def _unit_rows(table: Table) -> Table:
+    """Rows at length 1; zeros stay zeros."""
+    inverse = inverse_norms(table)[:, None]
+    return table.multiply(inverse).tocsr() if is_sparse(table) else table * inverse

@@ -1,0 +1,134 @@
+"""How far vectors agree with people on how alike two words are: Spearman's rank correlation over a set of pairs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.word_vectors.embeddings import Embeddings
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SimilaritySet:
+    """Pairs of words and how alike people found them, on any scale."""
+
+    name: str
+    pairs: list[tuple[str, str]]
+    marks: Floats  # (n,)
+
+
+@dataclass(frozen=True)
+class SimilarityScore:
+    """What came out on one set."""
+
+    spearman: float | None  # 100 x Spearman's rho over the pairs found; None for fewer than two, or marks all alike
+    found: int  # pairs of which both words are known
+    pairs: int
+
+    @property
+    def coverage(self) -> float:
+        """Pairs found, in percent."""
+        return 100 * self.found / max(1, self.pairs)
+
+
+def read_similarity(path: Path) -> SimilaritySet:
+    """A set in the common form: a line a pair, word, word, mark, with tabs (or commas in .csv) or spaces between.
+
+    Blank lines and those with # at the beginning are left out, and so is a first line without a number (a title).
+
+    Raises:
+        UserError: no such file, or a line that is none (named).
+    """
+    pairs: list[tuple[str, str]] = []
+    marks: list[float] = []
+    for number, line in lines(path):
+        separator = "," if path.suffix == ".csv" else "\t" if "\t" in line else None
+        parts = [part.strip() for part in line.split(separator)]
+        try:
+            first, second, mark = parts[:3]
+            value = float(mark)
+        except ValueError:
+            if number == 1:
+                continue
+            raise UserError(f"{path}: line {number} is not word, word, mark: {line.strip()[:60]!r}") from None
+        if not (first and second and math.isfinite(value)):
+            raise UserError(f"{path}: line {number} is not word, word, mark: {line.strip()[:60]!r}")
+        pairs.append((first, second))
+        marks.append(value)
+    if not pairs:
+        raise UserError(f"{path}: holds no pairs of words")
+    return SimilaritySet(path.stem, pairs, np.array(marks))
+
+
+def lines(path: Path) -> list[tuple[int, str]]:
+    """The lines with something in them and their numbers, from 1."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "not UTF-8"
+        raise UserError(f"vectors.evaluate: {path} cannot be read ({reason})") from None
+    every = enumerate(text.replace("\r\n", "\n").split("\n"), start=1)
+    return [(number, line) for number, line in every if line.strip() and not line.startswith("#")]
+
+
+def pair_rows(embeddings: Embeddings, pairs: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
+    """The rows of both words of each pair, (n, 2); -1 where a word is unknown."""
+    found = [[-1 if row is None else row for row in map(embeddings.find, pair)] for pair in pairs]
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def score_similarity(embeddings: Embeddings, one: SimilaritySet) -> SimilarityScore:
+    """Spearman's correlation of the cosines with the marks, over the pairs that are known.
+
+    Vectors that find all pairs equally alike, as one-hot does, say nothing about them: 0.
+    """
+    rows = pair_rows(embeddings, one.pairs)
+    known = (rows >= 0).all(axis=1)
+    marks = one.marks[known]
+    rho = spearman(embeddings.similarities(rows[known]), marks)
+    if rho is None and len(np.unique(marks)) > 1:
+        rho = 0.0
+    return SimilarityScore(None if rho is None else 100 * rho, int(known.sum()), len(rows))
+
+
+def spearman(first: Floats, second: Floats) -> float | None:
+    """Spearman's rho of two equally long lists, equals with the mean of their ranks; None where it is not defined."""
+    if len(first) < 2:
+        return None
+    (rho,) = weighted_spearman(first, second, np.ones((1, len(first))))
+    return float(rho) if np.isfinite(rho) else None
+
+
+def weighted_spearman(first: Floats, second: Floats, weights: Floats) -> Floats:
+    """Spearman's rho of (n,) and (n,) for each row of weights (samples, n): how many times each place is in a sample.
+
+    The same as ranking the samples themselves, without sorting any: (samples,); nan where a sample has no order.
+    """
+    size = weights.sum(axis=1, keepdims=True)
+    centred = [weighted_ranks(values, weights) - (size + 1) / 2 for values in (first, second)]
+    covariance, *variances = (
+        np.einsum("sn,sn,sn->s", weights, left, right)
+        for left, right in ((centred[0], centred[1]), (centred[0], centred[0]), (centred[1], centred[1]))
+    )
+    scale = np.sqrt(variances[0] * variances[1])
+    rho: Floats = np.divide(covariance, scale, out=np.full_like(scale, np.nan), where=scale > 0)
+    return rho
+
+
+def weighted_ranks(values: Floats, weights: Floats) -> Floats:
+    """The mean rank, from 1, of each of (n,) values among `weights` (samples, n) copies of them: (samples, n)."""
+    distinct: NDArray[Any]
+    distinct, place = np.unique(values, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    starts = np.searchsorted(place[order], np.arange(len(distinct)))
+    copies = np.add.reduceat(weights[:, order], starts, axis=1)  # (samples, distinct)
+    below = np.cumsum(copies, axis=1) - copies
+    ranks: Floats = (below + (copies + 1) / 2)[:, place]
+    return ranks

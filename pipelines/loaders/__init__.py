@@ -1,0 +1,1 @@
+"""Shards -> the same batches on any number of workers, for pairs, texts and word segments."""

@@ -1,0 +1,84 @@
+"""The training text for networks with a bounded view: windows of T tokens, in another order each epoch.
+
+An epoch cuts the split into windows of T tokens from an offset below T on; a window belongs to the chunk that it begins
+in and may end in the next. Chunks are put in a random order and dealt to the lanes in groups, as pairs are
+(`pipelines/loaders/pairs.py`); the windows of a group are shuffled. So an epoch reads every token once but for those
+before the offset and after the last window, and only a group's chunks are read at a time, however large the corpus is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.text_batch import TextBatch
+from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
+from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, dealt
+from pipelines.loaders.streams import rows_of, text_batch
+from pipelines.loaders.text import SplitText
+from pipelines.loaders.window import philox, philox_order
+from pipelines.settings import LoaderConfig
+
+OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "length", "side")  # that the order of batches depends on
+
+
+class WindowLoader(Lanes[TextBatch]):
+    """This rank's lanes of a split, endlessly.
+
+    Raises:
+        UserError: lanes that the world size does not divide or that outnumber the chunks, rows that do not fit the
+            budget, a text that is shorter than a window.
+    """
+
+    def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
+        super().__init__(text.reader, config.lanes, seed, rank, world)
+        check_chunks(text.reader, config.lanes)
+        self.text, self.config = text, config
+        self.rows, self.length = rows_of(config), config.length  # B, T
+        if config.window_chunks < 1:
+            raise UserError(f"loader.window_chunks={config.window_chunks}: must be at least 1")
+        if text.tokens < self.length:
+            raise UserError(f"loader.length={self.length}: the text has only {text.tokens:,} tokens")
+        self.windows = dealt(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self._order_of = ChunkOrder(text.reader.chunks, seed)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {f"loader.{key}": getattr(self.config, key) for key in OF_WINDOWS}
+
+    def nothing_fits(self, lane: int) -> UserError:
+        return UserError(f"loader.length={self.length}: no window of lane {lane} is so long")
+
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+        """The group's windows, shuffled."""
+        room = min(self.length, self.text.tokens - self.length + 1)  # a short text has fewer offsets to begin at
+        offset = int(philox(self.seed, epoch, 0, 1).random_raw() % room)
+        chunks = self._order_of.window(epoch, number, self.windows)
+        starts = np.concatenate([self._starts(chunk, offset) for chunk in chunks])
+        starts = starts[philox_order(len(starts), self.seed, epoch, number + 1, 1)]
+        return _Shuffled(self.text, lane, starts, self.rows, self.length)
+
+    def _starts(self, chunk: int, offset: int) -> NDArray[np.int64]:
+        """Positions of the windows that begin in the chunk and end within the text."""
+        begin, end = int(self.text.starts[chunk]), int(self.text.ends[chunk])
+        first = offset + -(-max(begin - offset, 0) // self.length) * self.length
+        return np.arange(first, min(end, self.text.tokens - self.length + 1), self.length, dtype=np.int64)
+
+
+@dataclass
+class _Shuffled:
+    """The windows of some chunks in the order in which they are trained on."""
+
+    text: SplitText
+    lane: int
+    starts: NDArray[np.int64]  # (windows,)
+    rows: int
+    length: int
+
+    def __len__(self) -> int:
+        return -(-len(self.starts) // self.rows)
+
+    def batch(self, index: int) -> TextBatch:
+        return text_batch(self.text, self.starts[index * self.rows :][: self.rows], self.length, self.lane)

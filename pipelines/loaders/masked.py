@@ -1,0 +1,170 @@
+"""The training text for masked encoders: whole records, batched by like length, other masks each epoch.
+
+Chunks are dealt to windows and records ordered as pairs are (`pipelines/loaders/pairs.py`). A record longer than
+`loader.max_length` is cut into pieces of that length. What is masked depends on (seed, epoch, window) alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.batch import pad
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import PAD
+from pipelines.loaders.masking import Masking
+from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
+from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, dealt
+from pipelines.loaders.segments import side_of
+from pipelines.loaders.text import SplitText
+from pipelines.loaders.window import cut, philox, philox_order
+from pipelines.settings import LoaderConfig
+from pipelines.shards.reader import Chunk
+
+OF_MASKED = ("lanes", "batch_tokens", "window_chunks", "max_length", "mask", "whole_words", "side")
+HELD_OUT_MASKS = (0x6D61736B, 0)  # the key of the masks of held-out splits: the same for every run and model
+
+
+@dataclass
+class MaskedWindow:
+    """The records of some chunks, masked, in the order of the chunks."""
+
+    ids: NDArray[np.int64]  # (n,) global ids of the records that the pieces are of
+    starts: NDArray[np.int64]  # (n,) of pieces
+    lengths: NDArray[np.int64]  # (n,)
+    inputs: NDArray[np.int64]  # (tokens,)
+    targets: NDArray[np.int64]  # (tokens,) PAD but where a token is to be guessed
+
+    @staticmethod
+    def of(
+        chunks: Sequence[Chunk], side: int, longest: int, masking: Masking, bits: np.random.Philox
+    ) -> "MaskedWindow":
+        """The records of chunks, one side of them."""
+        sides = [side_of(chunk, side == 1) for chunk in chunks]
+        tokens = np.concatenate([ids for ids, _ in sides]).astype(np.int64)
+        lengths = np.concatenate([np.diff(offsets.astype(np.int64)) for _, offsets in sides])
+        ids = np.concatenate([np.arange(chunk.first_id, chunk.first_id + chunk.records) for chunk in chunks])
+        return MaskedWindow.masked(tokens, lengths, ids, longest, masking, bits)
+
+    @staticmethod
+    def masked(
+        tokens: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        ids: NDArray[np.int64],
+        longest: int,
+        masking: Masking,
+        bits: np.random.Philox,
+    ) -> "MaskedWindow":
+        """Records that stand one after the other in `tokens`, with their lengths (n,) and ids (n,)."""
+        pieces, lengths = pieces_of(lengths, longest)
+        starts = np.cumsum(lengths) - lengths
+        return MaskedWindow(ids[pieces], starts, lengths, *masking.mask(tokens, starts, bits))
+
+    def to_guess(self) -> NDArray[np.int64]:
+        """(n,) how many tokens of each piece are to be guessed."""
+        return np.add.reduceat((self.targets != PAD).astype(np.int64), self.starts)
+
+    def batch(self, rows: NDArray[np.int64], lane: int = 0) -> TextBatch:
+        """These pieces, padded."""
+        starts, lengths = self.starts[rows], self.lengths[rows]
+        inputs, targets = (torch.from_numpy(pad(packed, starts, lengths)) for packed in (self.inputs, self.targets))
+        return TextBatch(inputs, targets, int((targets != PAD).sum()), 0, self.ids[rows], lane)
+
+
+class MaskedLoader(Lanes[TextBatch]):
+    """This rank's lanes of a split, endlessly.
+
+    Raises:
+        UserError: lanes that the world size does not divide or that outnumber the chunks, a budget or length below 2.
+    """
+
+    def __init__(
+        self,
+        text: SplitText,
+        config: LoaderConfig,
+        masking: Masking,
+        seed: int = 1,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(text.reader, config.lanes, seed, rank, world)
+        check_chunks(text.reader, config.lanes)
+        for key, least in (("batch_tokens", 2), ("max_length", 2), ("window_chunks", 1)):
+            if getattr(config, key) < least:
+                raise UserError(f"loader.{key}={getattr(config, key)}: must be at least {least}")
+        self.text, self.config, self.masking = text, config, masking
+        self.longest = min(config.max_length, config.batch_tokens)
+        self.windows = dealt(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self._order_of = ChunkOrder(text.reader.chunks, seed)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {f"loader.{key}": getattr(self.config, key) for key in OF_MASKED}
+
+    def nothing_fits(self, lane: int) -> UserError:
+        return UserError(f"{self.text.reader.directory}: lane {lane} has nothing but unknown tokens to mask")
+
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+        """Read the window, mask it, order its batches."""
+        chunks = [self.reader.chunk(i) for i in self._order_of.window(epoch, number, self.windows)]
+        bits = philox(self.seed, epoch, number + 1, 3)
+        window = MaskedWindow.of(chunks, self.text.side, self.longest, self.masking, bits)
+        rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
+        rows = rows[window.to_guess()[rows] > 0]
+        rows, parts = cut(rows, window.lengths, window.lengths, self.config.batch_tokens)
+        order = philox_order(len(parts), self.seed, epoch, number + 1, 2).tolist()
+        return _Ordered(window, [rows[parts[i]] for i in order], lane)
+
+
+@dataclass
+class _Ordered:
+    """A window's batches in their order."""
+
+    window: MaskedWindow
+    batches: list[NDArray[np.int64]]
+    lane: int
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def batch(self, index: int) -> TextBatch:
+        return self.window.batch(self.batches[index], self.lane)
+
+
+def held_out_masked(
+    text: SplitText, masking: Masking, longest: int, batch_tokens: int, rank: int = 0, world: int = 1
+) -> Iterator[TextBatch]:
+    """Every record of a split once with masks that never change, sorted by length, dealt to ranks batch by batch.
+
+    The whole split is held in memory: it is meant for held-out sets.
+    """
+    window = MaskedWindow.of(list(text.reader), text.side, longest, masking, held_out_bits())
+    for batch, _ in sorted_batches(window, batch_tokens, rank, world):
+        yield batch
+
+
+def held_out_bits() -> np.random.Philox:
+    """What held-out splits are masked by."""
+    return philox(*HELD_OUT_MASKS)
+
+
+def sorted_batches(
+    window: MaskedWindow, batch_tokens: int, rank: int = 0, world: int = 1
+) -> Iterator[tuple[TextBatch, NDArray[np.int64]]]:
+    """A window's pieces that have something to guess, sorted by length, and their numbers (B,) in the window; every
+    `world`-th batch for this rank."""
+    rows = np.flatnonzero(window.to_guess() > 0)
+    rows, parts = cut(rows, window.lengths, window.lengths, batch_tokens)
+    for part in parts[rank::world]:
+        yield window.batch(rows[part]), rows[part]
+
+
+def pieces_of(lengths: NDArray[np.int64], longest: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(record of each piece, length of each piece): records (n,) cut into pieces of at most `longest` tokens."""
+    counts = -(-lengths // longest)
+    records = np.repeat(np.arange(len(lengths)), counts)
+    within = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return records, np.minimum(longest, lengths[records] - within * longest)

@@ -1,0 +1,153 @@
+"""Batches of sentence pairs in an order that depends on the seed alone: lanes, windows, batches.
+
+`pipelines/loaders/prefetch.py` says what lanes are. Within an epoch the chunks are put in a random order and dealt to
+windows of equal size, `window_chunks` at most, equally many for each lane; lane l owns the windows l, l + lanes, ... A window's
+batches depend on nothing but (seed, epoch, window): shuffle, stable sort by length, cut at the token budget, shuffle
+the batches. Every record comes once in each epoch. Loaders of one language are in `pipelines/language/`.
+
+All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): the same with every version of NumPy.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.batch import TranslationBatch
+from model.text.tokenizer import load_pair
+from pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, dealt
+from pipelines.loaders.window import Window, philox_order
+from pipelines.settings import LoaderConfig
+from pipelines.shards.reader import ShardReader
+
+if TYPE_CHECKING:  # SentencePiece is needed only where segmentations are sampled
+    from model.text.subword_regularization import SubwordSampler
+
+__all__ = ["LaneLoader", "Position", "held_out_batches"]
+
+logger = logging.getLogger(__name__)
+WINDOWS_A_LANE = 2  # that an epoch should hold at least, where the corpus is small
+OF_PAIRS = ("lanes", "batch_tokens", "window_chunks", "max_length", "sampling")  # what the order of pairs depends on
+
+
+class LaneLoader(Lanes[TranslationBatch]):
+    """This rank's lanes of a split of sentence pairs, endlessly.
+
+    Raises:
+        UserError: lanes that the world size does not divide or that outnumber the chunks, a budget or length below 2.
+    """
+
+    def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
+        _check(reader, config, world)
+        super().__init__(reader, config.lanes, seed, rank, world)
+        self.config = config
+        self.windows = dealt(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self._order_of = ChunkOrder(reader.chunks, seed)
+        self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
+        self.left_out = 0  # records longer than max_length met so far, each counted once
+
+    def settings(self) -> Mapping[str, Any]:
+        return {f"loader.{key}": getattr(self.config, key) for key in OF_PAIRS}
+
+    def nothing_fits(self, lane: int) -> UserError:
+        return UserError(f"loader.max_length={self.config.max_length}: all records of lane {lane} are longer")
+
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
+        """Read the window and order its batches."""
+        chunks = self._order_of.window(epoch, number, self.windows)
+        window = Window.of([self.reader.chunk(i) for i in chunks])
+        if self._samplers:
+            window = window.resampled(self._samplers, self.seed, epoch, 2**32 + number)
+        rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
+        limit = min(self.config.max_length, self.config.batch_tokens)
+        fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
+        self._count_left_out(epoch, int(np.count_nonzero(~fitting)), first)
+        window, batches = window.batches(rows[fitting], self.config.batch_tokens)
+        return _Ordered(
+            window, [batches[i] for i in philox_order(len(batches), self.seed, epoch, number + 1, 2).tolist()]
+        )
+
+    def _count_left_out(self, epoch: int, records: int, first: bool) -> None:
+        if records and not self.left_out:
+            logger.warning(
+                f"loader.max_length={self.config.max_length}: longer records are left out, the first {records} of them "
+                f"in epoch {epoch}; LaneLoader.left_out counts them"
+            )
+        if first:
+            self.left_out += records
+
+
+@dataclass
+class _Ordered:
+    """A window and its batches in their order."""
+
+    window: Window
+    batches: list[slice]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def batch(self, index: int) -> TranslationBatch:
+        return self.window.batch(self.batches[index])
+
+
+class ChunkOrder:
+    """The order of an epoch's chunks, and which of them make a window."""
+
+    def __init__(self, chunks: int, seed: int) -> None:
+        self.chunks, self.seed = chunks, seed
+        self._orders: dict[int, NDArray[np.int64]] = {}  # of the epochs that the lanes are in
+
+    def window(self, epoch: int, number: int, windows: int) -> list[int]:
+        """The chunks of window `number` of `windows`."""
+        if epoch not in self._orders:
+            self._orders = {known: order for known, order in self._orders.items() if known >= epoch - 1}
+            self._orders[epoch] = philox_order(self.chunks, self.seed, epoch)
+        first, last = (place * self.chunks // windows for place in (number, number + 1))
+        chunks: list[int] = self._orders[epoch][first:last].tolist()
+        return chunks
+
+
+def held_out_batches(
+    reader: ShardReader, batch_tokens: int, rank: int = 0, world: int = 1
+) -> Iterator[TranslationBatch]:
+    """Every record of a split once, sorted by length, dealt to ranks batch by batch; nothing is left out.
+
+    The whole split is held in memory, a few bytes a token: it is meant for held-out sets. `ids` give their own order.
+    """
+    if reader.chunks == 0:
+        return
+    window = Window.of(list(reader))
+    window, parts = window.batches(np.arange(len(window.ids)), batch_tokens)
+    for part in parts[rank::world]:
+        yield window.batch(part)
+
+
+def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
+    if reader.manifest.kind != "parallel":
+        raise UserError(f"{reader.directory}: the shards are {reader.manifest.kind}, translation needs parallel ones")
+    check_lanes(config.lanes, world)
+    if not 0 <= config.sampling <= 1:
+        raise UserError(f"loader.sampling={config.sampling}: must be between 0 (off) and 1")
+    for key in ("batch_tokens", "window_chunks", "max_length"):
+        least = 1 if key == "window_chunks" else 2
+        if getattr(config, key) < least:
+            raise UserError(f"loader.{key}={getattr(config, key)}: must be at least {least}")
+    check_chunks(reader, config.lanes)
+
+
+def _samplers(reader: ShardReader, strength: float, seed: int) -> "list[SubwordSampler]":
+    """One a side; the same twice where the vocabulary is joint."""
+    from model.text.subword_regularization import SubwordSampler
+    from model.text.subwords import SubwordTokenizer
+
+    pair = load_pair(reader.directory, reader.manifest.tokenizer)
+    source, target = pair.source, pair.target
+    if not (isinstance(source, SubwordTokenizer) and isinstance(target, SubwordTokenizer)):
+        raise UserError(f"loader.sampling={strength}: {source.type} have one segmentation only; take bpe or unigram")
+    first = SubwordSampler(source, strength, seed)
+    return [first, first if pair.joint else SubwordSampler(target, strength, seed)]

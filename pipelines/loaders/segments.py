@@ -1,0 +1,163 @@
+"""The text of an epoch in segments, straight from the shards: nothing is tokenised, nothing is copied but the rows.
+
+An epoch is a permutation of the chunks by (seed, epoch), laid end to end. Segment s of S is what begins in the s-th of
+S equal stretches of it, whole records only. So every record comes once in each epoch, S is the same in all of them,
+and a segment depends on nothing but (seed, epoch, s): any number of ranks takes the same ones.
+"""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.tokenizer import Tokenizer, load_pair
+from model.word_vectors.learner import Text
+from model.word_vectors.vocabulary import Vocabulary
+from pipelines.loaders.window import philox_order
+from pipelines.shards.manifest import Manifest, read_manifest
+from pipelines.shards.reader import Chunk, ShardReader
+
+COUNTED_AT_ONCE = 4 << 20  # tokens
+NOTHING = Text(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
+
+
+class Feed(Protocol):
+    """What the loop needs of a text, or of what was counted in it."""
+
+    segments: int  # of an epoch, the same in each
+    unit: str  # what `size` counts
+
+    def segment(self, epoch: int, index: int) -> Any:
+        """Segment `index` of an epoch: what a Learner trains on. Depends on nothing but its arguments."""
+        ...
+
+    def size(self, segment: Any) -> int:
+        """How much the segment is, in `unit`."""
+        ...
+
+
+class ShardText:
+    """One split of a shard directory as segments of about `segment_words` tokens.
+
+    Raises:
+        UserError: the shards hold two languages and `side` chooses none, or the other way round.
+    """
+
+    unit = "words"
+
+    def __init__(
+        self,
+        directory: Path,
+        split: str,
+        vocabulary: Vocabulary,
+        side: str | None = None,
+        segment_words: int = 50_000,
+        seed: int = 1,
+    ) -> None:
+        self.reader = ShardReader(directory, split)
+        self.seed, self._rows = seed, vocabulary.rows
+        self._target = side_number(self.reader.manifest, side) == 1
+        self._sizes = chunk_tokens(self.reader, int(self._target))  # (chunks,)
+        self.tokens = int(self._sizes.sum())  # of an epoch, ends of records included
+        self.segments = max(1, round(self.tokens / segment_words))
+        self._epoch = -1
+        self._order = self._ends = np.zeros(0, dtype=np.int64)  # (chunks,) of the epoch
+        self._open: tuple[int, Chunk] | None = None  # a chunk holds several segments, or a part of one
+
+    def segment(self, epoch: int, index: int) -> Text:
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, philox_order(self.reader.chunks, self.seed, epoch)
+            self._ends = np.cumsum(self._sizes[self._order])
+        first, last = (place * self.tokens // self.segments for place in (index, index + 1))
+        if first == last:  # more segments than tokens
+            return NOTHING
+        at, end = np.searchsorted(self._ends, [first, last - 1], side="right")
+        parts = [self._part(place, first, last) for place in range(at, end + 1)]
+        lengths = np.concatenate([lengths for _, lengths in parts])
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return Text(self._rows[np.concatenate([ids for ids, _ in parts])], offsets)
+
+    def size(self, segment: Text) -> int:
+        return len(segment.rows) - (len(segment.offsets) - 1)  # every record ends with EOS
+
+    def _part(self, place: int, first: int, last: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """(ids, lengths) of the records of the epoch's chunk number `place` that begin at `first` to `last` - 1."""
+        number = int(self._order[place])
+        ids, offsets = side_of(self._chunk(number), self._target)
+        begin = int(self._ends[place] - self._sizes[number])
+        low, high = np.searchsorted(offsets[:-1], [max(0, first - begin), last - begin], side="left")
+        bounds = offsets[low : high + 1].astype(np.int64)
+        return ids[bounds[0] : bounds[-1]], bounds[1:] - bounds[:-1]
+
+    def _chunk(self, number: int) -> Chunk:
+        if self._open is None or self._open[0] != number:
+            self._open = number, self.reader.chunk(number)
+        return self._open[1]
+
+
+def shard_vocabulary(directory: Path, split: str, side: str | None, min_count: int) -> tuple[Vocabulary, Tokenizer]:
+    """The words of a split, counted, and the tokenizer that they come from.
+
+    Raises:
+        UserError: as ShardText, or the text has too few words.
+    """
+    reader = ShardReader(directory, split)
+    number = side_number(reader.manifest, side)
+    pair = load_pair(directory, reader.manifest.tokenizer)
+    tokenizer = pair.target if number == 1 else pair.source
+    counts = token_counts(reader, number, tokenizer.vocabulary)
+    return Vocabulary.of(tokenizer.pieces(range(tokenizer.vocabulary)), counts, min_count), tokenizer
+
+
+def token_counts(reader: ShardReader, side: int, vocabulary: int) -> NDArray[np.int64]:
+    """(vocabulary,) how often each token id stands in the split."""
+    counts = np.zeros(vocabulary, dtype=np.int64)
+    waiting: list[NDArray[Any]] = []
+    size = 0
+    for chunk in reader:  # several chunks at a time: a bincount costs the vocabulary, however short its chunk is
+        waiting.append(side_of(chunk, side == 1)[0])
+        size += len(waiting[-1])
+        if size >= COUNTED_AT_ONCE:
+            counts += np.bincount(np.concatenate(waiting), minlength=vocabulary)
+            waiting, size = [], 0
+    if waiting:
+        counts += np.bincount(np.concatenate(waiting), minlength=vocabulary)
+    return counts
+
+
+def chunk_tokens(reader: ShardReader, side: int) -> NDArray[np.int64]:
+    """(chunks,) tokens of each, ends of records included; from the manifest, so nothing is read."""
+    return np.asarray([chunk[2 + side] for entry in reader.entries for chunk in entry.chunks], dtype=np.int64)
+
+
+def side_of(chunk: Chunk, target: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(ids, offsets) of one side."""
+    return (chunk.target, chunk.target_offsets) if target else (chunk.source, chunk.source_offsets)
+
+
+def side_number(manifest: Manifest, side: str | None) -> int:
+    """0 or 1: which side of the shards is the text.
+
+    Raises:
+        UserError: two sides and no choice, or a choice where there is one side.
+    """
+    pair = "-".join(manifest.languages)
+    if manifest.kind == "monolingual":
+        if side is not None:
+            raise UserError(f"vectors.side={side}: the shards hold one language ({pair}); leave it out")
+        return 0
+    if side is None:
+        raise UserError(
+            f"vectors.side: the shards are of pairs of sentences ({pair}) and word vectors are of one language. "
+            f"Choices: source ({manifest.languages[0]}), target ({manifest.languages[1]})"
+        )
+    return 0 if side == "source" else 1
+
+
+def language(directory: Path, side: str | None) -> str:
+    """The language of the text."""
+    manifest = read_manifest(directory)
+    return manifest.languages[side_number(manifest, side)]

@@ -1,0 +1,103 @@
+"""The training text for recurrent networks: read on from batch to batch, so that states can be carried.
+
+The split is one stream of N tokens. An epoch begins at an offset of its own, goes round once, and is cut into
+lanes x rows equal parts, each a row of a batch for the whole epoch; a step takes the next T tokens of every row. So a
+row's state at the end of a batch is what its next batch goes on from (truncated back-propagation through time), and at
+an epoch's beginning all rows begin anew. What is left of a part after its last whole step, and the N mod (lanes x rows)
+tokens at the end, are left out; another offset leaves out others.
+
+Everything depends on (seed, epoch, lane, step) alone, as `pipelines/loaders/prefetch.py` wants it: a lane has one
+window an epoch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.text_batch import TextBatch
+from pipelines.loaders.prefetch import Lanes, Opened
+from pipelines.loaders.text import SplitText
+from pipelines.loaders.window import philox
+from pipelines.settings import LoaderConfig
+
+OF_STREAMS = ("lanes", "batch_tokens", "length", "side")  # the settings that the order of batches depends on
+
+
+class StreamLoader(Lanes[TextBatch]):
+    """This rank's lanes of a split, endlessly.
+
+    Raises:
+        UserError: lanes that the world size does not divide, rows that do not fit the budget, too short a text.
+    """
+
+    def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
+        super().__init__(text.reader, config.lanes, seed, rank, world)
+        self.text, self.config = text, config
+        self.rows = rows_of(config)  # B of each lane
+        self.windows = config.lanes
+        self.part = text.tokens // (config.lanes * self.rows)  # tokens of a row in an epoch
+        if self.part < 1:
+            raise UserError(
+                f"loader.batch_tokens={config.batch_tokens}: {config.lanes} lanes of {self.rows} rows are more than "
+                f"the {text.tokens:,} tokens of the text"
+            )
+        self.length = min(config.length, self.part)  # T
+
+    def settings(self) -> Mapping[str, Any]:
+        return {f"loader.{key}": getattr(self.config, key) for key in OF_STREAMS}
+
+    def nothing_fits(self, lane: int) -> UserError:
+        raise AssertionError(f"lane {lane}: every epoch has a step")
+
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+        """The lane's rows of an epoch."""
+        offset = int(philox(self.seed, epoch).random_raw() % self.text.tokens)
+        parts = lane * self.rows + np.arange(self.rows, dtype=np.int64)
+        return _Streams(self.text, lane, offset + parts * self.part, self.part // self.length, self.length)
+
+
+@dataclass
+class _Streams:
+    """A lane's rows in one epoch."""
+
+    text: SplitText
+    lane: int
+    starts: NDArray[np.int64]  # (B,) positions of the rows' first targets
+    steps: int
+    length: int  # T
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def batch(self, index: int) -> TextBatch:
+        return text_batch(self.text, self.starts + index * self.length, self.length, self.lane, index > 0)
+
+
+def text_batch(
+    text: SplitText, starts: NDArray[np.int64], length: int, lane: int = 0, goes_on: bool = False
+) -> TextBatch:
+    """The targets at `length` positions from each of `starts` (B,) on, and the token before each."""
+    tokens = torch.from_numpy(text.rows(starts - 1, length + 1))  # (B, T + 1)
+    inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    return TextBatch(inputs, targets, targets.numel(), 0, starts % text.tokens, lane, goes_on)
+
+
+def rows_of(config: LoaderConfig) -> int:
+    """Rows of a lane's batch.
+
+    Raises:
+        UserError: no row fits the budget, or rows have no length.
+    """
+    if config.length < 1:
+        raise UserError(f"loader.length={config.length}: must be at least 1")
+    rows = config.batch_tokens // config.length
+    if rows < 1:
+        raise UserError(
+            f"loader.batch_tokens={config.batch_tokens}: holds no row of loader.length={config.length} tokens"
+        )
+    return rows

@@ -1,0 +1,94 @@
+"""A split of shards as one long row of tokens, by position: read through the page cache, nothing held in memory."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.text.tokenizer import Ids, Tokenizer, load_pair
+from pipelines.loaders.segments import chunk_tokens, side_of
+from pipelines.shards.manifest import Manifest
+from pipelines.shards.reader import ShardReader
+
+OPEN_CHUNKS = 4096  # views of mapped files that are kept: an opened chunk has been checked, which costs a pass over it
+
+
+class SplitText:
+    """The records of a split in the corpus's order, each with its end of sentence; before the first is the last.
+
+    Raises:
+        UserError: no such split, an empty one, or shards of two languages and `side` chooses none (or the other way
+            round).
+    """
+
+    def __init__(self, directory: Path, split: str, side: str | None = None) -> None:
+        self.reader = ShardReader(directory, split)
+        self.side = side_number(self.reader.manifest, side)
+        sizes = chunk_tokens(self.reader, self.side)  # (chunks,)
+        self.ends: NDArray[np.int64] = np.cumsum(sizes)  # (chunks,) where each chunk ends
+        self.starts: NDArray[np.int64] = self.ends - sizes
+        self.tokens = int(sizes.sum())  # N
+        if not self.tokens:
+            raise UserError(f"{directory}: the split {split!r} holds no text")
+        self._open: dict[int, Ids] = {}
+
+    @property
+    def language(self) -> str:
+        return self.reader.manifest.languages[self.side]
+
+    def read(self, start: int, count: int) -> NDArray[np.int64]:
+        """(count,) the tokens from position `start` (any whole number) on, going round at the end."""
+        tokens = np.empty(count, dtype=np.int64)
+        filled = 0
+        place = start % self.tokens
+        while filled < count:
+            chunk = int(np.searchsorted(self.ends, place, side="right"))
+            begin = place - int(self.starts[chunk])
+            part = self._chunk(chunk)[begin : begin + count - filled]
+            tokens[filled : filled + len(part)] = part
+            filled += len(part)
+            place = (place + len(part)) % self.tokens
+        return tokens
+
+    def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """(B, count) the tokens from each of the positions (B,) on."""
+        return np.stack([self.read(start, count) for start in starts.tolist()])
+
+    def lengths(self) -> NDArray[np.int64]:
+        """(records,) tokens of each, its end included; a few bytes a record, meant for held-out splits."""
+        sides = (side_of(chunk, self.side == 1) for chunk in self.reader)
+        return np.concatenate([np.diff(offsets.astype(np.int64)) for _, offsets in sides])
+
+    def _chunk(self, index: int) -> Ids:
+        found = self._open.get(index)
+        if found is None:
+            if len(self._open) >= OPEN_CHUNKS:
+                self._open.pop(next(iter(self._open)))  # the one that was opened first
+            found = self._open[index] = side_of(self.reader.chunk(index), self.side == 1)[0]
+        return found
+
+
+def side_number(manifest: Manifest, side: str | None) -> int:
+    """0 or 1: which side of the shards the text is.
+
+    Raises:
+        UserError: two sides and no choice, or a choice where there is one side.
+    """
+    pair = "-".join(manifest.languages)
+    if manifest.kind == "monolingual":
+        if side is not None:
+            raise UserError(f"loader.side={side}: the shards hold one language ({pair}); leave it out")
+        return 0
+    if side is None:
+        raise UserError(
+            f"loader.side: the shards are of pairs of sentences ({pair}) and a language model is of one language. "
+            f"Choices: source ({manifest.languages[0]}), target ({manifest.languages[1]})"
+        )
+    return 0 if side == "source" else 1
+
+
+def side_tokenizer(directory: Path, manifest: Manifest, side: str | None) -> Tokenizer:
+    """The tokenizer that the text was made with."""
+    pair = load_pair(directory, manifest.tokenizer)
+    return pair.target if side_number(manifest, side) == 1 else pair.source

@@ -1,0 +1,126 @@
+"""A window: the records of some chunks, ordered, cut into batches and padded. Pure functions of their arguments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.text.batch import TranslationBatch, gather
+from pipelines.shards.reader import Chunk
+
+if TYPE_CHECKING:  # SentencePiece is needed only where segmentations are sampled
+    from model.text.subword_regularization import SubwordSampler
+
+
+@dataclass
+class Window:
+    """The records of some chunks. A side's record i is ids[starts[i] : starts[i] + lengths[i]]."""
+
+    ids: NDArray[np.int64]  # (n,) global record ids
+    source: NDArray[Any]  # (source tokens,)
+    source_starts: NDArray[np.int64]  # (n,)
+    source_lengths: NDArray[np.int64]  # (n,)
+    target: NDArray[Any]
+    target_starts: NDArray[np.int64]
+    target_lengths: NDArray[np.int64]
+
+    @staticmethod
+    def of(chunks: Sequence[Chunk]) -> "Window":
+        """The chunks in this order, their ids copied together."""
+        source_starts, source_lengths = _starts([chunk.source_offsets for chunk in chunks])
+        target_starts, target_lengths = _starts([chunk.target_offsets for chunk in chunks])
+        return Window(
+            np.concatenate([np.arange(chunk.first_id, chunk.first_id + chunk.records) for chunk in chunks]),
+            np.concatenate([chunk.source for chunk in chunks]),
+            source_starts,
+            source_lengths,
+            np.concatenate([chunk.target for chunk in chunks]),
+            target_starts,
+            target_lengths,
+        )
+
+    def resampled(self, samplers: "Sequence[SubwordSampler]", *key: int) -> "Window":
+        """The same records in other segmentations, drawn by (source, target) samplers from `key`."""
+        packed: list[NDArray[Any]] = []
+        bounds: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        sides = ((self.source, self.source_starts), (self.target, self.target_starts))
+        for side, (sampler, (ids, starts)) in enumerate(zip(samplers, sides, strict=True)):
+            rows = sampler.resample(np.split(ids, starts[1:]), philox(*key, side))
+            lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+            packed.append(np.concatenate(rows))
+            bounds.append((np.cumsum(lengths) - lengths, lengths))
+        return Window(self.ids, packed[0], *bounds[0], packed[1], *bounds[1])
+
+    def take(self, rows: NDArray[np.int64]) -> "Window":
+        """These records in this order; the packed ids stay where they are."""
+        return Window(
+            self.ids[rows],
+            self.source,
+            self.source_starts[rows],
+            self.source_lengths[rows],
+            self.target,
+            self.target_starts[rows],
+            self.target_lengths[rows],
+        )
+
+    def batches(self, rows: NDArray[np.int64], batch_tokens: int) -> tuple["Window", list[slice]]:
+        """`rows` in order of length, and which of them make a batch each, for `batch`."""
+        order, parts = cut(rows, self.source_lengths, self.target_lengths, batch_tokens)
+        return self.take(order), parts
+
+    def batch(self, part: slice) -> TranslationBatch:
+        """These records, padded."""
+        return gather(
+            (self.source, self.source_starts[part], self.source_lengths[part]),
+            (self.target, self.target_starts[part], self.target_lengths[part]),
+            self.ids[part],
+        )
+
+
+def cut(
+    rows: NDArray[np.int64], source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int
+) -> tuple[NDArray[np.int64], list[slice]]:
+    """`rows` sorted, and cut into batches of B x max(S, T) <= `batch_tokens`; a longer row stands alone.
+
+    They are sorted by their longer side, then by target length; rows of equal lengths keep their order.
+    """
+    if len(rows) == 0:
+        return rows, []
+    target = target_lengths[rows]
+    longer = np.maximum(source_lengths[rows], target)
+    key = longer * (int(longer.max()) + 1) + target
+    if key.max() < 1 << 16:
+        key = key.astype(np.uint16)  # which NumPy sorts by counting
+    order = np.argsort(key, kind="stable")
+    rows, longer = rows[order], longer[order]  # longer rises, so a batch's last row is its longest
+    batches = []
+    begin = 0
+    while begin < len(rows):
+        most = max(1, batch_tokens // int(longer[begin]))
+        sizes = np.arange(1, most + 1)[: len(rows) - begin]
+        fitting = int(np.count_nonzero(sizes * longer[begin : begin + most] <= batch_tokens))
+        end = begin + max(1, fitting)
+        batches.append(slice(begin, end))
+        begin = end
+    return rows, batches
+
+
+def philox_order(count: int, *key: int) -> NDArray[np.int64]:
+    """A random order of 0 ... `count` - 1 that depends on `key` (up to four numbers) only."""
+    return np.argsort(philox(*key).random_raw(count)).astype(np.int64)  # no two of 64 random bits are equal
+
+
+def philox(*key: int) -> np.random.Philox:
+    """Random bits that depend on `key` (two to four numbers) only; different keys never overlap."""
+    words = [number & 0xFFFFFFFFFFFFFFFF for number in key]
+    return np.random.Philox(key=words[:2], counter=[0, 0, *words[2:], *[0] * (4 - len(words))])
+
+
+def _starts(offsets: list[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(starts, lengths) of all records in the concatenation of chunks with these offsets."""
+    wide = [array.astype(np.int64) for array in offsets]
+    bases = np.cumsum([0, *(array[-1] for array in wide)])
+    starts = np.concatenate([array[:-1] + base for array, base in zip(wide, bases, strict=False)])
+    return starts, np.concatenate([np.diff(array) for array in wide])

@@ -1,0 +1,85 @@
+"""The number format of a run: what the user asked for, or under `train.precision=auto` what its ranks decide together.
+
+Decided once, on the machines that train, and kept in RUN/precision.json: a run that goes on elsewhere goes on in it.
+"""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from torch import nn
+
+from model.device import pick_device
+from model.errors import UserError
+from model.precision import Decision, cannot_run, decide
+from model.settings import Precision
+from pipelines.cluster.ranks import Ranks
+from pipelines.config import Config
+from pipelines.settings import TrainConfig
+from pipelines.tracking.run import TrackedRun
+
+NAME = "precision.json"  # {"precision", "because"}
+
+
+def settled(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
+    """The section `train` with one precision for all ranks; every rank calls it, `tracked` is rank 0's record.
+
+    Where the machines differ the ranks take bf16 only if it pays on each of them.
+
+    Raises:
+        UserError: a precision that was asked for, or that the run began in, does not run here.
+    """
+    decision = ranks.from_first(begun_in(config) if ranks.first else None)
+    if decision is None:
+        everywhere = ranks.gather(decide(network, ranks.device, Path(config.paths.root)))
+        decision = next((one for one in everywhere if one.precision == "fp32"), everywhere[0])
+        if ranks.first:
+            _keep(decision, config.run_dir)
+    for reason in ranks.gather(cannot_run(network, decision.precision, ranks.device)):
+        if reason:
+            raise refused(config, decision.precision, reason)
+    if tracked:
+        tracked.tags({"precision": decision.precision, "precision.because": decision.because})
+    return replace(config.train, precision=decision.precision)
+
+
+def begun_in(config: Config) -> Decision | None:
+    """What the run trains in already: decided before, asked for now, or asked for when it began; None: undecided."""
+    kept = config.run_dir / NAME
+    if kept.is_file():
+        return Decision(**json.loads(kept.read_text(encoding="utf-8")))
+    wanted, because = config.train.precision, f"train.precision={config.train.precision}"
+    identity = config.run_dir / "run.json"
+    if wanted == "auto" and identity.is_file():
+        wanted = json.loads(identity.read_text(encoding="utf-8"))["train"]["precision"]
+        because = f"the run began with train.precision={wanted}"
+    return None if wanted == "auto" else Decision(wanted, because)
+
+
+def refuse_unrunnable(config: Config, network: nn.Module) -> None:
+    """Say before any worker starts what this machine cannot run, where it is this machine that trains.
+
+    Raises:
+        UserError: layers of the network have no kernel for `train.precision`.
+    """
+    if config.train.precision == "auto" or config.cluster.address is not None:
+        return
+    reason = cannot_run(network, config.train.precision, pick_device(config.cluster.device))
+    if reason:
+        raise refused(config, config.train.precision, reason)
+
+
+def refused(config: Config, precision: Precision, reason: str) -> UserError:
+    """The error for a `precision` that does not run; a run that began in it cannot change it."""
+    remedy = (
+        "Choices: auto, fp32"
+        if config.train.precision == precision and not (config.run_dir / "run.json").is_file()
+        else f"The run {config.name} began in it: go on where it runs, or choose another name= to begin in another"
+    )
+    return UserError(f"train.precision={precision}: {reason}. {remedy}")
+
+
+def _keep(decision: Decision, run: Path) -> None:
+    part = run / f".{NAME}.part"
+    part.write_text(json.dumps(asdict(decision), indent=2), encoding="utf-8")
+    part.replace(run / NAME)

@@ -1,0 +1,239 @@
+"""The section `embeddings`: word vectors as the first values of a network's embedding tables.
+
+A row whose piece is one of the vectors' words starts as that word's vector, scaled so that the copied numbers spread
+as the table's own first values do; every other row keeps its own. The rows are kept in the run's directory
+(embeddings.safetensors) when it is first started: workers then need no registry, and a run that goes on starts from
+what it started from, wherever an alias points by then.
+
+Frozen tables are not trained, the rows among them that no vector was found for included. A table that source, target
+and output layer share (model.tie) is one table: frozen for one of them, it is frozen for all.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from model.errors import UserError
+from model.networks.network import TranslationNetwork
+from model.settings import Side
+from model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair, load_pair
+
+if TYPE_CHECKING:
+    from model.bundles.vectors import VectorsBundle
+    from pipelines.config import Config  # it imports this module's section
+
+logger = logging.getLogger(__name__)
+
+FILE = "embeddings.safetensors"
+SUBWORDS = ("bpe", "unigram")
+WORD_START = "▁"  # U+2581: SentencePiece's pieces that begin a word begin with it
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """The vectors that one side's pieces have."""
+
+    ids: NDArray[np.int64]  # (n,) token ids
+    vectors: NDArray[np.float32]  # (n, d), as they were trained
+    record: dict[str, Any]  # where they come from: reference, bundle's digest and run, rows, vocabulary
+
+
+def initialise(config: "Config", network: TranslationNetwork, tokenizers: TokenizerPair) -> None:
+    """Give the tables of `network` the vectors that the section asks for, and freeze them where it does.
+
+    Raises:
+        UserError: a reference to nothing, vectors of another width or without a word in common, or that are all alike.
+    """
+    settings = config.embeddings
+    if settings.freeze and not settings.references:
+        raise UserError("embeddings.freeze=true: needs embeddings.source or embeddings.target")
+    if not settings.references:
+        return
+    rows = kept_rows(config) or {side: find_rows(config, side, tokenizers) for side in settings.references}
+    tables = network.embedding_tables()
+    spread = {id(table): initial_spread(table) for table in tables.values()}
+    for side, found in rows.items():
+        table = tables[side]
+        fill_rows(table, found, spread[id(table)], f"embeddings.{side}={settings.references[side]!r}")
+        if settings.freeze:
+            table.weight.requires_grad_(False)
+
+
+def initial_spread(table: nn.Embedding) -> float:
+    """The standard deviation of a table as it was drawn; the row of padding, which is zero, left out."""
+    with torch.no_grad():
+        return float(table.weight[len(SPECIAL) :].std())
+
+
+def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) -> None:
+    """Copy the vectors into their rows of `table` (V, D), with the standard deviation `spread`.
+
+    Raises:
+        UserError: another width, or vectors that have no spread; `key` opens the message.
+    """
+    width = found.vectors.shape[1]
+    if width != table.embedding_dim:
+        raise UserError(
+            f"{key}: its vectors have {width} numbers, the rows of the network's table {table.embedding_dim}. Choices: "
+            f"{width} for the network (model.width, of recurrent ones model.embedding), or vectors trained with "
+            f"model.width={table.embedding_dim}"
+        )
+    own = float(found.vectors.std(dtype=np.float64))
+    if own == 0.0:
+        raise UserError(f"{key}: all numbers of its vectors are the same; they hold nothing to start from")
+    with torch.no_grad():
+        table.weight[torch.from_numpy(found.ids)] = torch.from_numpy(found.vectors * np.float32(spread / own))
+
+
+def find_rows(config: "Config", side: Side, tokenizers: TokenizerPair) -> FoundRows:
+    """The rows of one side, from the bundle that the section names.
+
+    Raises:
+        UserError: no such bundle, not one of word vectors, sparse ones, or no piece is a word of it.
+    """
+    from model.bundles.vectors import load_vectors
+    from pipelines.evaluate import locate
+
+    reference = config.embeddings.references[side]
+    key = f"embeddings.{side}"
+    directory = locate(config, reference, key)
+    try:
+        bundle = load_vectors(directory)
+        vectors = bundle.embeddings.vectors
+    except UserError as problem:
+        raise UserError(f"{key}={reference!r}: {problem}") from None
+    if not isinstance(vectors, np.ndarray):
+        raise UserError(f"{key}={reference!r}: {bundle.config.name} has a number a word, not dense vectors")
+    tokenizer = tokenizers.source if side == "source" else tokenizers.target
+    ids, rows = matches(tokenizer, bundle)
+    if not len(ids):
+        pieces = ", ".join(tokenizer.pieces(range(len(SPECIAL), min(len(SPECIAL) + 3, tokenizer.vocabulary))))
+        raise UserError(
+            f"{key}={reference!r}: none of its {len(bundle.words):,} words ({', '.join(bundle.words[:3])} ...) is a "
+            f"piece of the {side} vocabulary ({pieces} ...)"
+        )
+    record = {
+        "reference": reference,
+        "digest": bundle.digest,
+        "run": bundle.facts.get("run"),
+        "rows": len(ids),
+        "vocabulary": tokenizer.vocabulary - len(SPECIAL),
+    }
+    return FoundRows(ids, np.ascontiguousarray(vectors[rows], np.float32), record)
+
+
+def matches(tokenizer: Tokenizer, bundle: "VectorsBundle") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(token ids, rows of the bundle) of the pieces that are a word of the bundle; special ids are none.
+
+    Between tokenizers of one kind a piece is itself. Else it is the word that it spells, as the bundle's tokenizer
+    reads it (its letter case, its rules): a whole word, or a SentencePiece piece that begins one; the inside of a word
+    is no word, and neither is a character.
+    """
+    theirs = bundle.tokenizer.source
+    rows_of = {word: row for row, word in enumerate(bundle.words)}
+    ids = list(range(len(SPECIAL), tokenizer.vocabulary))
+    pieces = tokenizer.pieces(ids)
+    same = tokenizer.type == theirs.type or (tokenizer.type in SUBWORDS and theirs.type in SUBWORDS)
+    rows = [rows_of.get(piece, -1) if same else -1 for piece in pieces]
+    spelled = [spelling(piece, tokenizer.type) for piece in pieces]
+    asked = [place for place, row in enumerate(rows) if row < 0 and spelled[place]]
+    for place, read in zip(asked, theirs.encode([spelled[place] for place in asked]), strict=True):
+        if len(read) == 1 and read[0] != UNK:
+            rows[place] = rows_of.get(theirs.pieces(read)[0], -1)
+    found = np.asarray(rows, np.int64)
+    return np.asarray(ids, np.int64)[found >= 0], found[found >= 0]
+
+
+def spelling(piece: str, kind: str) -> str:
+    """The word that a piece is by itself; "" where it is none."""
+    if kind == "words":
+        return piece
+    return piece[1:] if kind in SUBWORDS and piece.startswith(WORD_START) else ""
+
+
+def keep(config: "Config") -> None:
+    """Find the rows of a run that begins and keep them in its directory; says how many there are.
+
+    Raises:
+        UserError: as `initialise`.
+    """
+    from pipelines.shards.manifest import read_manifest
+
+    settings = config.embeddings
+    if not settings.references or kept_rows(config):
+        return
+    tokenizers = load_pair(config.shard_dir, read_manifest(config.shard_dir).tokenizer)
+    rows = {side: find_rows(config, side, tokenizers) for side in settings.references}
+    write_rows(config.run_dir / FILE, rows, made_for(config))
+    for side, found in rows.items():
+        record = found.record
+        logger.info(
+            f"embeddings.{side}: {record['rows']:,} of {record['vocabulary']:,} rows start from {record['reference']} "
+            f"({record['digest'][:12]}){', frozen' if settings.freeze else ''}"
+        )
+        if settings.freeze and record["rows"] < record["vocabulary"]:
+            logger.warning(
+                f"embeddings.freeze=true: {record['vocabulary'] - record['rows']:,} rows of the {side} table have no "
+                f"vector; they stay as they were drawn"
+            )
+
+
+def kept_rows(config: "Config") -> dict[Side, FoundRows] | None:
+    """The rows that the run has kept; None where it has none of these settings and shards."""
+    from safetensors import safe_open
+
+    path = config.run_dir / FILE
+    if not path.is_file():
+        return None
+    with safe_open(path, framework="numpy") as file:
+        notes = json.loads(file.metadata()["embeddings"])
+        if notes["made_for"] != made_for(config):
+            return None
+        records: Mapping[Side, dict[str, Any]] = notes["sides"]
+        return {
+            side: FoundRows(file.get_tensor(f"{side}.ids"), file.get_tensor(f"{side}.vectors"), record)
+            for side, record in records.items()
+        }
+
+
+def write_rows(path: Path, rows: Mapping[Side, FoundRows], made_for: Mapping[str, Any]) -> None:
+    """The file whole or not at all."""
+    from safetensors.numpy import save_file
+
+    tensors: dict[str, NDArray[Any]] = {}
+    for side, found in rows.items():
+        tensors |= {f"{side}.ids": found.ids, f"{side}.vectors": found.vectors}
+    notes = {"made_for": made_for, "sides": {side: found.record for side, found in rows.items()}}
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # torchrun's processes write the same at once
+    save_file(tensors, part, {"embeddings": json.dumps(notes)})
+    part.replace(path)
+
+
+def made_for(config: "Config") -> dict[str, Any]:
+    """What kept rows depend on."""
+    from pipelines.shards.manifest import manifest_hash
+
+    return {"sides": dict(config.embeddings.references), "shards": manifest_hash(config.shard_dir)}
+
+
+def identity(config: "Config") -> dict[str, Any]:
+    """The section as a part of what makes two starts the same run; nothing where it asks for nothing."""
+    return {"embeddings": asdict(config.embeddings)} if config.embeddings.references else {}
+
+
+def facts(config: "Config") -> dict[str, Any]:
+    """What a bundle says about the vectors that its network began with; nothing where there were none."""
+    rows = kept_rows(config) if config.embeddings.references else None
+    if rows is None:
+        return {}
+    sides = {side: found.record for side, found in rows.items()}
+    return {"embeddings": {**sides, "freeze": config.embeddings.freeze}}

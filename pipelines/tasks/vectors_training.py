@@ -1,0 +1,148 @@
+"""What one process does for word vectors: puts text, tables and tracking together and runs the loop."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from conf import door
+from model.errors import UserError
+from model.word_vectors.learner import Learner
+from model.word_vectors.methods import method_config
+from model.word_vectors.vocabulary import Vocabulary
+from pipelines.cluster.ranks import Ranks
+from pipelines.config import Config
+from pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
+from pipelines.shards.manifest import manifest_hash
+from pipelines.tracking.run import TrackedRun
+from pipelines.word_vectors.loop import Decay, Progress, train_tables
+
+if TYPE_CHECKING:  # it loads numba
+    from pipelines.word_vectors.cooccurrence import Counting
+
+
+def train_rank(config: Config, ranks: Ranks) -> Progress:
+    """Train on this rank until the run is over; goes on from the run's newest checkpoint.
+
+    Raises:
+        UserError: the shards, the model or the run directory do not fit each other, or the learning rate is too high.
+    """
+    settings, model = config.vectors, method_config(config.model)
+    vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
+    feed = make_feed(config, vocabulary)
+    learner = make_learner(config, vocabulary, ranks)
+    del vocabulary  # of the words themselves nothing is needed while training
+    tracked = TrackedRun(config.tracking, config.run_dir, config.name) if ranks.first else None
+    try:
+        return train_tables(
+            learner,
+            feed,
+            settings,
+            Decay(model.lr, model.min_lr),
+            config.run_dir,
+            ranks,
+            config.seed,
+            settings.threads or torch.get_num_threads(),
+            tracked.metrics if tracked else lambda step, values: None,
+        )
+    finally:
+        if tracked:
+            # The run goes on in the driver (evaluation, registration): hand over without ending it.
+            tracked.leave()
+
+
+def make_feed(config: Config, vocabulary: Vocabulary) -> Feed:
+    """The training split as what the method learns from: text, or for GloVe the co-occurrences counted in it."""
+    if config.model["architecture"] != "glove":
+        return make_text(config, vocabulary)
+    from pipelines.word_vectors.cooccurrence import CooccurrenceFeed
+
+    return CooccurrenceFeed(cooccurrences(config, vocabulary)[0])
+
+
+def make_text(config: Config, vocabulary: Vocabulary) -> ShardText:
+    """The training split in segments."""
+    settings = config.vectors
+    return ShardText(config.shard_dir, "train", vocabulary, settings.side, settings.segment_words, config.seed)
+
+
+def count(config: Config, vocabulary: Vocabulary, report: Callable[[int, int], None]) -> None:
+    """GloVe's pass over the text, unless a run with the same text and window has done it.
+
+    `report` is told after each segment of the text. Other methods count nothing.
+    """
+    if config.model["architecture"] != "glove":
+        return
+    from pipelines.word_vectors.cooccurrence import count_cooccurrences
+
+    folder, counting = cooccurrences(config, vocabulary)
+    count_cooccurrences(folder, make_text(config, vocabulary), counting, config.vectors.memory_mb << 20, report)
+
+
+def cooccurrences(config: Config, vocabulary: Vocabulary) -> "tuple[Path, Counting]":
+    """Where GloVe's pass keeps what it has counted, and what that is. It may be deleted when no run needs it."""
+    from pipelines.word_vectors.cooccurrence import Counting
+
+    settings, model = config.vectors, method_config(config.model)
+    source = f"{manifest_hash(config.shard_dir)} {settings.side or ''} {model.min_count} {settings.segment_words}"
+    counting = Counting(source, len(vocabulary), model.window, model.symmetric, config.seed)
+    name = door.fingerprint(asdict(counting))[:16]
+    return Path(config.paths.root).absolute() / "cooccurrences" / name, counting
+
+
+def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learner:
+    """The untrained tables of the configuration; every rank draws the same from the seed."""
+    model, backend = method_config(config.model), config.vectors.backend
+    if model.architecture == "glove":
+        from model.word_vectors.glove import Glove
+
+        return Glove(model, vocabulary.counts, config.seed)
+    if backend in ("torch", "triton"):
+        from model.word_vectors.batched import BatchedWord2Vec
+
+        return BatchedWord2Vec(
+            model, vocabulary.counts, config.seed, ranks.device, "triton" if backend == "triton" else None
+        )
+    if backend == "ddp":
+        from pipelines.word_vectors.synchronous import SynchronousWord2Vec
+
+        return SynchronousWord2Vec(model, vocabulary.counts, config.seed, ranks)
+    from model.word_vectors.word2vec import Word2Vec
+
+    return Word2Vec(model, vocabulary.counts, config.seed)
+
+
+def check_method(config: Config, words: int) -> None:
+    """Refuse a method's settings and a backend that it has not got, before any table is made.
+
+    Raises:
+        UserError: names the key, its value and what it may be.
+    """
+    model, backend = method_config(config.model), config.vectors.backend
+    if model.architecture == "word2vec":
+        from model.word_vectors.word2vec import check
+
+        check(model, words)
+        if backend == "ddp" and model.output == "softmax":
+            raise UserError("vectors.backend=ddp: model.output=softmax has no sparse gradients. Choices: numba, torch")
+        return
+    model.check()
+    if backend != "numba":
+        raise UserError(f"vectors.backend={backend}: {model.name} has no such path. Choices: numba")
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """What makes two starts the same run: everything that the tables after a given step depend on.
+
+    The number of ranks and threads is not part of it: a run may go on with others.
+    """
+    settings = asdict(config.vectors)
+    kept = ("epochs", "side", "backend", "segment_words", "average", "scale_lr", "max_lr")
+    return {
+        "seed": config.seed,
+        "shards": manifest_hash(config.shard_dir),
+        "model": asdict(method_config(config.model)),
+        "vectors": {key: settings[key] for key in kept},
+    }

@@ -1,0 +1,319 @@
+"""The training loop: plain PyTorch, the same alone, under torchrun and under Ray Train.
+
+It knows neither Ray nor MLflow nor Hydra. Whatever the ranks decide is decided from the step or from a summed value.
+One *step* is one update: a micro-batch from each of the run's lanes, this rank's lanes one after the other.
+"""
+
+import contextlib
+import math
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from model.bundles.translation import distinct_weights, fill
+from model.device import autocast_dtype, paths
+from model.networks.architectures import Loss
+from model.networks.network import Network
+from model.settings import LossConfig
+from model.text.text_batch import Batch
+from pipelines.cluster.ranks import Ranks
+from pipelines.settings import TrainConfig
+from pipelines.training import checkpoint, stopping
+from pipelines.training.journal import Journal
+from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
+from pipelines.training.recurrent_state import carried_by, drop_broken, give_back
+from pipelines.training.validation import validation_loss
+
+Report = Callable[[int, dict[str, float]], None]
+MAX_NONFINITE = 100  # steps in a row without a finite gradient before the run is given up
+
+
+class Loader(Protocol):
+    """What the loop needs of pipelines/loaders/prefetch.py."""
+
+    def step(self) -> Sequence[Batch]: ...
+    def state(self) -> dict[str, Any]: ...
+    def load_state(self, state: dict[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass
+class Progress:
+    """Everything that changes while training and is not a tensor."""
+
+    step: int = 0
+    items: int = 0  # target tokens seen
+    skipped: int = 0  # steps without a finite gradient
+    best: float | None = None
+    waited: int = 0  # evaluations since the best one
+    stopped: str = ""  # why the run is over before max_steps
+    loss_scale: LossScale = field(default_factory=LossScale)
+
+
+class Objective(nn.Module):
+    """Network and loss as one module: what DDP wraps, so that its hooks see the whole backward pass."""
+
+    def __init__(self, network: Network, loss: Loss, config: LossConfig) -> None:
+        super().__init__()
+        self.network = network
+        self._loss, self._config = loss, config
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Summed (loss, nll) of one micro-batch."""
+        return self._loss(self.network, batch, self._config)
+
+
+class Trainer:
+    """The state of one run in one process; `run` is the loop."""
+
+    def __init__(
+        self,
+        network: Network,
+        loss: Loss,
+        loader: Loader,
+        lanes: int,
+        config: TrainConfig,
+        run: Path,
+        ranks: Ranks,
+        seed: int,
+        held_out: Callable[[], Iterable[Batch]],
+        bleu: Callable[[], float] | None = None,
+    ) -> None:
+        """`held_out` gives this rank's share of the validation batches; `bleu` is called on every rank together."""
+        self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
+        self.network = network.to(ranks.device)
+        self.objective = Objective(network, loss, config.loss)
+        self.loader, self.held_out, self.bleu = loader, held_out, bleu
+        self.optimizer = make_optimizer(config.optimizer, network)
+        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        decay = config.optimizer.ema_decay
+        self.average = MovingAverage(decay, network) if decay else None
+        self.progress = Progress()
+        if config.precision == "fp16":
+            self.progress.loss_scale.value = 2.0**15
+        self._plain_loss = (loss, LossConfig(label_smoothing=0.0))
+
+    def run(self, report: Report) -> Progress:
+        """Train from the newest checkpoint, or from the beginning, to the end; returns how it ended."""
+        attempt = self.ranks.from_first(checkpoint.next_attempt(self.run_dir) if self.ranks.first else None)
+        self.resume()
+        with contextlib.ExitStack() as stack:
+            journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
+            if journal:
+                stack.callback(journal.close)
+            self._steps(attempt, journal, report)
+        return self.progress
+
+    def _steps(self, attempt: int, journal: Journal | None, report: Report) -> None:
+        config, progress = self.config, self.progress
+        model = self._distributed()
+        speed = Speed()
+        nonfinite = 0
+        saved, stops = self.ranks.from_first((journal.seconds, self._asked()) if journal else None)
+        while progress.step < config.max_steps and not progress.stopped and not stops:
+            step = progress.step + 1
+            lr = learning_rate(config.optimizer, step, config.max_steps)
+            sums = self._gradients(model, self.loader.step(), step)
+            if journal:
+                sums[-2], sums[-1] = journal.seconds, self._asked()
+            loss, nll, items, *digests, seconds, stops = self.ranks.sum(sums).tolist()
+            norm = self._update(lr, items)
+            finite = math.isfinite(norm) and math.isfinite(loss)
+            if not finite:
+                drop_broken(self.network)
+            nonfinite = 0 if finite else nonfinite + 1
+            progress.step, progress.items = step, progress.items + int(items)
+            progress.skipped += not finite
+            if config.precision == "fp16":
+                progress.loss_scale.update(finite)
+            metrics = {"loss": loss / items, "nll": nll / items, "lr": lr, "norm": norm}
+            if journal:
+                line = {key: round(value, 9) if math.isfinite(value) else None for key, value in metrics.items()}
+                journal.write({"step": step, **line, "tokens": int(items), "batch": _digest(digests)})
+            speed.count(items)
+            if nonfinite >= MAX_NONFINITE:
+                raise FloatingPointError(
+                    f"step {step}: no finite gradient in {nonfinite} steps; lower train.optimizer.lr"
+                )
+            if step % config.log_every == 0:
+                report(step, {**metrics, "tokens_per_second": speed.rate(), "skipped": progress.skipped})
+            if config.max_minutes and seconds >= 60 * config.max_minutes:
+                progress.stopped = f"train.max_minutes={config.max_minutes:g} are over"
+            last = step == config.max_steps or bool(progress.stopped)
+            if last or step % config.evaluate_every == 0:
+                measured = self.evaluate()
+                report(step, measured)
+                if journal:
+                    journal.write({"step": step, **measured})
+                last = last or bool(progress.stopped)
+            due = last or step % config.checkpoint_every == 0
+            if due or stops or 0 < 60 * config.checkpoint_minutes <= seconds - saved:
+                self.save(attempt, due)
+                saved = seconds
+
+    def _asked(self) -> bool:
+        """Whether the run is to stop at the next step; rank 0 asks and tells the others."""
+        return stopping.asked(self.run_dir) is not None
+
+    def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
+        """Backward through this rank's lanes; (3 + lanes + 2,) float64: loss, nll, items, a digest a lane, and room for
+        what rank 0 has to say: seconds and whether to stop."""
+        sums = torch.zeros(5 + self.lanes, dtype=torch.float64, device=self.ranks.device)
+        self.network.train()
+        dtype = autocast_dtype(self.config.precision)
+        multiple = paths(self.ranks.device).length_multiple
+        for i, batch in enumerate(batches):
+            lane = self.ranks.rank + i * self.ranks.world
+            # Dropout depends on the step and the lane alone: any number of ranks draws the same masks, and a resumed
+            # run needs no stored generator.
+            torch.manual_seed(zlib.crc32(f"{self.seed} {step} {lane}".encode()))
+            batch = batch.padded_to(multiple).to(self.ranks.device)
+            synchronise = i == len(batches) - 1 or self.ranks.world == 1
+            with contextlib.nullcontext() if synchronise else model.no_sync():  # type: ignore[operator]  # DDP's
+                with torch.autocast(self.ranks.device.type, dtype, enabled=dtype is not None):
+                    loss, nll = model(batch)
+                (loss * self.progress.loss_scale.value).backward()
+            sums[0] += loss.detach()
+            sums[1] += nll
+            sums[2] += batch.items
+            sums[3 + lane] = batch.digest()
+        return sums
+
+    def _update(self, lr: float, items: float) -> float:
+        """One optimizer step on the mean loss a target token; returns the gradient's norm before clipping.
+
+        DDP leaves the mean over ranks of summed losses, and ranks hold different numbers of tokens: so the gradient is
+        brought to the mean over all tokens by world / items. A norm that is not finite skips the update on every rank.
+        """
+        scale = self.ranks.world / (items * self.progress.loss_scale.value)
+        norm = clip(self.parameters, scale, self.config.optimizer.clip_norm)
+        if math.isfinite(norm):
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
+            self.optimizer.step()
+            if self.average:
+                self.average.update(self.progress.step)
+        self.optimizer.zero_grad(set_to_none=self.ranks.world == 1)  # DDP's buckets are views of the gradients: keep
+        return norm
+
+    def evaluate(self) -> dict[str, float]:
+        """Validation loss (nats a token), perplexity and, when due, BLEU; settles early stopping."""
+        config, progress = self.config, self.progress
+        loss, items = validation_loss(self.network, self._plain_loss, self.held_out(), config.precision, self.ranks)
+        metrics = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 50.0)), "valid_items": items}
+        wants_bleu = config.early_stopping.metric == "bleu" or (
+            config.bleu_every and progress.step % config.bleu_every == 0
+        )
+        if self.bleu is not None and wants_bleu:
+            metrics["valid_bleu"] = self.bleu()
+        if config.early_stopping.metric != "none":
+            value = loss if config.early_stopping.metric == "loss" else -metrics["valid_bleu"]
+            if progress.best is None or value < progress.best:
+                progress.best, progress.waited = value, 0
+            else:
+                progress.waited += 1
+            if progress.waited >= config.early_stopping.patience:
+                progress.stopped = (
+                    f"no better validation {config.early_stopping.metric} in {progress.waited} evaluations"
+                )
+        return metrics
+
+    def save(self, attempt: int, keep_weights: bool) -> None:
+        """A checkpoint of everything that an exact resume needs. All ranks call it, rank 0 writes.
+
+        `keep_weights`: it is one of those that the final model may be the average of.
+        """
+        lanes = self.ranks.gather(self.loader.state())
+        carried = self.ranks.gather(carried_by(self.network))
+        if self.ranks.first:
+            progress = self.progress
+            tensors = {"network": distinct_weights(self.network), "optimizer": self._optimizer_tensors()}
+            if self.average:
+                tensors["average"] = dict(self.average.items())
+            if any(carried):
+                tensors["carried"] = {lane: state for of_rank in carried for lane, state in of_rank.items()}
+            state = {
+                **vars(progress),
+                "loss_scale": vars(progress.loss_scale),
+                "loader": merge_lanes(lanes),
+                "limits": limits(self.config),
+            }
+            checkpoint.write(self.run_dir, progress.step, attempt, tensors, state, keep_weights)
+            checkpoint.prune(self.run_dir, self.config.keep_checkpoints, max(self.config.average_last, 1))
+        self.ranks.wait()
+
+    def resume(self) -> None:
+        """Load the newest checkpoint that rank 0 sees, if there is one."""
+        found = self.ranks.from_first(checkpoint.newest(self.run_dir) if self.ranks.first else None)
+        if found is None:
+            return
+        tensors, state = checkpoint.read(found)
+        fill(self.network, tensors["network"], str(found))
+        names = dict(self.network.named_parameters())
+        for name, parameter in names.items():
+            members = {k.rsplit("/", 1)[1]: v for k, v in tensors["optimizer"].items() if k.rsplit("/", 1)[0] == name}
+            device = parameter.device
+            self.optimizer.state[parameter] = {key: value.to(device) for key, value in members.items()}
+        if self.average:
+            for (_, held), name in zip(self.average.items(), names, strict=True):
+                held.copy_(tensors["average"][name])
+        self.loader.load_state(state.pop("loader"))
+        own = range(self.ranks.rank, self.lanes, self.ranks.world)
+        give_back(self.network, tensors.get("carried", {}), own, self.ranks.device)
+        state.pop("limits")
+        state["stopped"] = ""  # whoever starts a stopped run again has moved its limits
+        self.progress = Progress(**{**state, "loss_scale": LossScale(**state["loss_scale"])})
+
+    def _optimizer_tensors(self) -> dict[str, Tensor]:
+        states = self.optimizer.state
+        names = self.network.named_parameters()
+        return {f"{name}/{key}": value for name, p in names for key, value in states[p].items()}
+
+    def _distributed(self) -> nn.Module:
+        if self.ranks.world == 1:
+            return self.objective
+        devices = [self.ranks.device.index] if self.ranks.device.type == "cuda" else None
+        with warnings.catch_warnings():
+            # torch 2.13 renames broadcast_buffers; torch 2.11 knows the old name only
+            warnings.simplefilter("ignore", FutureWarning)
+            return nn.parallel.DistributedDataParallel(
+                self.objective, device_ids=devices, broadcast_buffers=False, gradient_as_bucket_view=True
+            )
+
+
+class Speed:
+    """Target tokens a second since the last question."""
+
+    def __init__(self) -> None:
+        self._items, self._since = 0.0, time.monotonic()
+
+    def count(self, items: float) -> None:
+        self._items += items
+
+    def rate(self) -> float:
+        now = time.monotonic()
+        rate = self._items / max(now - self._since, 1e-9)
+        self._items, self._since = 0.0, now
+        return rate
+
+
+def limits(config: TrainConfig) -> dict[str, Any]:
+    """What may stop a run before `max_steps`, as plain values."""
+    return {"max_minutes": config.max_minutes, "early_stopping": vars(config.early_stopping)}
+
+
+def merge_lanes(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """One loader state from every rank's: each knows its own lanes, the rest is the same on all."""
+    lanes = {lane: position for state in states for lane, position in state["lanes"].items()}
+    return {**states[0], "lanes": lanes}
+
+
+def _digest(lanes: list[float]) -> str:
+    return f"{zlib.crc32(repr([int(lane) for lane in lanes]).encode()):08x}"

@@ -1,0 +1,118 @@
+"""The run's progress on the driver's terminal, read from its journal: a live line, or a line now and then in a log."""
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipelines.tasks import precision
+from pipelines.training import journal
+
+logger = logging.getLogger(__name__)
+LINE_SECONDS = 10.0  # between two lines where there is no terminal
+
+
+@contextmanager
+def shown(run: Path, max_steps: int, unit: str = "target tokens") -> Iterator[None]:
+    """Follow RUN/steps.jsonl and say what was decided of the precision, for the length of the block.
+
+    `unit`: what the steps' `tokens` are.
+    """
+    follower = _Follower(run / journal.NAME, max_steps, unit)
+    thread = threading.Thread(target=follower.follow, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        follower.over.set()
+        thread.join()
+
+
+class _Follower:
+    def __init__(self, path: Path, max_steps: int, unit: str) -> None:
+        self.path, self.max_steps, self.unit = path, max_steps, unit
+        self.over = threading.Event()
+        self._decision: Path | None = path.with_name(precision.NAME)  # None: it was said
+        self._terminal = sys.stderr.isatty()
+        self._file = path.stat().st_ino if path.is_file() else 0
+        self._offset = path.stat().st_size if path.is_file() else 0
+        self._said = max((line["step"] for line in journal.lines(path)), default=0)  # the last step of an evaluation
+        self._recent: list[dict[str, Any]] = []
+        self._last_line = 0.0
+
+    def follow(self) -> None:
+        while not self.over.wait(0.5):
+            self._read()
+        self._read()
+        if self._terminal:
+            sys.stderr.write("\r\033[K")
+
+    def _read(self) -> None:
+        if self._decision and self._decision.is_file():
+            self._say("trains in {precision}: {because}".format(**json.loads(self._decision.read_text("utf-8"))))
+            self._decision = None
+        if not self.path.is_file():
+            return
+        with self.path.open("rb") as file:
+            if os.fstat(file.fileno()).st_ino != self._file:  # a resumed run cut the journal back to its checkpoint
+                self._file, self._offset, self._recent = os.fstat(file.fileno()).st_ino, 0, []
+            file.seek(self._offset)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in journal.parse(whole.decode()):
+            if "valid_loss" not in line and "epoch_loss" not in line:
+                self._recent = [*self._recent[-49:], line]
+            elif line["step"] > self._said:
+                self._said = line["step"]
+                self._say(_evaluation(line) if "valid_loss" in line else _epoch(line))
+        now = time.monotonic()
+        if self._recent and (self._terminal or now - self._last_line >= LINE_SECONDS):
+            self._last_line = now
+            self._say(_training(self._recent, self.max_steps, self.unit), live=self._terminal)
+
+    def _say(self, text: str, live: bool = False) -> None:
+        if live:
+            sys.stderr.write(f"\r\033[K{text}")
+            sys.stderr.flush()
+            return
+        if self._terminal:
+            sys.stderr.write("\r\033[K")
+        logger.info(text)
+
+
+def _training(recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
+    last = recent[-1]
+    parts = [f"step {last['step']:,}/{max_steps:,}"]
+    if last["loss"] is not None:
+        parts.append(f"loss {last['loss']:.3f}")
+    seconds = last["seconds"] - recent[0]["seconds"]
+    if len(recent) > 1 and seconds > 0:
+        tokens = sum(line["tokens"] for line in recent[1:])
+        left = (max_steps - last["step"]) * seconds / (last["step"] - recent[0]["step"])
+        parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{_duration(left)} left"]
+    return " | ".join(parts)
+
+
+def _evaluation(line: dict[str, Any]) -> str:
+    bleu = f" | BLEU {line['valid_bleu']:.1f}" if "valid_bleu" in line else ""
+    return (
+        f"step {line['step']:,} | validation loss {line['valid_loss']:.3f} | "
+        f"perplexity {line['valid_perplexity']:.2f}{bleu} | {_duration(line['seconds'])} trained"
+    )
+
+
+def _epoch(line: dict[str, Any]) -> str:
+    return f"epoch {line['epoch']} | loss {line['epoch_loss']:.4f} | {_duration(line['seconds'])} trained"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,33 @@
+"""The loss on held-out batches, summed over all ranks."""
+
+from collections.abc import Iterable
+
+import torch
+
+from model.device import autocast_dtype
+from model.networks.architectures import Loss
+from model.networks.network import Network
+from model.settings import LossConfig, Precision
+from model.text.text_batch import Batch
+from pipelines.cluster.ranks import Ranks
+
+
+def validation_loss(
+    network: Network,
+    objective: tuple[Loss, LossConfig],
+    batches: Iterable[Batch],
+    precision: Precision,
+    ranks: Ranks,
+) -> tuple[float, int]:
+    """(mean negative log-likelihood in nats a token, tokens) over every rank's batches."""
+    loss, config = objective
+    network.eval()
+    sums = torch.zeros(2, dtype=torch.float64, device=ranks.device)
+    dtype = autocast_dtype(precision)
+    with torch.no_grad(), torch.autocast(ranks.device.type, dtype, enabled=dtype is not None):
+        for batch in batches:
+            sums[0] += loss(network, batch.to(ranks.device), config)[0]
+            sums[1] += batch.items
+    total, items = ranks.sum(sums).tolist()
+    network.train()
+    return total / max(items, 1.0), int(items)

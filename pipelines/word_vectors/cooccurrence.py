@@ -1,0 +1,249 @@
+"""The co-occurrence pass of GloVe: shards -> sorted runs -> one file of entries -> shuffled segments to train on.
+
+Never more than a budget of memory, whatever the text. The folder remembers what is done: a pass that is started again
+after a kill goes on, and ends with the very files an undisturbed one would have written, with any budget.
+
+FOLDER/made-for.json       what is counted; anything else that lies here is wiped
+FOLDER/run-*.cells         sorted counts of a part of the text; the name says where in the text the run ends
+FOLDER/entries, .json      all runs merged: (i, j, X_ij), with i <= j where symmetric; in its place soon
+FOLDER/segment-*.entries   its entries in random order, both (i, j) and (j, i)
+FOLDER/cooccurrences.json  written last: the segments' sizes
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from model.errors import UserError
+from model.word_vectors.glove import Cooccurrences
+from model.word_vectors.learner import Text
+from pipelines.corpus.scratch import read_json, whole, write_json
+from pipelines.loaders.window import philox_order
+from pipelines.word_vectors.merging import Cells, merged, write_run
+from pipelines.word_vectors.pair_table import PairTable, unit, without_left_out
+from pipelines.word_vectors.shuffling import Records, finish, shuffle
+
+ENTRY = np.dtype([("i", "<i4"), ("j", "<i4"), ("x", "<f4")])
+SUMMARY, MARKER, ENTRIES = "cooccurrences.json", "made-for.json", "entries"
+SAVE_SECONDS = 300.0  # a run is written at least so often, so that a kill costs no more
+SEGMENT_ENTRIES = 1 << 20  # at most, 12 MB
+
+
+class Passage(Protocol):
+    """The text to count: pipelines/loaders/segments.py's ShardText, read as its epoch 0."""
+
+    segments: int
+
+    def segment(self, epoch: int, index: int) -> Text: ...
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What a pass counts; two that are equal have equal results."""
+
+    text: str  # hash or name of the text and of what its words are numbered by
+    vocabulary: int  # V
+    window: int = 15
+    symmetric: bool = True
+    seed: int = 1  # of the order of entries
+
+
+class CooccurrenceFeed:
+    """Counted entries as segments: every epoch has the same ones in another order.
+
+    Raises:
+        UserError: the pass was not finished, or a file is not what it wrote.
+    """
+
+    unit = "entries"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, found = folder, read_json(folder / SUMMARY)
+        if found is None:
+            raise UserError(f"{folder}: no co-occurrences here; the pass over the text was not finished")
+        self.sizes: list[int] = found["sizes"]
+        self.segments, self.entries, self.seed = len(self.sizes), sum(self.sizes), int(found["counting"]["seed"])
+        for number, size in enumerate(self.sizes):
+            path = segment_path(folder, number)
+            actual = path.stat().st_size if path.exists() else 0
+            if actual != size * ENTRY.itemsize:
+                raise UserError(f"{path}: {actual} bytes instead of {size * ENTRY.itemsize}; delete {folder}")
+
+    def segment(self, epoch: int, index: int) -> Cooccurrences:
+        """Segment `index` of an epoch."""
+        number = int(philox_order(self.segments, self.seed, epoch)[index])
+        records = np.fromfile(segment_path(self.folder, number), ENTRY)
+        return Cooccurrences(*(np.ascontiguousarray(records[name]) for name in ("i", "j", "x")))
+
+    def size(self, segment: Cooccurrences) -> int:
+        return len(segment)
+
+
+def count_cooccurrences(
+    folder: Path,
+    text: Passage,
+    counting: Counting,
+    memory: int,
+    report: Callable[[int, int], None] = lambda done, segments: None,
+) -> CooccurrenceFeed:
+    """Count how often words meet, unless that was done before.
+
+    Args:
+        folder: belongs to the pass alone; made where it is missing.
+        memory: bytes for counting, merging and shuffling; the text's own chunks come on top.
+        report: told after each segment of the text.
+
+    Raises:
+        UserError: no two words meet, another process is at work in `folder`, or it holds files that are not ours.
+    """
+    with claimed(folder):
+        if open_folder(folder, {**asdict(counting), "segments": text.segments}):
+            return CooccurrenceFeed(folder)
+        entries = folder / ENTRIES
+        summary = entries.with_suffix(".json")
+        totals = read_json(summary)
+        if totals is None:
+            count_runs(folder, text, counting, memory, report)
+            totals = write_entries(entries, run_paths(folder), counting, memory)
+            write_json(summary, totals)
+        for path in run_paths(folder):
+            path.unlink()
+        if not totals["entries"]:
+            shutil.rmtree(folder)
+            raise UserError(
+                f"model.window={counting.window}: no two words of the text meet: every record has fewer than two that "
+                f"are frequent enough (model.min_count)"
+            )
+        files = -(-totals["entries"] // segment_size(totals["entries"]))
+        sizes = shuffle(
+            entries,
+            ENTRY,
+            files,
+            lambda number: segment_path(folder, number),
+            counting.seed,
+            with_mirrors if counting.symmetric else lambda block: block,
+        )
+        write_json(folder / SUMMARY, {"counting": asdict(counting), "sizes": sizes, **totals})
+        finish(entries)
+        summary.unlink()
+    return CooccurrenceFeed(folder)
+
+
+def count_runs(
+    folder: Path, text: Passage, counting: Counting, memory: int, report: Callable[[int, int], None]
+) -> None:
+    """Write sorted runs of the whole text, going on after the last one that is there."""
+    table = PairTable(counting.vocabulary, counting.window, counting.symmetric, memory)
+    runs = run_paths(folder)
+    number, segment, word = len(runs), 0, 0
+    if runs:
+        segment, word = (int(part) for part in runs[-1].stem.split("-")[2:])
+    saved = time.monotonic()
+    while segment < text.segments:
+        part = without_left_out(text.segment(0, segment))
+        while word < len(part):
+            word = table.add(part, word)
+            if word < len(part) or time.monotonic() - saved > SAVE_SECONDS:
+                write_run(run_path(folder, number, segment, word), table.drain())
+                number, saved = number + 1, time.monotonic()
+        segment, word = segment + 1, 0
+        report(segment, text.segments)
+    write_run(run_path(folder, number, segment, word), table.drain())
+
+
+def write_entries(path: Path, runs: list[Path], counting: Counting, memory: int) -> dict[str, Any]:
+    """Merge the runs to one file of entries; how many there are, and how many with (j, i) beside (i, j)."""
+    stored = diagonal = 0
+    with whole(path) as file:
+        for cells in merged(runs, memory // 128):
+            block = as_entries(cells, counting)
+            stored += len(block)
+            diagonal += int((block["i"] == block["j"]).sum())
+            file.write(block.data)
+    return {"stored": stored, "entries": 2 * stored - diagonal if counting.symmetric else stored}
+
+
+def as_entries(cells: Cells, counting: Counting) -> Records:
+    """(n, 2) cells and units to entries. In a symmetric matrix each of two equal words is the other's context."""
+    entries = np.empty(len(cells), ENTRY)
+    entries["i"], entries["j"] = np.divmod(cells[:, 0], counting.vocabulary)
+    twice = 1 + (counting.symmetric & (entries["i"] == entries["j"]))
+    entries["x"] = cells[:, 1] * twice / unit(counting.window)
+    return entries
+
+
+def with_mirrors(entries: Records) -> Records:
+    """The entries (i, j) with i <= j, and (j, i) for those off the diagonal."""
+    mirrors = entries[entries["i"] != entries["j"]]
+    mirrors["i"], mirrors["j"] = mirrors["j"], mirrors["i"].copy()
+    return np.concatenate([entries, mirrors])
+
+
+def segment_size(entries: int) -> int:
+    """Entries a segment: few enough that small matrices give every rank several, 4,096 or more."""
+    return min(SEGMENT_ENTRIES, max(4096, entries // 64))
+
+
+def segment_path(folder: Path, number: int) -> Path:
+    return folder / f"segment-{number:06d}.entries"
+
+
+def run_path(folder: Path, number: int, segment: int, word: int) -> Path:
+    """`segment`, `word`: where the next run begins; the word is one of those that have a row."""
+    return folder / f"run-{number:06d}-{segment:09d}-{word:012d}.cells"
+
+
+def run_paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob("run-*.cells"))
+
+
+def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
+    """Whether the pass is finished already. What another text or window left is wiped, and half-written files.
+
+    Raises:
+        UserError: the folder holds files and no pass has ever begun there.
+    """
+    marker, found = folder / MARKER, read_json(folder / MARKER)
+    if found != made_for:
+        foreign = [path.name for path in folder.iterdir() if not path.name.startswith(MARKER)]
+        if found is None and foreign:
+            raise UserError(f"{folder}: holds files that are no co-occurrences ({min(foreign)}); delete or move them")
+        write_json(marker, {})  # from here on what lies here belongs to nothing, even after a kill
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path != marker:
+                path.unlink()
+        write_json(marker, made_for)
+    for path in folder.glob("*.part"):
+        path.unlink()
+    return (folder / SUMMARY).exists()
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """The folder, made where it is missing and held against a second pass for the length of the block.
+
+    Raises:
+        UserError: it cannot be made, or another process counts into it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except (FileExistsError, NotADirectoryError, PermissionError) as problem:
+        raise UserError(f"{folder}: cannot be used as a folder ({problem.strerror})") from problem
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise UserError(f"{folder}: another process counts co-occurrences there") from None
+    finally:
+        os.close(handle)

@@ -1,0 +1,254 @@
+"""The loop of word vectors: rounds of one segment a rank, each followed by an average of what the ranks have learned.
+
+It knows neither Ray nor MLflow, and of a method only its tables and how it trains on a segment. Whatever the ranks
+decide is decided from the round or from a summed value. A *step* is a segment, counted over all epochs and ranks: so
+steps mean the same whatever the number of ranks, and a run may go on with another one.
+"""
+
+import contextlib
+import math
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from model.errors import UserError
+from model.word_vectors.learner import Learner
+from pipelines.cluster.ranks import Ranks
+from pipelines.loaders.segments import NOTHING, Feed
+from pipelines.training import checkpoint, stopping
+from pipelines.training.journal import Journal
+from pipelines.word_vectors.averaging import as_tensor, finite, meeting, rate_factor
+from pipelines.word_vectors.settings import VectorsConfig
+
+Report = Callable[[int, dict[str, float]], None]
+TABLES = "tables"  # the checkpoint's group of tensors
+
+
+@dataclass
+class Sums:
+    """What was trained on, over all ranks."""
+
+    loss: float = 0.0
+    predictions: int = 0
+    size: int = 0  # in the feed's unit: words
+
+    @property
+    def mean(self) -> float | None:
+        """Mean loss a prediction; None where nothing was predicted."""
+        return self.loss / self.predictions if self.predictions else None
+
+    def add(self, loss: float, predictions: float, size: float) -> None:
+        self.loss += loss
+        self.predictions += int(predictions)
+        self.size += int(size)
+
+
+@dataclass
+class Progress:
+    """Everything that changes while training and is not a table."""
+
+    step: int = 0  # segments behind us, of all epochs
+    epoch: int = 0
+    segment: int = 0  # the epoch's next one
+    trained: Sums = field(default_factory=Sums)  # in this epoch so far
+    losses: list[float] = field(default_factory=list)  # mean loss a prediction in each epoch that is over
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The learning rate: from `first` at the beginning of the run to `last` at its end, in a straight line."""
+
+    first: float
+    last: float
+
+    def at(self, part: float) -> float:
+        """`part`: of the run that lies behind, 0 to 1."""
+        return self.first + (self.last - self.first) * part
+
+    def times(self, factor: float) -> "Decay":
+        return Decay(self.first * factor, self.last * factor)
+
+
+def train_tables(
+    learner: Learner,
+    feed: Feed,
+    config: VectorsConfig,
+    decay: Decay,
+    run: Path,
+    ranks: Ranks,
+    seed: int,
+    threads: int,
+    report: Report,
+) -> Progress:
+    """Train from the newest checkpoint, or from the beginning, to the end; the last checkpoint holds the result.
+
+    `decay` is that of one rank. On one rank and one thread a resumed run gives the same bits as an undisturbed one.
+
+    Raises:
+        UserError: the loss or a table is not finite any more, or an epoch had nothing to learn from.
+    """
+    attempt = ranks.from_first(checkpoint.next_attempt(run) if ranks.first else None)
+    progress = resume(learner, feed, run, ranks)
+    decay = decay.times(rate_factor(decay.first, ranks.world, config))
+    averaging = meeting(learner, ranks, config)
+    steps = config.epochs * feed.segments
+    recent, clock, rounds = Sums(), Clock(ranks), 0
+    with contextlib.ExitStack() as stack:
+        journal = Journal(run, progress.step) if ranks.first else None
+        if journal:
+            stack.callback(journal.close)
+        stops = ranks.from_first(stopping.asked(run) is not None if ranks.first else None)
+        while progress.epoch < config.epochs and not stops:
+            rate = decay.at(progress.step / steps)
+            mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
+            asked = ranks.first and stopping.asked(run) is not None
+            *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, asked)).tolist()
+            if not math.isfinite(sums[0]):
+                raise overflow(progress.step, f"the loss is {sums[0]}", rate)
+            averaging.after_round()
+            rounds += 1
+            recent.add(*sums)
+            progress.trained.add(*sums)
+            taken = min(ranks.world, feed.segments - progress.segment)
+            progress.segment += taken
+            progress.step += taken
+
+            ends_epoch = progress.segment == feed.segments
+            last = ends_epoch and progress.epoch + 1 == config.epochs
+            saves = last or (config.checkpoint_every > 0 and rounds % config.checkpoint_every == 0)
+            saves = saves or bool(stops) or 0 < 60 * config.checkpoint_minutes <= since_save
+            if saves or ends_epoch or rounds % config.log_every == 0:
+                speed, sent = recent.size / max(since_line, 1e-9), averaging.sent_since()
+                if journal:
+                    journal.write({"step": progress.step, "loss": recent.mean, "lr": rate, "tokens": recent.size})
+                report(progress.step, metrics(recent, rate, feed.unit, speed, sent * ranks.world))
+                recent = Sums()
+                clock.line()
+            if ends_epoch:
+                mean = end_epoch(progress)
+                if journal:
+                    journal.write({"step": progress.step, "epoch": progress.epoch, "epoch_loss": mean})
+                report(progress.step, {"epoch": progress.epoch, "epoch_loss": mean})
+            if saves:
+                averaging.everything()
+                save(learner, feed, progress, run, attempt, ranks, config, rate)
+                clock.saved()
+    return progress
+
+
+def train_segment(
+    learner: Learner, feed: Feed, progress: Progress, rate: float, ranks: Ranks, seed: int, threads: int
+) -> tuple[float, int, int]:
+    """This rank's segment of the round: (summed loss, predictions, size). An epoch may end with none for it."""
+    index = progress.segment + ranks.rank
+    segment = feed.segment(progress.epoch, index) if index < feed.segments else NOTHING
+    # what is drawn depends on the segment alone: any number of ranks draws the same
+    drawn = zlib.crc32(f"{seed} {progress.epoch} {index}".encode())
+    loss, predictions = learner.train(segment, rate, drawn, threads)
+    return loss, predictions, feed.size(segment)
+
+
+def end_epoch(progress: Progress) -> float:
+    """Go on to the next epoch; the mean loss of the one that is over.
+
+    Raises:
+        UserError: there was nothing to predict in it.
+    """
+    mean = progress.trained.mean
+    if mean is None:
+        raise UserError(
+            f"epoch {progress.epoch + 1}: nothing was left to learn from: every record has fewer than two words that "
+            f"are frequent enough (model.min_count) and not subsampled away (raise model.sample, or 0 to keep all)"
+        )
+    progress.losses.append(mean)
+    progress.epoch, progress.segment, progress.trained = progress.epoch + 1, 0, Sums()
+    return mean
+
+
+def metrics(recent: Sums, rate: float, unit: str, speed: float, sent: int) -> dict[str, float]:
+    """What is reported of the rounds since the last line. `sent`: bytes that all ranks have sent."""
+    values = {"lr": rate, f"{unit}_per_second": speed, "bytes_per_word": sent / max(recent.size, 1)}
+    return values if recent.mean is None else {"loss": recent.mean, **values}
+
+
+def save(
+    learner: Learner,
+    feed: Feed,
+    progress: Progress,
+    run: Path,
+    attempt: int,
+    ranks: Ranks,
+    config: VectorsConfig,
+    rate: float,
+) -> None:
+    """A checkpoint of the tables, which are equal on all ranks, and of the place in the text. Rank 0 writes.
+
+    Raises:
+        UserError: a table holds a number that is not finite; nothing is written.
+    """
+    if not ranks.from_first(finite(learner.tables) if ranks.first else None):
+        raise overflow(progress.step, "the tables hold numbers that are not finite", rate)
+    if ranks.first:
+        state = {**vars(progress), "trained": vars(progress.trained), "segments": feed.segments}
+        tables = {name: as_tensor(table) for name, table in learner.tables.items()}
+        checkpoint.write(run, progress.step, attempt, {TABLES: tables}, state)
+        checkpoint.prune(run, config.keep_checkpoints, 0)
+    ranks.wait()
+
+
+def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
+    """Fill the tables from the newest checkpoint that rank 0 sees; where it stood.
+
+    Raises:
+        UserError: it is of other tables or of another text.
+    """
+    found = ranks.from_first(checkpoint.newest(run) if ranks.first else None)
+    if found is None:
+        return Progress()
+    groups, state = checkpoint.read(found)
+    check_tables(learner, groups[TABLES], str(found))
+    for name, table in learner.tables.items():
+        as_tensor(table).copy_(groups[TABLES][name])
+    if state.pop("segments") != feed.segments:
+        raise UserError(f"{found}: the text had another number of segments then; start a new run (another name=)")
+    return Progress(**{**state, "trained": Sums(**state["trained"])})
+
+
+def check_tables(learner: Learner, stored: dict[str, torch.Tensor], where: str) -> None:
+    """Raises UserError when stored tables are not the learner's: they have other names or shapes."""
+    wanted = {name: tuple(table.shape) for name, table in learner.tables.items()}
+    found = {name: tuple(table.shape) for name, table in stored.items()}
+    if wanted != found:
+        raise UserError(f"{where}: holds the tables {found}, this model has {wanted}")
+
+
+def overflow(step: int, what: str, rate: float) -> UserError:
+    """The end of a run whose learning rate was too high."""
+    return UserError(
+        f"step {step}: {what} at a learning rate of {rate:.3g}; lower model.lr (or vectors.max_lr, up to which "
+        f"vectors.scale_lr raises it for several ranks) and start a new run. The last checkpoint is from before that"
+    )
+
+
+class Clock:
+    """Rank 0's time since the last line and the last checkpoint: summed over the ranks, all know it."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self._ranks = ranks
+        self._line = self._save = time.monotonic()
+
+    def beside(self, mine: tuple[float, int, int], asked: bool) -> torch.Tensor:
+        """(6,) float64: `mine`, then seconds since the last line and since the last checkpoint, and `asked`."""
+        now = time.monotonic()
+        seconds = (now - self._line, now - self._save) if self._ranks.first else (0.0, 0.0)
+        return torch.tensor([*mine, *seconds, asked], dtype=torch.float64, device=self._ranks.device)
+
+    def line(self) -> None:
+        self._line = time.monotonic()
+
+    def saved(self) -> None:
+        self._save = time.monotonic()

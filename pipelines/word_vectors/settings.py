@@ -1,0 +1,61 @@
+"""The section `vectors`: how word vectors are trained, released and judged."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from model.errors import UserError
+from model.word_vectors.formats import Format
+
+Backend = Literal["numba", "torch", "triton", "ddp"]
+
+
+@dataclass
+class EvaluateVectors:
+    """What word vectors are measured on. Files are relative to `root`; without a root only neighbours are shown.
+
+    A set's word is looked up as it is written, else in lower case.
+    """
+
+    root: str | None = None
+    similarity: list[str] = field(default_factory=list)  # pairs of words and how alike people found them
+    analogies: list[str] = field(default_factory=list)  # questions a : b = c : ?
+    restrict: int = 30_000  # analogies: questions and answers among so many most frequent words; 0: all
+    words: list[str] = field(default_factory=list)  # whose neighbours are shown and drawn; empty: some of the sets'
+    neighbours: int = 5  # shown of each
+    pictures: bool = True  # projections, similarities, parallelograms, scores and loss
+
+
+@dataclass
+class VectorsConfig:
+    """How long and how. A *segment* is a run of whole records; a *round* is one segment on each rank."""
+
+    epochs: int = 5
+    side: Literal["source", "target"] | None = None  # which language of parallel shards; null: shards of one language
+    backend: Backend = "numba"
+    threads: int = 0  # of each rank; 0: its share of the machine's cores
+    segment_words: int = 50_000  # between two averages, a rank
+    average: Literal["submodel", "full"] = "submodel"
+    scale_lr: bool = True  # the learning rate times the number of ranks, at most max_lr
+    max_lr: float = 0.1
+    memory_mb: int = 1024  # glove: for counting co-occurrences; what does not fit is spilled to disk
+    log_every: int = 20  # rounds
+    checkpoint_every: int = 0  # rounds; 0: by the clock alone
+    checkpoint_minutes: float = 2.0  # 0: by rounds alone
+    keep_checkpoints: int = 2
+    evaluate: EvaluateVectors = field(default_factory=EvaluateVectors)
+    export: list[Format] = field(default_factory=list)  # formats written into the bundle's exports/
+
+    def check(self) -> None:
+        """Refuse values that no run can have.
+
+        Raises:
+            UserError: names the key and its least value.
+        """
+        for key in ("epochs", "segment_words", "log_every", "keep_checkpoints"):
+            if getattr(self, key) < 1:
+                raise UserError(f"vectors.{key}={getattr(self, key)}: must be at least 1")
+        for key in ("threads", "checkpoint_every", "checkpoint_minutes"):
+            if getattr(self, key) < 0:
+                raise UserError(f"vectors.{key}={getattr(self, key)}: must be at least 0")
+        if self.max_lr <= 0:
+            raise UserError(f"vectors.max_lr={self.max_lr}: must be above 0")

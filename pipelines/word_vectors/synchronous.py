@@ -1,0 +1,170 @@
+"""word2vec by autograd with sparse gradients, summed over the ranks at every step: the reference for what is fast.
+
+Two tables as nn.Embedding(sparse=True), a loss, SGD. In each step every rank computes the gradients of some words of
+its segment; all ranks add up all of them, so the tables stay equal bit for bit, and N ranks of B words take the steps
+of one rank with N B words. It moves kilobytes a word where averaging (averaging.py) moves bytes: for comparison, and
+for the networks of one machine.
+
+Letters: B words a step, C = 2 W places around a word, T targets (itself and negatives, or the nodes of its path).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from model.errors import UserError
+from model.word_vectors.batched import TOKENS, chance, first_tables, torch_threads
+from model.word_vectors.draws import NO_RECORD, Draws
+from model.word_vectors.learner import Text
+from model.word_vectors.step import Paths, Targets, negatives
+from model.word_vectors.word2vec import Word2VecConfig, check
+from pipelines.cluster.ranks import Ranks
+
+
+class Windows:
+    """The words of a step with what surrounds them and what they are told apart from."""
+
+    def __init__(self, config: Word2VecConfig, draws: Draws, paths: Paths | None, start: int, count: int) -> None:
+        """Kept words `start` to `start + count`."""
+        window, device = config.window, draws.rows.device
+        at = torch.arange(start, start + count, device=device) + window  # (B,)
+        offsets = torch.cat([torch.arange(-window, 0, device=device), torch.arange(1, window + 1, device=device)])
+        places = at[:, None] + offsets  # (B, C)
+        words = draws.rows[at]
+        self.around = draws.rows[places]
+        self.near = (  # (B, C)
+            (draws.records[places] == draws.records[at][:, None])
+            & (draws.records[at] != NO_RECORD)[:, None]
+            & (offsets.abs() <= draws.radius[at][:, None])
+        ).float()
+        self.targets: Targets = paths.targets(words) if paths else negatives(words, draws.negatives[at])
+
+
+class Likelihood(nn.Module):
+    """The two tables, and the summed loss of windows."""
+
+    def __init__(self, config: Word2VecConfig, vectors: Tensor, contexts: Tensor) -> None:
+        """Tables (rows, D), whose memory is used and written to."""
+        super().__init__()
+        self.config = config
+        self.vectors = nn.Embedding(len(vectors), vectors.shape[1], sparse=True, _weight=vectors)
+        self.contexts = nn.Embedding(len(contexts), contexts.shape[1], sparse=True, _weight=contexts)
+
+    def forward(self, windows: Windows) -> tuple[Tensor, Tensor]:
+        """(summed loss -log s(+-x.y), number of predictions)."""
+        targets = windows.targets
+        x, y = self.vectors(windows.around), self.contexts(targets.rows)  # (B, C, D), (B, T, D)
+        pairs = windows.near  # (B, C)
+        if self.config.form == "cbow":
+            number = pairs.sum(1, keepdim=True)  # (B, 1)
+            total = (x * pairs[..., None]).sum(1)  # (B, D)
+            if self.config.mean:  # the mean in value, but its whole gradient for every word, as in the original tool
+                total = total + (total / number.clamp_min(1) - total).detach()
+            x, pairs = total[:, None], (number > 0).float()  # (B, 1, D), (B, 1)
+        scores = x @ y.mT  # (B, C or 1, T)
+        weight = pairs[..., None] * targets.counted[:, None]
+        losses = nn.functional.softplus(scores) - targets.labels[:, None] * scores
+        return (losses * weight).sum(), pairs.sum()
+
+
+class SynchronousWord2Vec:
+    """A `Learner` over `Text` that all ranks call together, with an empty text where a rank has none left.
+
+    Raises (constructor):
+        UserError: settings that cannot be trained; the full softmax, whose gradients are not sparse.
+    """
+
+    tables: dict[str, Any]
+
+    def __init__(
+        self, config: Word2VecConfig, counts: NDArray[np.int64], seed: int, ranks: Ranks, tokens: int | None = None
+    ) -> None:
+        """`tokens`: words of each rank a step; by default all ranks together take 512."""
+        if config.output == "softmax":
+            raise UserError("vectors.backend=ddp: model.output=softmax has no sparse gradients. Choices: numba, torch")
+        check(config, len(counts))
+        self.config, self.ranks = config, ranks
+        self.tokens = tokens or max(1, TOKENS // ranks.world)
+        self.sampler, self._paths = chance(config, counts, ranks.device)
+        self.tables, tensors = first_tables(config, len(counts), seed, ranks.device)
+        self._likelihood = Likelihood(config, tensors["vectors"], tensors["contexts"])
+        self._optimizer = torch.optim.SGD(self._likelihood.parameters())
+        self._sent = 0  # bytes, by this rank
+
+    def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:
+        """This rank's segment of the round; its own (summed loss, predictions). All ranks call it together."""
+        return self.train_together([segment], lr, [seed], threads)
+
+    def train_together(
+        self, segments: Sequence[Text], lr: float, seeds: Sequence[int], threads: int
+    ) -> tuple[float, int]:
+        """The steps that a rank for each segment would take, on this one."""
+        margin = self.tokens + self.config.window
+        drawn = [self.sampler.draw(one, seed, margin) for one, seed in zip(segments, seeds, strict=True)]
+        longest = max(self.ranks.gather(max(draws.kept for draws in drawn)))
+        totals = torch.zeros(2, dtype=torch.float64, device=self.ranks.device)
+        with torch_threads(threads):
+            for start in range(0, longest, self.tokens):
+                for draws in drawn:
+                    if start < draws.kept:
+                        windows = Windows(self.config, draws, self._paths, start, self.tokens)
+                        loss, predictions = self._likelihood(windows)
+                        loss.backward()
+                        totals += torch.stack([loss.detach(), predictions])
+                self._update(lr)
+        loss, predictions = totals.tolist()
+        return loss, int(predictions)
+
+    def vectors(self) -> dict[str, NDArray[np.float32]]:
+        """Unpadded copies: "vectors" (V, d), "contexts" (V, d) or with a Huffman tree (V - 1, d)."""
+        tables = {"vectors": self._likelihood.vectors, "contexts": self._likelihood.contexts}
+        return {
+            name: table.weight.detach()[:, : self.config.width].cpu().numpy().copy() for name, table in tables.items()
+        }
+
+    def sent_since(self) -> int:
+        """Bytes that this rank has sent since the last question."""
+        sent, self._sent = self._sent, 0
+        return sent
+
+    def _update(self, lr: float) -> None:
+        for table in (self._likelihood.vectors.weight, self._likelihood.contexts.weight):
+            gradient = table.grad
+            if gradient is None:  # this rank's segment is over
+                none = torch.zeros((1, 0), dtype=torch.int64, device=table.device)
+                gradient = torch.sparse_coo_tensor(none, table.new_zeros(0, table.shape[1]), table.shape)
+            table.grad = self._summed(gradient.coalesce())
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+
+    def _summed(self, gradient: Tensor) -> Tensor:
+        """The sum over all ranks of a coalesced sparse gradient; every rank adds in the same order.
+
+        Rows are gathered, as many from each rank as the one with the most has: NCCL sums no sparse tensors.
+        """
+        if self.ranks.world == 1:
+            return gradient
+        rows, values = gradient.indices()[0], gradient.values()  # (n,), (n, D)
+        numbers = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(self.ranks.world)]
+        dist.all_gather(numbers, torch.tensor([len(rows)], device=rows.device))
+        counts = [int(number) for number in numbers]
+        lacking = max(counts) - len(rows)
+        every_row, every_value = (
+            self._gathered(nn.functional.pad(part, pad), counts)
+            for part, pad in ((rows, (0, lacking)), (values, (0, 0, 0, lacking)))
+        )
+        return torch.sparse_coo_tensor(every_row[None], every_value, gradient.shape).coalesce()
+
+    def _gathered(self, part: Tensor, counts: Sequence[int]) -> Tensor:
+        """The first `counts[rank]` rows of each rank's `part`, one after the other."""
+        parts = [torch.empty_like(part) for _ in counts]
+        dist.all_gather(parts, part.contiguous())
+        self._sent += part.numel() * part.element_size() * (len(counts) - 1)
+        return torch.cat([one[:count] for one, count in zip(parts, counts, strict=True)])

@@ -1,0 +1,123 @@
+"""Where `translate.attention` goes: a picture of the first sentences' maps, or JSON of all of them.
+
+A picture's rows are the words of the translation, its columns those of the source. The JSON is a list with an object a
+line: its number from 0, source and text, and for each sentence the tokens of both sides, the alignment as pairs of
+places in them, and the weights.
+"""
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from model.alignment.attention_map import END, AttentionMap
+from model.errors import UserError
+from model.inference.translator import Translation
+from services.commands.output import opened_output
+
+PICTURES = (".png", ".svg", ".pdf")
+SUFFIXES = (*PICTURES, ".json")
+MOST_MAPS = 12  # of a picture
+LONGEST_TITLE = 70  # characters
+Show = Callable[[int, str | None, Translation], None]  # a line's number, the line (None: not UTF-8), its translation
+logger = logging.getLogger(__name__)
+
+
+def check_attention(path: str | None) -> None:
+    """Refuse, before anything is loaded, a file that could not be written at the end.
+
+    Raises:
+        UserError: an unknown kind of file, or a folder that is not there.
+    """
+    if path is None:
+        return
+    file = Path(path)
+    if file.suffix.lower() not in SUFFIXES:
+        raise UserError(f"translate.attention: {path}: unknown kind of file. Choices: {', '.join(SUFFIXES)}")
+    if not file.absolute().parent.is_dir():
+        raise UserError(f"translate.attention: {path} cannot be written (no such folder)")
+
+
+@contextlib.contextmanager
+def attention_file(path: str | None) -> Iterator[Show]:
+    """A function that takes translated lines one after the other; the file is there, whole, at the end of the block."""
+    if path is None:
+        yield lambda _number, _line, _translation: None
+    elif path.lower().endswith(".json"):
+        with json_list(path) as show:
+            yield show
+    else:
+        with picture(Path(path)) as show:
+            yield show
+
+
+@contextlib.contextmanager
+def json_list(path: str) -> Iterator[Show]:
+    """A list of objects, written as they come."""
+    with opened_output(path, "translate", "attention") as out:
+        out.write("[")
+        between = "\n"
+
+        def show(number: int, line: str | None, translation: Translation) -> None:
+            nonlocal between
+            record = {
+                "line": number,
+                "source": line,
+                "text": translation.text,
+                "truncated": translation.truncated,
+                "sentences": [one.record() for one in translation.attention],
+            }
+            out.write(between + json.dumps(record, ensure_ascii=False))
+            between = ",\n"
+
+        yield show
+        out.write("\n]\n")
+
+
+@contextlib.contextmanager
+def picture(path: Path) -> Iterator[Show]:
+    """The first MOST_MAPS sentences."""
+    maps: list[AttentionMap] = []
+    left_out = 0
+
+    def show(_number: int, _line: str | None, translation: Translation) -> None:
+        nonlocal left_out
+        room = MOST_MAPS - len(maps)
+        maps.extend(translation.attention[:room])
+        left_out += len(translation.attention[room:])
+
+    yield show
+    if not maps:
+        logger.warning(f"translate.attention: {path} is not written: no line had a translation to show")
+        return
+    draw(maps, path)
+    if left_out:
+        logger.warning(
+            f"translate.attention: {path} shows the first {len(maps)} sentences; {left_out} more would be in a .json"
+        )
+
+
+def draw(maps: list[AttentionMap], path: Path) -> None:
+    """Write the picture whole or not at all.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    from model.alignment.attention_plots import maps_picture, save
+
+    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")  # its suffix is its format
+    try:
+        save(maps_picture(maps, [title(one) for one in maps]), part)
+        part.replace(path)
+    except OSError as problem:
+        raise UserError(f"translate.attention: {path} cannot be written ({problem.strerror})") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def title(one: AttentionMap) -> str:
+    """The words of the translation, and whose attention it is."""
+    text = " ".join(token for token in one.target_tokens if token != END)
+    return f"{text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + '…'}  ({one.head}, {one.reading})"

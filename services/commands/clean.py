@@ -1,0 +1,129 @@
+"""`dragoman clean`: old runs, downloaded bundles and what dead Ray sessions left; shown first, deleted when agreed to.
+
+Never touched: a run that a process is at work on, and one with records that have not reached MLflow.
+"""
+
+import logging
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from conf import door
+from model.errors import UserError
+from services.commands.run_folders import age, extent, run_folders, size, table
+
+DAY = 86400.0
+JUST_STARTED = 3600.0  # a session of Ray's that was touched within the hour may have no process yet
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class CleanConfig:
+    """What is looked through, and what of it is old."""
+
+    days: float = 30.0  # since the last change, of runs and downloaded bundles
+    runs: str = "artifacts/runs"
+    caches: list[str] = field(default_factory=lambda: ["artifacts/cache/models", "artifacts/versions"])
+    ray: str = "/tmp/ray"  # Ray's folder; sessions that no process uses
+    ask: bool = True  # false: delete without asking
+
+
+@dataclass
+class CleanRoot:
+    """The sections that the verb reads."""
+
+    clean: CleanConfig
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A folder that may go."""
+
+    kind: str
+    path: Path
+    changed: float
+    bytes: int
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb's exit code."""
+    return door.run(lambda root: clean(root.clean), CleanRoot, argv, "clean")
+
+
+def clean(config: CleanConfig) -> int:
+    """Show what may go; delete it if the user, or `clean.ask=false`, says so.
+
+    Raises:
+        UserError: there is something, and nobody to ask.
+    """
+    if config.days < 0:
+        raise UserError(f"clean.days: {config.days} must not be negative")
+    found = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
+    if not found:
+        print("nothing to clean")
+        return door.OK
+    rows = [[one.kind, str(one.path), age(one.changed), size(one.bytes)] for one in found]
+    print(table(["WHAT", "FOLDER", "AGE", "SIZE"], rows))
+    total = f"{len(found)} folders, {size(sum(one.bytes for one in found))}"
+    print(total, flush=True)
+    if config.ask:
+        if not sys.stdin.isatty():
+            raise UserError(
+                "clean.ask: nothing was deleted, for there is no terminal to ask at; clean.ask=false deletes"
+            )
+        if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("nothing was deleted")
+            return door.OK
+    left = [one for one in found if not _deleted(one)]
+    print(f"deleted: {len(found) - len(left)} of {total}")
+    return door.FAILED if left else door.OK
+
+
+def old_runs(config: CleanConfig) -> Iterator[Leftover]:
+    """Runs that nothing has changed for so long."""
+    for run in run_folders(Path(config.runs)):
+        if time.time() - run.changed < config.days * DAY or run.alive:
+            continue
+        if run.unsent:
+            logger.info("%s is kept: it has records that MLflow has not; `dragoman sync` sends them", run.path)
+            continue
+        yield Leftover("run", run.path, run.changed, run.bytes)
+
+
+def old_bundles(config: CleanConfig) -> Iterator[Leftover]:
+    """Downloaded bundles, CACHE/MODEL/VERSION; one that is wanted again is downloaded again."""
+    for cache in map(Path, config.caches):
+        for path in sorted(cache.glob("*/*")):
+            changed, count = extent(path)
+            if path.is_dir() and not path.is_symlink() and time.time() - changed >= config.days * DAY:
+                yield Leftover("bundle", path, changed, count)
+
+
+def dead_sessions(ray: Path) -> Iterator[Leftover]:
+    """Folders of Ray's sessions that are ours and that no process has on its command line."""
+    lines = " ".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+    for path in sorted(ray.glob("session_*")):
+        if path.is_symlink() or not path.is_dir() or path.stat().st_uid != os.getuid() or path.name in lines:
+            continue
+        changed, count = extent(path)
+        if time.time() - changed >= JUST_STARTED:
+            yield Leftover("Ray session", path, changed, count)
+
+
+def _deleted(one: Leftover) -> bool:
+    try:
+        shutil.rmtree(one.path)
+    except OSError as problem:
+        logger.warning("%s could not be deleted (%s)", one.path, problem.strerror)
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

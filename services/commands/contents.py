@@ -1,0 +1,233 @@
+"""What a path holds and what it was made from, read from JSON and headers alone: no weights, nothing executed.
+
+Every reader returns plain values, in the order in which they are shown.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from services.commands.shard_contents import read_shard, read_shard_directory
+
+LARGEST_HEADER = 100 * 2**20  # bytes of a safetensors header, the format's own bound
+KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
+WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
+TEXT_KINDS = {"language": "language model", "masked": "masked language model"}  # bundles by what they say they are
+FREQUENT = 12  # words of word vectors that are shown
+
+
+def contents(path: Path, samples: int = 2) -> dict[str, Any]:
+    """What `path` is and holds.
+
+    Raises:
+        UserError: there is nothing at `path`, it is none of the kinds, or it is damaged.
+    """
+    if not path.exists():
+        raise UserError(f"{path}: no such file or directory")
+    if path.is_file():
+        if path.suffix == ".tar":
+            return read_shard(path, samples)
+        if path.suffix == ".safetensors":
+            return {"kind": "weights", "path": str(path), **tensors(path)}
+        if path.name in ("manifest.json", "config.json"):
+            return contents(path.parent, samples)
+        raise UserError(f"{path}: not {KINDS}")
+    manifest = read_json(path / "manifest.json")
+    if "splits" in manifest:
+        return read_shard_directory(path, manifest)
+    if "step" in manifest:
+        return read_checkpoint(path, manifest)
+    if (path / "config.json").is_file():
+        return read_bundle(path)
+    if (path / "checkpoints").is_dir() or (path / "steps.jsonl").is_file():
+        return read_run(path)
+    raise UserError(f"{path}: not {KINDS}")
+
+
+def read_bundle(path: Path) -> dict[str, Any]:
+    """A bundle: its architecture, the facts of its making, its files."""
+    config = read_json(path / "config.json")
+    if "format_version" not in config:
+        raise UserError(f"{path / 'config.json'}: not a bundle's; it has no format_version")
+    files = config.pop("files", {})
+    if config.get("kind") == "vectors":
+        return read_vectors(path, config, files)
+    kind = config.pop("kind", "translation")
+    return {
+        "kind": TEXT_KINDS.get(kind, "bundle"),
+        "path": str(path),
+        "sha256": sha256(path / "config.json"),
+        **config,
+        **tensors(path / "model.safetensors"),
+        "files": sizes(files),
+    }
+
+
+def read_vectors(path: Path, config: dict[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+    """A bundle of word vectors: method, words, the most frequent ones, scores, what it was made from, its files."""
+    stored = read_json(path / "words.json")
+    frequent = list(zip(stored.get("words", []), stored.get("counts", []), strict=False))[:FREQUENT]
+    table = config.pop("table", {})
+    return {
+        "kind": "word vectors",
+        "path": str(path),
+        "sha256": sha256(path / "config.json"),
+        "method": config.get("model", {}).get("name", config.get("architecture")),
+        "words": table.get("words"),
+        "width": table.get("width"),
+        "sparse": table.get("sparse"),
+        "most_frequent": [f"{word} {count:,}" for word, count in frequent],
+        **{key: value for key, value in config.items() if key != "kind"},
+        **tensors(path / "model.safetensors"),
+        "files": sizes(files),
+    }
+
+
+def sizes(files: Mapping[str, Any]) -> dict[str, str]:
+    """A bundle's list of files in words."""
+    return {name: f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}" for name, entry in files.items()}
+
+
+def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A checkpoint: where in the run it stands, its files, the tensors of the network or the tables of words."""
+    held = next(
+        (path / name for name in ("network.safetensors", "tables.safetensors") if name in manifest["files"]), None
+    )
+    return {
+        "kind": "checkpoint",
+        "path": str(path),
+        **{key: value for key, value in manifest.items() if key != "files"},
+        "state": brief(read_json(path / "state.json")),
+        "files": {name: f"{size(path / name)}, sha256 {digest[:12]}" for name, digest in manifest["files"].items()},
+        **(tensors(held) if held and held.is_file() else {}),
+    }
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """A run's folder: its checkpoints, the last line of its journal, its MLflow run."""
+    found = sorted(entry.name for entry in (path / "checkpoints").glob("step-*")) if path.is_dir() else []
+    last = None
+    journal = path / "steps.jsonl"
+    if journal.is_file():
+        lines = [line for line in journal.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        last = json.loads(lines[-1]) if lines else None
+    attempt = path / "attempt"
+    return {
+        "kind": "run",
+        "path": str(path),
+        "starts": int(attempt.read_text(encoding="utf-8")) if attempt.is_file() else None,
+        "checkpoints": found,
+        "newest": found[-1] if found else None,
+        "last_line": last,
+        "mlflow": read_json(path / "mlflow.json") or None,
+        "bundle": str(path / "bundle") if (path / "bundle" / "config.json").is_file() else None,
+    }
+
+
+def tensors(path: Path) -> dict[str, Any]:
+    """Names, types and shapes from a safetensors header, and the number of parameters.
+
+    Raises:
+        UserError: it is not a safetensors file.
+    """
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= min(LARGEST_HEADER, path.stat().st_size - 8):
+                raise ValueError(f"a header of {length} bytes in a file of {path.stat().st_size}")
+            header = json.loads(file.read(length))
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read ({problem.strerror})") from None
+    except ValueError as problem:
+        raise UserError(f"{path}: not a safetensors file ({problem})") from None
+    header.pop("__metadata__", None)
+    total = 0
+    listed = {}
+    for name, entry in header.items():
+        count = 1
+        for extent in entry["shape"]:
+            count *= extent
+        total += count
+        listed[name] = f"{entry['dtype']} {entry['shape']}"
+    return {"parameters": total, "tensors": listed}
+
+
+def check(path: Path) -> int:
+    """Compare every file that the directory lists with its sha256; how many there were.
+
+    Raises:
+        UserError: the first one that is missing or is not the one that was written; or nothing is listed.
+    """
+    directory = path.parent if path.is_file() else path
+    expected = listed_files(directory)
+    if path.is_file():
+        expected = {name: digest for name, digest in expected.items() if name == path.name}
+    if not expected:
+        raise UserError(f"{path}: nothing beside it says what its sha256 should be")
+    for name, digest in sorted(expected.items()):
+        file = directory / name
+        if not file.resolve().is_relative_to(directory.resolve()):
+            raise UserError(f"{directory}: lists {name!r}, which lies outside of it")
+        if not file.is_file():
+            raise UserError(f"{file}: is listed but missing")
+        found = sha256(file)
+        if found != digest:
+            raise UserError(f"{file}: not the file that was written (sha256 {found[:12]}, expected {digest[:12]})")
+    return len(expected)
+
+
+def listed_files(directory: Path) -> dict[str, str]:
+    """File name -> sha256 (hex) of what the directory's own records list."""
+    manifest = read_json(directory / "manifest.json")
+    if "splits" in manifest:
+        found = {entry["name"]: entry["sha256"] for split in manifest["splits"].values() for entry in split["shards"]}
+        found |= {entry["file"]: entry["sha256"] for entry in manifest["tokenizer"]["files"]}
+        texts = [text for languages in manifest.get("texts", {}).values() for text in languages.values()]
+        return found | {text["file"]: text["sha256"] for text in texts}
+    if "step" in manifest:
+        return dict(manifest["files"])
+    files = read_json(directory / "config.json").get("files", {})
+    return {name: entry["sha256"] for name, entry in files.items()}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object of a JSON file; empty where there is no such file.
+
+    Raises:
+        UserError: it is not JSON, or not an object.
+    """
+    try:
+        values = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError as problem:
+        raise UserError(f"{path}: not JSON ({problem})") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: not a JSON object")
+    return values
+
+
+def brief(value: Any, longest: int = 60) -> Any:
+    """The same with long lists and texts (random states) cut to how long they are."""
+    if isinstance(value, dict):
+        return {key: brief(entry, longest) for key, entry in value.items()}
+    if isinstance(value, list) and len(value) > 12:
+        return f"({len(value)} values)"
+    if isinstance(value, str) and len(value) > longest and not re.fullmatch(r"[0-9a-f]{64}", value):
+        return f"{value[:20]}... ({len(value)} characters)"
+    return value
+
+
+def size(path: Path) -> str:
+    """Its size in words."""
+    return f"{path.stat().st_size:,} bytes" if path.is_file() else "missing"
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,232 @@
+"""`dragoman doctor`: what this machine offers and what is missing. Starts nothing and changes nothing."""
+
+import contextlib
+import importlib.metadata
+import json
+import logging
+import os
+import platform
+import re
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from conf import door
+from model.processor import instruction_sets
+from services.commands import machine
+from services.jobs.job_client import AGENT_PORT
+from services.version import version
+
+LIBRARIES = (
+    *("torch", "numpy", "ray", "mlflow", "hydra-core", "omegaconf", "webdataset", "sentencepiece", "sacrebleu"),
+    *("sacremoses", "safetensors", "ctranslate2", "fastapi", "uvicorn", "python-multipart", "zstandard", "matplotlib"),
+    *("fsspec", "psutil", "httpx", "numba", "scipy", "scikit-learn"),
+)
+PATIENCE = 3.0  # seconds for one question over the network
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of the report. `note`: works, with a limit; `missing`: a verb will fail."""
+
+    name: str
+    state: Literal["ok", "note", "missing"]
+    text: str
+
+
+@dataclass
+class DoctorRoot:
+    """The sections that the verb reads, as plain values: it judges none of them."""
+
+    paths: dict[str, Any]
+    tracking: dict[str, Any]
+    cluster: dict[str, Any]
+    serve: dict[str, Any]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0, or 1 where something is missing. `--json` prints the report for programs."""
+    as_json = "--json" in argv
+    words = [word for word in argv if word != "--json"]
+    return door.run(lambda root: doctor(root, as_json), DoctorRoot, words, "doctor")
+
+
+def doctor(root: DoctorRoot, as_json: bool) -> int:
+    """Print all findings."""
+    questions: list[Callable[[], list[Finding]]] = [
+        programs,
+        computer,
+        lambda: storage(Path(root.paths["root"])),
+        lambda: matrices(Path(root.paths["root"])),
+        kernels,
+        graphics,
+        lambda: [ray(root.cluster.get("address")), agent(AGENT_PORT)],
+        lambda: [mlflow(str(root.tracking["uri"]))],
+        lambda: [port("serve.port", str(root.serve["host"]), int(root.serve["port"]))],
+    ]
+    findings = [finding for ask in questions for finding in ask()]
+    if as_json:
+        print(json.dumps({finding.name: {"state": finding.state, "text": finding.text} for finding in findings}))
+    else:
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            print(f"{finding.state:<7}  {finding.name:<{width}}  {finding.text}")
+    return door.FAILED if any(finding.state == "missing" for finding in findings) else door.OK
+
+
+def programs() -> list[Finding]:
+    """Python, Dragoman and the libraries."""
+    found: dict[str, str] = {}
+    absent = []
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            absent.append(name)
+    findings = [
+        Finding("dragoman", "ok", f"{version()}, Python {platform.python_version()}, {platform.platform()}"),
+        Finding("libraries", "ok", ", ".join(f"{name} {number}" for name, number in found.items())),
+    ]
+    if absent:
+        text = f"{', '.join(absent)}: not installed (pip install -r requirements.lock)"
+        findings.append(Finding("not installed", "missing", text))
+    return findings
+
+
+def computer() -> list[Finding]:
+    """Cores, instruction sets, memory."""
+    total, available = machine.memory()
+    sets = instruction_sets()
+    return [
+        Finding("cores", "ok", machine.cores()),
+        Finding("instruction sets", "ok", ", ".join(sets) or "not known"),
+        Finding("memory", "ok" if available >= 2 else "note", f"{available:.1f} GiB available of {total:.1f} GiB"),
+    ]
+
+
+def storage(root: Path) -> list[Finding]:
+    """Free disk where artefacts go and where Ray keeps objects."""
+    findings = []
+    shared = Path("/dev/shm")
+    for name, path, least in (("disk", root, 2.0), ("shared memory", shared, 0.5)):
+        if name == "disk" or path.is_dir():
+            total, free = machine.free_disk(path)
+            enough: Literal["ok", "note"] = "ok" if free >= least else "note"
+            findings.append(Finding(name, enough, f"{free:.1f} GiB free of {total:.1f} GiB at {path}"))
+    home = os.environ.get("DRAGOMAN_HOME")
+    findings.append(Finding("DRAGOMAN_HOME", "ok", home or "not set: artefacts go to the folder artifacts"))
+    return findings
+
+
+def matrices(root: Path) -> list[Finding]:
+    """How fast torch trains here, and what `train.precision=auto` makes of it on the CPU."""
+    try:
+        import torch
+
+        from model import precision
+    except ImportError:
+        return []  # the libraries' line says so
+    rates = precision.kept_rates(root, keep=False)
+    verdict = "train.precision=auto takes it" if rates.bf16_pays else "train.precision=auto takes fp32"
+    refusal = precision.cannot_run(torch.nn.LSTM(1, 1), "bf16", torch.device("cpu"))
+    state: Literal["ok", "note"] = "ok" if rates.bf16_pays and not refusal else "note"
+    text = f"{rates.bf16:.0f} Gflop/s a core, {rates.bf16 / rates.fp32:.1f} x fp32: {verdict}"
+    return [
+        Finding("torch threads", "ok", str(torch.get_num_threads())),
+        Finding("fp32", "ok", f"{rates.fp32:.0f} Gflop/s a core, forward and backward through a small layer"),
+        Finding("bf16", state, f"{text}; {refusal}" if refusal else text),
+    ]
+
+
+def kernels() -> list[Finding]:
+    """What numba compiles the kernels of word vectors for."""
+    try:
+        return [Finding("numba", "ok", f"compiles the kernels of word vectors for {machine.compiled_for()}")]
+    except ImportError:
+        return []  # the libraries' line says so
+
+
+def graphics() -> list[Finding]:
+    """GPUs."""
+    try:
+        lines = machine.gpus()
+    except ImportError:
+        return []
+    if not lines:
+        return [Finding("GPUs", "note", "none: training and serving run on the CPU")]
+    return [Finding(f"GPU {index}", "ok", line) for index, line in enumerate(lines)]
+
+
+def ray(address: object) -> Finding:
+    """Whether the configured cluster can be reached; an embedded one needs no answer."""
+    if not address:
+        return Finding("Ray cluster", "ok", "embedded: started for a command and ended with it")
+    text = str(address)
+    if text == "auto":
+        return Finding("Ray cluster", "note", "auto: the one that runs on this machine, if there is one")
+    parts = urlsplit(text if "://" in text else f"ray://{text}")
+    reached = reachable(parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme, 6379))
+    return Finding(
+        "Ray cluster", "ok" if reached else "missing", f"{text} {'answers' if reached else 'does not answer'}"
+    )
+
+
+def agent(number: int) -> Finding:
+    """Whether a `ray start --head` on this machine could accept jobs: its agent has a fixed port."""
+    if port("", "0.0.0.0", number).state == "ok":
+        return Finding("Ray agent", "ok", f"{number} is free: ray start --head here would accept jobs")
+    return Finding(
+        "Ray agent",
+        "note",
+        f"{number} is in use, by the cluster that runs here or by another program: beside it start a head with "
+        f"--dashboard-agent-listen-port=0, or it accepts no jobs",
+    )
+
+
+def mlflow(uri: str) -> Finding:
+    """Whether records can be sent; a training goes on without."""
+    shown = re.sub(r"//[^/@]*@", "//***@", uri)
+    if uri.startswith("sqlite:///"):
+        path = Path(uri.removeprefix("sqlite:///"))
+        return Finding("MLflow", "ok", f"{shown} ({'is there' if path.is_file() else 'made by the first run'})")
+    if uri.startswith(("http://", "https://")):
+        import httpx
+
+        try:
+            code = httpx.get(f"{uri.rstrip('/')}/health", timeout=PATIENCE).status_code
+            return Finding("MLflow", "ok" if code == 200 else "note", f"{shown} answers (status {code})")
+        except httpx.HTTPError as problem:
+            reason = type(problem).__name__
+            return Finding("MLflow", "note", f"{shown} does not answer ({reason}): records wait on disk until it does")
+    parts = urlsplit(uri)
+    reached = parts.hostname is not None and reachable(parts.hostname, parts.port or 5432)
+    return Finding("MLflow", "ok" if reached else "note", f"{shown} {'answers' if reached else 'does not answer'}")
+
+
+def port(key: str, host: str, number: int) -> Finding:
+    """Whether the endpoint could open its port now."""
+    if number == 0:
+        return Finding(key, "ok", "a free one will be taken")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, number))
+        except OSError as problem:
+            return Finding(key, "note", f"{number} on {host}: {problem.strerror} ({key}=0 takes a free one)")
+    return Finding(key, "ok", f"{number} is free on {host}")
+
+
+def reachable(host: str, number: int) -> bool:
+    """Whether anything listens there."""
+    with contextlib.suppress(OSError), socket.create_connection((host, number), PATIENCE):
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,91 @@
+"""`dragoman embed`: texts as vectors, no server; a line in, a vector out, as JSON Lines or a NumPy matrix."""
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from conf import door
+from model.errors import UserError
+from model.inference.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
+from services.commands.lines import batches, open_input, read_lines
+from services.commands.matrix import opened_matrix
+from services.commands.output import opened_output
+from services.models.source import bundle_directory
+from services.settings import EmbedConfig
+
+logger = logging.getLogger(__name__)
+Write = Callable[[Sequence[str | None], Floats], None]
+
+
+def embed(config: EmbedConfig) -> int:
+    """A vector a line, in order; a line without a token has zeros.
+
+    Raises:
+        UserError: an input that cannot be read, a line that is no UTF-8 or too long, no bundle with sentence vectors.
+    """
+    for key in ("batch_tokens", "lines"):
+        if getattr(config, key) < 1:
+            raise UserError(f"embed.{key}: {getattr(config, key)} must be at least 1")
+    if config.format == "npy" and config.output is None:
+        raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
+    with contextlib.ExitStack() as stack:
+        file, name = open_input(config.input, "embed")
+        if config.input:
+            stack.enter_context(contextlib.closing(file))
+        directory, _ = bundle_directory(config, "sentence")
+        vectors = open_sentence_vectors(
+            directory, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long
+        )
+        write = stack.enter_context(opened(config, vectors.width))
+        lines = read_lines(file, name, config.on_error, "embed")
+        texts, empty, failed = copy(vectors, lines, name, write, config)
+    logger.info("%s texts, %s numbers each; %s of them zeros", f"{texts:,}", f"{vectors.width:,}", f"{empty:,}")
+    if failed:
+        logger.warning("%d lines are not UTF-8 and have zeros", failed)
+    return door.OK
+
+
+def copy(
+    vectors: SentenceVectors, lines: Iterator[str | None], name: str, write: Write, config: EmbedConfig
+) -> tuple[int, int, int]:
+    """Embed `config.lines` lines at a time and write them; how many texts there were, with zeros, and unreadable."""
+    texts = empty = failed = 0
+    for chunk in batches(lines, config.lines):
+        places = [f"{name}, line {number}" for number in range(texts + 1, texts + len(chunk) + 1)]
+        found = vectors([line or "" for line in chunk], places)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)  # (n, 1)
+        if config.unit:
+            found = (found / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+        write(chunk, found)
+        texts += len(chunk)
+        empty += int((lengths == 0).sum())
+        failed += sum(line is None for line in chunk)
+    return texts, empty, failed
+
+
+@contextlib.contextmanager
+def opened(config: EmbedConfig, width: int) -> Iterator[Write]:
+    """The function that writes lines' vectors, of `width` numbers, in the format asked for."""
+    if config.format == "npy":
+        with opened_matrix(str(config.output), width, "embed") as append:
+            yield lambda _, found: append(found)
+        return
+    with opened_output(config.output, "embed") as out:
+        number = 0
+
+        def write(lines: Sequence[str | None], found: Floats) -> None:
+            nonlocal number
+            for line, vector in zip(lines, found, strict=True):
+                record: dict[str, object] = {"line": number}
+                if line is None:
+                    record["error"] = "not UTF-8"
+                else:  # the shortest number that is the same in float32
+                    record["vector"] = [float(str(value)) for value in vector]
+                out.write(json.dumps(record) + "\n")
+                number += 1
+            out.flush()
+
+        yield write

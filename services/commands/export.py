@@ -1,0 +1,98 @@
+"""`dragoman export [FORMAT...]`: word vectors in the formats of other programs, as files in a folder."""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from conf import door
+from model.errors import UserError, unknown
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.formats import Format, write_format
+from services.commands.query import positional
+from services.models.vectors_source import VectorsLoader, VectorsSource
+
+FORMATS: dict[Format, str] = {
+    "text": "word2vec's text format",
+    "binary": "word2vec's binary format",
+    "numpy": "a NumPy array and its vocabulary",
+    "projector": "for the TensorBoard projector",
+}
+
+
+@dataclass
+class ExportConfig(VectorsSource):
+    """Which word vectors are written, where, and in which formats."""
+
+    output: str = "artifacts/exports/vectors"  # a folder
+    formats: list[Format] = field(default_factory=lambda: list(FORMATS))  # of these
+    restrict: int = 0  # the so many most frequent words; 0: all
+
+
+@dataclass
+class ExportRoot:
+    """The sections that the verb reads."""
+
+    export: ExportConfig
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb's exit code. Words without a `=` are formats."""
+    words, rest = positional(argv)
+    return door.run(lambda root: export(root.export, words), ExportRoot, rest, "export")
+
+
+def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
+    """Write `formats`, or the configured ones, and print each file that was written.
+
+    Raises:
+        UserError: an unknown format, vectors that it cannot hold, or a folder that cannot be written to.
+    """
+    for word in formats:
+        if word not in FORMATS:
+            raise unknown("export.formats", word, FORMATS)
+    chosen = [name for name in FORMATS if name in (formats or config.formats)]
+    if config.restrict < 0:
+        raise UserError(f"export.restrict: {config.restrict} must be at least 0, which means all words")
+    embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
+    output = Path(config.output)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name in chosen:
+            with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=output) as part:
+                write_format(Path(part), name, embeddings)
+                for file in moved(Path(part), output):
+                    print(f"{file}  {file.stat().st_size:,} bytes, {FORMATS[name]}")
+    except PermissionError as problem:
+        raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"export.output: {output} is not a folder") from None
+    return door.OK
+
+
+def most_frequent(embeddings: Embeddings, restrict: int) -> Embeddings:
+    """Those of the `restrict` most frequent words; 0: all."""
+    if not restrict or restrict >= len(embeddings):
+        return embeddings
+    return Embeddings(
+        embeddings.words[:restrict],
+        embeddings.counts[:restrict],
+        embeddings.vectors[:restrict],
+        embeddings.weights[:restrict],
+    )
+
+
+def moved(part: Path, output: Path) -> list[Path]:
+    """The files of `part` under their names in `output`, so that a file is there whole or as it was before."""
+    files = []
+    for source in sorted(path for path in part.rglob("*") if path.is_file()):
+        target = output / source.relative_to(part)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(target)
+        files.append(target)
+    return files
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,160 @@
+"""`dragoman generate`: a language model goes on with texts, no server; a prompt, a file or standard input in.
+
+To a terminal the text is written as it comes, a token at a time.
+"""
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from conf import door
+from model.bundles.language import TextBundle
+from model.decoding.generation import Generated, Token, continued, finished, generate, read_prompt
+from model.errors import UserError
+from model.networks.language_network import LanguageNetwork
+from services.commands.lines import batches, open_input, read_lines
+from services.commands.output import opened_output
+from services.models.source import open_text_bundle
+from services.settings import ContinueConfig
+
+logger = logging.getLogger(__name__)
+HALF = "\ufffd"  # how a character reads of which only some bytes have been drawn
+
+
+def go_on(config: ContinueConfig) -> int:
+    """Go on with the prompt, or with all lines in order.
+
+    Raises:
+        UserError: a setting out of range, an input that cannot be read, a bundle of another kind.
+    """
+    config.check()
+    if config.at_once < 1:
+        raise UserError(f"generate.at_once: {config.at_once} must be at least 1")
+    with contextlib.ExitStack() as stack:
+        prompts, at_once = read_prompts(config, stack)
+        bundle = open_text_bundle(config, "language")
+        writer = Writer(config, bundle, bundle.language_network.to(config.device))
+        out = stack.enter_context(opened_output(config.output, "generate"))
+        streamed = config.format == "text" and out.isatty()
+        for chunk in batches(prompts, at_once):
+            if streamed:
+                writer.stream(chunk, out)
+            else:
+                writer.write(chunk, out)
+    writer.warn()
+    return door.OK
+
+
+def read_prompts(config: ContinueConfig, stack: contextlib.ExitStack) -> tuple[Iterator[str | None], int]:
+    """The prompts, None for a line that is skipped, and how many to take at a time; the file is closed by `stack`.
+
+    Raises:
+        UserError: a prompt and a file of prompts, a file that cannot be read.
+    """
+    if config.prompt is not None:
+        if config.input is not None:
+            raise UserError("generate.input: a file of prompts, or generate.prompt, not both")
+        return iter([config.prompt.replace("\\n", "\n")]), 1
+    file, name = open_input(config.input, "generate")
+    if config.input:
+        stack.enter_context(contextlib.closing(file))
+    # A person at the keyboard wants each answer at once.
+    return read_lines(file, name, config.on_error, "generate"), 1 if file.isatty() else config.at_once
+
+
+class Writer:
+    """Writes what the network goes on with, and counts what a person should hear of."""
+
+    def __init__(self, config: ContinueConfig, bundle: TextBundle, network: LanguageNetwork) -> None:
+        self.config, self.bundle, self.network = config, bundle, network
+        self.line = 0  # of the input
+        self.texts = 0  # written
+        self.failed = self.unknown = self.cut = 0
+
+    def write(self, prompts: Sequence[str | None], out: TextIO) -> None:
+        """All texts of these prompts together; None, a line that is no text, gives an empty line or an error."""
+        self._count(prompts)
+        given = [prompt for prompt in prompts if prompt is not None]
+        bundle = self.bundle
+        found = iter(generate(self.network, bundle.tokenizer, given, self.config, bundle.normalisation))
+        for prompt in prompts:
+            if prompt is None:
+                out.write(self._record({"error": "not UTF-8"}) if self.config.format == "json" else "\n")
+            else:
+                for sample, one in enumerate(next(found)):
+                    self._one(prompt, sample, one, out)
+            self.line += 1
+        out.flush()
+
+    def stream(self, prompts: Sequence[str | None], out: TextIO) -> None:
+        """One text after the other, each token as it is drawn."""
+        self._count(prompts)
+        for prompt in prompts:
+            for sample in range(self.config.samples):
+                if prompt is not None:
+                    self._between(out)
+                    self._stream(prompt, sample, out)
+                self.texts += 1
+            self.line += 1
+
+    def warn(self) -> None:
+        """Say what was out of the ordinary."""
+        if self.unknown:
+            logger.warning("%d tokens of the prompts are not in the model's vocabulary", self.unknown)
+        if self.cut:
+            positions = self.network.max_positions
+            logger.warning("%d prompts are longer than the model's %s positions: their end counts", self.cut, positions)
+        if self.failed:
+            logger.warning("%d lines are not UTF-8 and were left out", self.failed)
+
+    def _one(self, prompt: str, sample: int, found: Generated, out: TextIO) -> None:
+        if self.config.format == "json":
+            values = {
+                "sample": sample,
+                "prompt": prompt,
+                "text": found.text,
+                "log_probability": round(found.log_probability, 6),
+                "tokens": found.tokens,
+                "ended": found.ended,
+            }
+            out.write(self._record(values))
+        else:
+            self._between(out)
+            out.write((prompt if self.config.echo else "") + found.text + "\n")
+        self.texts += 1
+
+    def _stream(self, prompt: str, sample: int, out: TextIO) -> None:
+        read = read_prompt(self.bundle.tokenizer, prompt, self.bundle.normalisation)
+        out.write(prompt if self.config.echo else "")
+        out.flush()
+        drawn: list[Token] = []
+        shown = ""
+        for tokens in continued(self.network, [read.ids], [sample], self.config):
+            drawn += tokens
+            text = finished(self.bundle.tokenizer, read, drawn, self.config.lines).text
+            whole = text.rstrip(HALF)
+            if whole.startswith(shown):
+                out.write(whole[len(shown) :])
+                out.flush()
+                shown = whole
+        out.write("\n")
+        out.flush()
+
+    def _between(self, out: TextIO) -> None:
+        """An empty line between texts that may have several."""
+        if self.texts and self.config.lines != 1:
+            out.write("\n")
+
+    def _record(self, values: dict[str, object]) -> str:
+        return json.dumps({"line": self.line, **values}, ensure_ascii=False) + "\n"
+
+    def _count(self, prompts: Sequence[str | None]) -> None:
+        for prompt in prompts:
+            if prompt is None:
+                self.failed += 1
+                continue
+            read = read_prompt(self.bundle.tokenizer, prompt, self.bundle.normalisation)
+            self.unknown += read.unknown
+            self.cut += self.network.max_positions is not None and len(read.ids) > self.network.max_positions

@@ -1,0 +1,102 @@
+"""`dragoman inspect PATH`: what a shard, a bundle, a checkpoint or a run holds, and what it was made from."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from conf import door
+from model.errors import UserError
+from services.commands.contents import KINDS, check, contents
+from services.models.registry import Registry
+
+
+@dataclass
+class InspectConfig:
+    """What is looked at, and how much of it is shown."""
+
+    path: str | None = None
+    format: Literal["text", "json"] = "text"
+    verify: bool = False  # compare the sha256 of every file that is listed
+    samples: int = 2  # records of a shard
+    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
+    cache: str = "artifacts/cache/models"
+
+
+@dataclass
+class InspectRoot:
+    """The sections that the verb reads."""
+
+    inspect: InspectConfig
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb's exit code. The first word may be the path itself."""
+    words = list(argv)
+    given = words.pop(0) if words and not words[0].startswith("-") and _is_path(words[0]) else None
+    return door.run(lambda root: inspect(root.inspect, given), InspectRoot, words, "inspect")
+
+
+def inspect(config: InspectConfig, given: str | None = None) -> int:
+    """Print what is at `given`, or at the configured path.
+
+    Raises:
+        UserError: no path, nothing there, or damage.
+    """
+    name = given or config.path
+    if name is None:
+        raise UserError(f"inspect.path: say what to look at: dragoman inspect PATH ({KINDS}, or models:/NAME@ALIAS)")
+    facts: dict[str, Any] = {}
+    if name.startswith("models:/"):
+        registry = Registry(config.tracking_uri, Path(config.cache))
+        version = registry.resolve(name)
+        facts = {"registered": {"name": version.name, "version": version.version, "run_id": version.run_id}}
+        path = registry.fetch(version)
+    else:
+        path = Path(name)
+    facts |= contents(path, config.samples)
+    if config.verify:
+        facts["verified"] = f"{check(path)} files have the sha256 that they should have"
+    if config.format == "json":
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
+    else:
+        print(as_text(facts))
+    return door.OK
+
+
+def as_text(values: dict[str, Any], indent: str = "") -> str:
+    """Nested values as aligned lines."""
+    width = max((len(str(key)) for key in values), default=0)
+    rows = []
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            rows += [f"{indent}{key}", as_text(value, indent + "  ")]
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            rows.append(f"{indent}{key}")
+            rows += [f"{indent}  - {', '.join(f'{name}: {entry[name]}' for name in entry)}" for entry in value]
+        else:
+            rows.append(f"{indent}{key:<{width}}  {_word(value)}".rstrip())
+    return "\n".join(rows)
+
+
+def _word(value: Any) -> str:
+    if value is None or value in ({}, []):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _is_path(word: str) -> bool:
+    """An override is KEY=VALUE with a dotted key; anything else, and whatever exists, is a path."""
+    return Path(word).exists() or "=" not in word
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+"""`dragoman models`: the registered versions of all models, with alias, score, age, size and the run of each."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conf import door
+from services.commands.run_folders import age, headline, size, table
+from services.models.registry import Registry
+
+
+@dataclass
+class ModelsRoot:
+    """What the verb reads, as plain values."""
+
+    tracking: dict[str, Any]
+    paths: dict[str, Any]
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb's exit code."""
+    return door.run(
+        lambda root: show(Registry(root.tracking["uri"], Path(root.paths["root"], "cache", "models"))),
+        ModelsRoot,
+        argv,
+        "models",
+    )
+
+
+def show(registry: Registry) -> int:
+    """Print a line a version, the newest first.
+
+    Raises:
+        UserError: no registry is there, or it does not answer.
+    """
+    found, aliases = registry.registered(), registry.aliases()
+    rows = [
+        [
+            one.name,
+            str(one.version),
+            ", ".join(aliases.get((one.name, str(one.version)), [])) or "-",
+            headline(one.tags),
+            age(one.creation_timestamp / 1000),
+            size(int(one.tags["bundle_bytes"])) if "bundle_bytes" in one.tags else "-",
+            one.tags.get("run_name", "-"),
+        ]
+        for one in found
+    ]
+    head = ["MODEL", "VERSION", "ALIAS", "SCORE", "AGE", "SIZE", "RUN"]
+    print(table(head, rows) if rows else f"no models in the registry at {registry}; `dragoman train` registers one")
+    return door.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""Moses' n-best lists: `number ||| hypothesis ||| features ||| score`, best first, the lines of a sentence together.
+
+Features stand as `Name= value value ...` (or `Name: ...`, as older versions wrote them); a name with several values
+becomes several features, Name_0, Name_1 ... The score may be left out, and so may the features (`number |||
+hypothesis ||| score`, what `translate.format=nbest` writes). What stands behind the score (alignments) is kept.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from model.errors import UserError
+from services.commands.lines import flat
+
+BAR = "|||"
+
+
+@dataclass
+class Entry:
+    """One hypothesis of a list."""
+
+    place: str  # file and line, for messages
+    text: str
+    features: dict[str, float] = field(default_factory=dict)
+    written: str = ""  # the features as they were read
+    score: float | None = None  # the other system's total
+    rest: tuple[str, ...] = ()  # columns behind the score
+    ours: float | None = None  # our log-probability, where it was computed here
+
+    def line(self, number: int, features: Mapping[str, float], score: float | None) -> str:
+        """As a line of a list, its end included, with `features` behind those that it has."""
+        added = " ".join(f"{name}= {value:.6f}" for name, value in features.items())
+        total = [] if score is None else [f"{score:.6f}"]
+        columns = [str(number), flat(self.text), f"{self.written} {added}".strip(), *total, *self.rest]
+        return f" {BAR} ".join(columns) + "\n"
+
+
+@dataclass
+class NBest:
+    """A sentence's hypotheses, as they came."""
+
+    number: int  # of the sentence, from 0
+    entries: list[Entry]
+
+
+def read_nbest(lines: Iterable[str | None], name: str) -> Iterator[NBest]:
+    """The lists of a file's lines, one at a time.
+
+    Raises:
+        UserError: names the file and the line (from 1) that is none of a list, or out of order.
+    """
+    current: NBest | None = None
+    for position, line in enumerate(lines, 1):
+        place = f"{name}, line {position}"
+        number, entry = read_entry(line or "", place)
+        if current is not None and number == current.number:
+            current.entries.append(entry)
+            continue
+        if current is not None:
+            if number < current.number:
+                raise UserError(f"{place}: sentence {number} after sentence {current.number}: lists must be in order")
+            yield current
+        current = NBest(number, [entry])
+    if current is not None:
+        yield current
+
+
+def read_entry(line: str, place: str) -> tuple[int, Entry]:
+    """The sentence's number and the hypothesis.
+
+    Raises:
+        UserError: too few columns, a number that is none, a score or a feature that is not finite; `place` opens the
+            message.
+    """
+    columns = [column.strip() for column in line.split(BAR)]
+    if len(columns) < 3:
+        raise UserError(
+            f"{place}: {len(columns)} columns between {BAR}, not number {BAR} hypothesis {BAR} features {BAR} score "
+            f"({line[:60]!r})"
+        )
+    if not (columns[0].isascii() and columns[0].isdigit()):
+        raise UserError(f"{place}: the sentence's number is {columns[0]!r}, not a whole number from 0")
+    number, text, third, rest = int(columns[0]), columns[1], columns[2], columns[3:]
+    if not rest and _is_number(third):  # number ||| hypothesis ||| score
+        return number, Entry(place, text, {}, "", _number(third, "score", place))
+    score = _number(rest[0], "score", place) if rest else None
+    return number, Entry(place, text, read_features(third, place), third, score, tuple(rest[1:]))
+
+
+def read_features(text: str, place: str) -> dict[str, float]:
+    """`LM0= -12.5 TM0= -1 -2` -> {"LM0": -12.5, "TM0_0": -1.0, "TM0_1": -2.0}.
+
+    Raises:
+        UserError: a value before any name, a name twice or without a value, a value that is no finite number.
+    """
+    found: dict[str, list[float]] = {}
+    values: list[float] | None = None
+    for word in text.split():
+        if word[-1] in "=:" and len(word) > 1:
+            if word[:-1] in found:
+                raise UserError(f"{place}: the feature {word[:-1]!r} stands twice")
+            values = found[word[:-1]] = []
+        elif values is None:
+            raise UserError(f"{place}: features begin with {word!r}, not with a name such as LM0=")
+        else:
+            values.append(_number(word, f"feature {list(found)[-1]!r}", place))
+    features: dict[str, float] = {}
+    for name, numbers in found.items():
+        if not numbers:
+            raise UserError(f"{place}: the feature {name!r} has no value")
+        features |= {name: numbers[0]} if len(numbers) == 1 else {f"{name}_{i}": n for i, n in enumerate(numbers)}
+    return features
+
+
+def _number(text: str, what: str, place: str) -> float:
+    if not _is_number(text) or not math.isfinite(float(text)):
+        raise UserError(f"{place}: the {what} is {text!r}, not a finite number")
+    return float(text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

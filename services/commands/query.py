@@ -1,0 +1,141 @@
+"""`dragoman neighbours WORD...` and `dragoman analogy A B C`: questions to word vectors, no server.
+
+Without words on the command line they are read: a line of any number of words, or of three for each analogy.
+"""
+
+import contextlib
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from conf import door
+from model.errors import UserError
+from model.word_vectors.embeddings import Embeddings, Method
+from services.commands.lines import open_input, read_lines
+from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
+from services.models.vectors_source import VectorsLoader, VectorsSource
+
+logger = logging.getLogger(__name__)
+Verb = Literal["neighbours", "analogy"]
+
+
+@dataclass
+class QueryConfig(VectorsSource):
+    """What is asked of which word vectors, and how the answers are written."""
+
+    k: int = 10  # words of an answer
+    method: Method = "3cosadd"  # of analogies
+    restrict: int = 0  # answers are among the so many most frequent words; 0: among all
+    input: str | None = None  # a file of words, where none stand on the command line; null: standard input
+    format: Literal["text", "json"] = "text"
+    on_error: Literal["raise", "skip"] = "raise"
+
+
+@dataclass
+class QueryRoot:
+    """The sections that the verbs read."""
+
+    query: QueryConfig
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb's exit code; its first word is the verb."""
+    verb: Verb = "analogy" if argv[0] == "analogy" else "neighbours"
+    words, rest = positional(argv[1:])
+    return door.run(lambda root: query(verb, root.query, words), QueryRoot, rest, verb)
+
+
+def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(words, configuration): a word of the configuration has a `=`, and an option and all behind it are Hydra's."""
+    options = next((place for place, word in enumerate(argv) if word.startswith("-")), len(argv))
+    words = [word for word in argv[:options] if "=" not in word]
+    return words, [word for word in argv[:options] if "=" in word] + list(argv[options:])
+
+
+def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
+    """Answer the words given, else those that are read, and print each answer as it is found.
+
+    Raises:
+        UserError: an unknown word (unless such are skipped), words that are not three a question, no such vectors.
+    """
+    if config.k < 1:
+        raise UserError(f"query.k: {config.k} must be at least 1")
+    with contextlib.ExitStack() as stack:
+        questions: Iterable[Question]
+        if words:
+            questions = of_words(verb, config, words, "the command line")
+        else:
+            file, name = open_input(config.input, "query")
+            if config.input:
+                stack.enter_context(contextlib.closing(file))
+            lines = read_lines(file, name, config.on_error, "query")
+            questions = of_lines(verb, config, lines, name)
+        embeddings = VectorsLoader.of("query", config).load(config.vectors).embeddings
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")
+        failed = 0
+        for number, question in enumerate(questions):
+            found = answer(question, embeddings, config.on_error)
+            failed += "error" in found
+            if config.format == "json":
+                print(json.dumps(found, ensure_ascii=False), flush=True)
+            else:
+                print(("\n" if number else "") + as_text(found), flush=True)
+    if failed:
+        logger.warning("%d questions have no answer", failed)
+    return door.OK
+
+
+def of_lines(verb: Verb, config: QueryConfig, lines: Iterable[str | None], name: str) -> Iterator[Question]:
+    """The questions of lines of words; an empty line has none."""
+    for number, line in enumerate(lines, 1):
+        yield from of_words(verb, config, (line or "").split(), f"{name}, line {number}")
+
+
+def of_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: str) -> list[Question]:
+    """A question a word, or one of every three.
+
+    Raises:
+        UserError: words that are not a multiple of three; `where` they stand opens the message.
+    """
+    if verb == "neighbours":
+        return [NeighboursOf(word, config.k, restrict=config.restrict) for word in words]
+    if len(words) % 3:
+        raise UserError(f"{where}: an analogy has three words, A B C (A is to B as C is to ?); there are {len(words)}")
+    threes = zip(words[::3], words[1::3], words[2::3], strict=True)
+    return [AnalogyOf(a, b, c, config.k, config.method, config.restrict) for a, b, c in threes]
+
+
+def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise", "skip"]) -> dict[str, Any]:
+    """The answer, or the question's words and its error where such are kept.
+
+    Raises:
+        UserError: an unknown word.
+    """
+    (found,) = answers([question], embeddings)
+    if not isinstance(found, UserError):
+        return found
+    if on_error == "raise":
+        raise UserError(f"{found} query.on_error=skip goes on without it")
+    return {"words": list(question.words), "error": str(found)}
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The question as a line, and an answer a line below it, aligned."""
+    if "error" in found:
+        return f"{' '.join(found['words'])}\n  {found['error']}"
+    if "neighbours" in found:
+        title, rows = found["word"], [(one["word"], one["similarity"]) for one in found["neighbours"]]
+    else:
+        title = f"{found['a']} : {found['b']} = {found['c']} : ?"
+        rows = [(one["word"], one["score"]) for one in found["answers"]]
+    width = max((len(word) for word, _ in rows), default=0)
+    return "\n".join([title, *(f"  {word:<{width}}  {score:7.4f}" for word, score in rows)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(["neighbours", *sys.argv[1:]]))

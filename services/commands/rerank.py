@@ -1,0 +1,71 @@
+"""`dragoman rerank`: another system's n-best lists, reordered with our model's score as a feature; no server."""
+
+import contextlib
+import logging
+from pathlib import Path
+
+from conf import door
+from model.errors import UserError
+from services.commands.lines import open_input, read_lines
+from services.commands.nbest import read_nbest
+from services.commands.output import opened_output
+from services.commands.reranker import LENGTH, SCORE, Reranker
+from services.commands.weights import Weights, load_weights
+from services.settings import RerankConfig
+
+logger = logging.getLogger(__name__)
+
+
+def rerank(config: RerankConfig, seed: int = 1) -> int:
+    """Score, tune where asked, reorder, report.
+
+    Raises:
+        UserError: settings that do not go together, a malformed list, files that do not fit each other.
+    """
+    check(config)
+    with contextlib.ExitStack() as stack:
+        file, name = open_input(config.nbest, "rerank", "nbest")
+        if config.nbest:
+            stack.enter_context(contextlib.closing(file))
+        reranker = Reranker(config)
+        lists = reranker.scored(read_nbest(read_lines(file, name, "raise", None), name))
+        weights = load_weights(config.weights) if config.weights else even(config.feature)
+        if config.tune:
+            kept = list(lists)
+            weights = reranker.tuned(kept, seed)
+            weights.save(Path(config.tune))
+            logger.info("weights: %s, kept in %s", described(weights), config.tune)
+            if config.output is None:
+                return door.OK
+            lists = iter(kept)
+        reranker.check_origin(weights)
+        out = stack.enter_context(opened_output(config.output, "rerank"))
+        tally = reranker.write(lists, weights, out)
+    reranker.report(tally, weights)
+    return door.OK
+
+
+def check(config: RerankConfig) -> None:
+    """Raises UserError for settings that cannot be, or do not go together."""
+    for key in ("batch_tokens", "lists"):
+        if getattr(config, key) < 1:
+            raise UserError(f"rerank.{key}: {getattr(config, key)} must be at least 1")
+    if config.source is None:
+        raise UserError("rerank.source: name the file of source lines that the lists are of")
+    if config.tune and config.references is None:
+        raise UserError("rerank.references: weights are tuned against references; name their file")
+    if config.tune and config.weights:
+        raise UserError("rerank.weights: tuning finds weights; set rerank.tune or rerank.weights, not both")
+    if not config.feature or any(mark in config.feature for mark in " =:|\t") or config.feature in (SCORE, LENGTH):
+        raise UserError(
+            f"rerank.feature: {config.feature!r} cannot name a feature (no blanks, =, :, |; not Score, Length)"
+        )
+
+
+def even(feature: str) -> Weights:
+    """Their score and ours alike: what Sutskever et al. (2014, section 3.7) did."""
+    return Weights({SCORE: 0.5, feature: 0.5})
+
+
+def described(weights: Weights) -> str:
+    return " ".join(f"{name}={weight:.4f}" for name, weight in weights.weights.items())

@@ -1,0 +1,251 @@
+"""Lists of another system with our score, weights for them, and their new order: what `dragoman rerank` runs."""
+
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.bundles.translation import Bundle
+from model.errors import UserError
+from model.inference.bleu import SentenceBleu, bleu, tokeniser
+from model.inference.reranking import Lists, TunerConfig, tune
+from model.inference.scoring import Scorer, open_scorer
+from services.commands.lines import batches, flat, open_input, read_lines
+from services.commands.nbest import Entry, NBest
+from services.commands.weights import Weights
+from services.models.source import open_bundle
+from services.settings import RerankConfig
+
+logger = logging.getLogger(__name__)
+SCORE, LENGTH = "Score", "Length"  # features of every hypothesis: the other system's total, and its words
+
+
+@dataclass
+class Tally:
+    """What is counted on the way: BLEU's statistics (K,) before and after, and which features were there."""
+
+    lists: int = 0
+    hypotheses: int = 0
+    moved: int = 0  # lists with another best one
+    before: list[NDArray[np.int64]] = field(default_factory=list)
+    after: list[NDArray[np.int64]] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+
+class Reranker:
+    """The lists' source and references, and the model, which is loaded when the first list has no score of it yet."""
+
+    def __init__(self, config: RerankConfig) -> None:
+        self.config = config
+        self.sources = all_lines(config.source or "", "source")
+        self.references = None if config.references is None else all_lines(config.references, "references")
+        if self.references is not None and len(self.references) != len(self.sources):
+            raise UserError(
+                f"{config.references} has {len(self.references)} lines, {config.source} {len(self.sources)}: "
+                f"a reference is a line of the same number"
+            )
+
+    @cached_property
+    def bundle(self) -> Bundle:
+        return open_bundle(self.config)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return open_scorer(self.bundle, self.config.device)
+
+    @cached_property
+    def counter(self) -> SentenceBleu:
+        """By the target language where the model is loaded, else as for a spaced one."""
+        language = self.bundle.languages[1] if "bundle" in self.__dict__ else "en"
+        return SentenceBleu(tokeniser(self.config.tokenise, language, "rerank.tokenise"))
+
+    def scored(self, lists: Iterator[NBest]) -> Iterator[NBest]:
+        """The same lists; every hypothesis has our feature, and the score and the length as features.
+
+        Raises:
+            UserError: a number beyond the source's lines, a hypothesis too long, our feature in a part of them only.
+        """
+        given: bool | None = None  # does the file have our feature?
+        for chunk in batches(lists, self.config.lists):
+            entries = [(self.sentence(each), entry) for each in chunk for entry in each.entries]
+            if given is None:
+                given = self.config.feature in entries[0][1].features
+                if given:
+                    logger.info("%s is a feature of the lists already: taken as it is", self.config.feature)
+            odd = [entry for _, entry in entries if (self.config.feature in entry.features) != given]
+            if odd:
+                raise UserError(
+                    f"{odd[0].place}: {'no feature' if given else 'a feature'} {self.config.feature}, which others have"
+                    f"{'' if given else ' not'}; rerank.feature=NAME gives ours another name"
+                )
+            if not given:
+                self.score(entries)
+            for _, entry in entries:
+                own = {} if entry.score is None else {SCORE: entry.score}
+                entry.features = {**own, LENGTH: self.length(entry.text), **entry.features}
+            yield from chunk
+
+    def sentence(self, each: NBest) -> str:
+        """The source of a list."""
+        if each.number >= len(self.sources):
+            raise UserError(
+                f"{each.entries[0].place}: sentence {each.number}, but {self.config.source} has "
+                f"{len(self.sources)} lines (numbers begin at 0)"
+            )
+        return self.sources[each.number]
+
+    def score(self, pairs: Sequence[tuple[str, Entry]]) -> None:
+        """Give every hypothesis our log-probability; the same one twice is computed once."""
+        different: dict[tuple[str, str], str] = {}
+        for source, entry in pairs:
+            different.setdefault((source, entry.text), entry.place)
+        found = self.scorer.score(
+            [source for source, _ in different],
+            [text for _, text in different],
+            batch_tokens=self.config.batch_tokens,
+            too_long=self.config.too_long,
+            places=list(different.values()),
+        )
+        scores = dict(zip(different, found, strict=True))
+        for source, entry in pairs:
+            entry.features[self.config.feature] = entry.ours = scores[source, entry.text].log_probability
+
+    def length(self, text: str) -> float:
+        """Words; characters where the tokeniser counts those."""
+        return float(len("".join(text.split())) if self.counter.tokenise in ("zh", "char") else len(text.split()))
+
+    def statistics(self, each: NBest) -> NDArray[np.int64]:
+        """(n, K) of a list's hypotheses against their reference."""
+        assert self.references is not None
+        return self.counter.statistics([entry.text for entry in each.entries], self.references[each.number])
+
+    def tuned(self, lists: Sequence[NBest], seed: int) -> Weights:
+        """The weights of the best BLEU on these lists.
+
+        Raises:
+            UserError: no lists, or a hypothesis without the other system's score.
+        """
+        entries = [entry for each in lists for entry in each.entries]
+        if not entries:
+            raise UserError(f"{self.config.nbest or 'standard input'}: no lists to tune on")
+        for entry in entries:
+            if SCORE not in entry.features and self.config.features == "total":
+                raise UserError(f"{entry.place}: no score in the last column; rerank.features=all tunes without it")
+        names = [SCORE, self.config.feature, LENGTH]
+        if self.config.features == "all":
+            names = list(dict.fromkeys([*names, *(name for entry in entries for name in entry.features)]))
+        features = np.array([[entry.features.get(name, 0.0) for name in names] for entry in entries])
+        sizes = [len(each.entries) for each in lists]
+        data = Lists(features, np.concatenate([self.statistics(each) for each in lists]), np.cumsum([0, *sizes]))
+        alone, alike = np.zeros(len(names)), np.zeros(len(names))
+        alone[0] = alike[0] = alike[1] = 1.0
+        found = tune(data, [alone, alike], TunerConfig(self.config.restarts, self.config.directions, seed))
+        first = float(bleu(data.statistics[data.offsets[:-1]].sum(0)))
+        logger.info(
+            "BLEU %.2f as they came, %.2f by the tuned weights (%s lists, %s hypotheses) %s",
+            first,
+            found.bleu,
+            f"{len(lists):,}",
+            f"{len(entries):,}",
+            self.counter.signature,
+        )
+        return Weights(
+            {name: float(weight) for name, weight in zip(names, found.weights, strict=True)},
+            {
+                "feature": self.config.feature,
+                "tuned_on": {"lists": len(lists), "hypotheses": len(entries), "seed": seed},
+                "bleu": {"before": first, "after": found.bleu, "signature": self.counter.signature},
+                "scales": {name: float(scale) for name, scale in zip(names, found.scales, strict=True)},
+                "bundle": self.bundle.digest if "bundle" in self.__dict__ else None,
+            },
+        )
+
+    def check_origin(self, weights: Weights) -> None:
+        """Say so where the weights were tuned with another model, or for a feature of another name."""
+        feature = weights.facts.get("feature", self.config.feature)
+        if feature != self.config.feature:
+            raise UserError(
+                f"rerank.weights: {self.config.weights} weighs {feature!r} and not {self.config.feature!r}; "
+                f"set rerank.feature={feature}"
+            )
+
+    def write(self, lists: Iterable[NBest], weights: Weights, out: TextIO) -> Tally:
+        """The lists by their new order, or one hypothesis each; a line a sentence then, empty where it has no list."""
+        tally = Tally()
+        expected = 0
+        for each in lists:
+            if self.config.format == "text":
+                out.write("\n" * (each.number - expected))
+            expected = each.number + 1
+            totals = [self.total(entry, weights) for entry in each.entries]
+            order = sorted(range(len(totals)), key=lambda row: -totals[row])
+            self.count(tally, each, order[0])
+            if self.config.format == "text":
+                out.write(flat(each.entries[order[0]].text) + "\n")
+                continue
+            scored = self.config.format == "scored"
+            for row in range(len(order)) if scored else order:
+                entry = each.entries[row]
+                ours = {} if entry.ours is None else {self.config.feature: entry.ours}
+                out.write(entry.line(each.number, ours, entry.score if scored else totals[row]))
+        if self.config.format == "text":
+            out.write("\n" * (len(self.sources) - expected))
+        return tally
+
+    def total(self, entry: Entry, weights: Weights) -> float:
+        if SCORE in weights.weights and SCORE not in entry.features and self.config.format != "scored":
+            raise UserError(f"{entry.place}: no score in the last column, which the weights count on")
+        return weights.score(entry.features)
+
+    def count(self, tally: Tally, each: NBest, best: int) -> None:
+        tally.lists += 1
+        tally.hypotheses += len(each.entries)
+        tally.moved += best != 0
+        tally.seen.update(*(entry.features for entry in each.entries))
+        if self.references is not None:
+            first, chosen = self.counter.statistics(
+                [each.entries[0].text, each.entries[best].text], self.references[each.number]
+            )
+            tally.before.append(first)
+            tally.after.append(chosen)
+
+    def report(self, tally: Tally, weights: Weights) -> None:
+        """What was done, and BLEU before and after where there are references."""
+        logger.info(
+            "%s lists, %s hypotheses; another one is best in %s",
+            *map("{:,}".format, (tally.lists, tally.hypotheses, tally.moved)),
+        )
+        absent = [name for name in weights.weights if name not in tally.seen]
+        if absent and tally.lists:
+            logger.warning("weights for features that no hypothesis has: %s", ", ".join(absent))
+        if len(self.sources) > tally.lists:
+            logger.warning("%d sentences have no list", len(self.sources) - tally.lists)
+        digest = weights.facts.get("bundle")
+        if digest and "bundle" in self.__dict__ and digest != self.bundle.digest:
+            logger.warning("the weights were tuned with another bundle (%s...)", str(digest)[:12])
+        if self.references is not None and tally.lists:
+            before, after = (float(bleu(np.sum(rows, axis=0))) for rows in (tally.before, tally.after))
+            logger.info(
+                "BLEU %.2f before, %.2f after: %+.2f (%d sentences) %s",
+                before,
+                after,
+                after - before,
+                tally.lists,
+                self.counter.signature,
+            )
+
+
+def all_lines(path: str, key: str) -> list[str]:
+    """Every line of a file.
+
+    Raises:
+        UserError: it cannot be read, or a line is not UTF-8.
+    """
+    file, name = open_input(path, "rerank", key)
+    with contextlib.closing(file):
+        return [line or "" for line in read_lines(file, name, "raise", None)]

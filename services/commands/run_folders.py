@@ -1,0 +1,131 @@
+"""The folders of runs, as their own files tell of them: no model is loaded, no server asked."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from services.commands.contents import read_json
+
+LOCKS = ("lock", "spool/writer.lock")  # held by whoever trains the run, or records it
+# What a model is judged by, the first that it has: how a score's name ends, and how it is written.
+SCORES = (("_bleu", "BLEU {:.2f}"), ("_perplexity", "perplexity {:.2f}"), ("similarity/mean", "similarity {:.2f}"))
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder and what is to be known of it at a glance."""
+
+    path: Path
+    changed: float  # when anything in it was, in seconds since 1970
+    bytes: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process is at work on it."""
+        return any(held(self.path / name) for name in LOCKS)
+
+    @property
+    def unsent(self) -> bool:
+        """Whether records in it have not reached MLflow: nothing else has them."""
+        records, sent = self.path / "spool" / "records.jsonl", read_json(self.path / "spool" / "sent.json")
+        return records.is_file() and records.stat().st_size > int(sent.get("offset", 0))
+
+    @property
+    def state(self) -> str:
+        """What it has come to."""
+        if self.alive:
+            return "running"
+        if (self.path / "bundle" / "config.json").is_file():
+            return "finished"
+        steps = sorted(entry.name for entry in self.path.glob("checkpoints/step-*"))
+        if steps:
+            return f"at step {int(steps[-1].removeprefix('step-')):,}"
+        return "record" if not (self.path / "run.json").is_file() else "begun"
+
+    @property
+    def score(self) -> str:
+        """Of its bundle."""
+        return headline(read_json(self.path / "bundle" / "config.json").get("scores") or {})
+
+    @property
+    def version(self) -> str:
+        """MODEL/VERSION in the registry, as the run noted it."""
+        note = read_json(self.path / "release.json")
+        return f"{note['model']}/{note['version']}" if note.get("version") else "-"
+
+
+def run_folders(runs: Path) -> list[RunFolder]:
+    """Those of runs below `runs`, the one changed last first; other folders there are left out."""
+    if not runs.is_dir():
+        return []
+    found = [
+        RunFolder(path, *extent(path))
+        for path in runs.iterdir()
+        if path.is_dir() and not path.is_symlink() and ((path / "run.json").is_file() or (path / "spool").is_dir())
+    ]
+    return sorted(found, key=lambda run: (-run.changed, run.path.name))
+
+
+def held(lock: Path) -> bool:
+    """Whether a process has locked the file."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def extent(path: Path) -> tuple[float, int]:
+    """When anything below `path` was changed last, in seconds since 1970, and the bytes of all its files."""
+    changed, size = path.lstat().st_mtime, 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                status = Path(folder, name).lstat()
+                changed, size = max(changed, status.st_mtime), size + status.st_size
+    return changed, size
+
+
+def headline(scores: Mapping[str, Any]) -> str:
+    """The score that a model is judged by: of a bundle's `scores` (a mapping a split) or of a version's tags."""
+    flat = dict(scores)
+    for split, values in scores.items():
+        if isinstance(values, Mapping):
+            flat |= {f"{split}_{name}": value for name, value in values.items()}
+    for ending, written in SCORES:
+        for name in sorted(flat):
+            if name.endswith(ending):
+                return written.format(float(flat[name]))
+    return "-"
+
+
+def age(since: float, now: float | None = None) -> str:
+    """How long ago `since` was, for people: "5 min", "3 h", "12 days"."""
+    seconds = max(0.0, (time.time() if now is None else now) - since)
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 if unit == "days" else 1) * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def size(count: int) -> str:
+    """Bytes for people, in megabytes of 10^6."""
+    return f"{count / 1e6:,.1f} MB"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lines of aligned columns below their names."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in (head, *rows))
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,274 @@
+"""`dragoman score`: the log-probability of given pairs, no server; files or standard input in, a line a pair out.
+
+A translation model scores pairs, a language model texts: a pair without a source.
+"""
+
+import contextlib
+import itertools
+import json
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TextIO
+
+from conf import door
+from model.bundles.language import load_text_bundle
+from model.bundles.translation import bundle_kind, load_bundle
+from model.errors import UserError
+from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
+from model.inference.text_scoring import TextScorer, open_text_scorer
+from model.settings import DecodeConfig
+from services.commands.lines import batches, flat, open_input, read_lines
+from services.commands.output import opened_output
+from services.models.source import bundle_directory, check_translation
+from services.settings import ScoreConfig
+
+logger = logging.getLogger(__name__)
+ENDED = object()  # what stands for a line of a file that has no more
+
+
+class Pair(NamedTuple):
+    """A pair as it was read; no texts where its line is none and such are skipped."""
+
+    place: str  # file and line, for messages
+    source: str  # empty where a text is scored by itself
+    target: str
+    error: str | None = None
+
+
+@dataclass
+class Totals:
+    """What a whole file comes to."""
+
+    of: str = "pairs"  # or texts
+    pairs: int = 0
+    tokens: int = 0
+    unknown: int = 0
+    truncated: int = 0
+    failed: int = 0
+    log_probability: float = 0.0
+
+    def add(self, score: PairScore | str) -> None:
+        if isinstance(score, str):
+            self.failed += 1
+            return
+        self.pairs += 1
+        self.tokens += score.tokens
+        self.unknown += score.unknown
+        self.truncated += score.truncated
+        self.log_probability += score.log_probability
+
+    def __str__(self) -> str:
+        mean = self.log_probability / max(1, self.tokens)
+        perplexity = math.exp(-mean) if mean > -700 else math.inf
+        kind = "target tokens" if self.of == "pairs" else "tokens"
+        return (
+            f"{self.pairs:,} {self.of}, {self.tokens:,} {kind} ({self.unknown:,} unknown): log-probability "
+            f"{self.log_probability:.2f}, a token {mean:.4f}, perplexity {perplexity:.3f}"
+        )
+
+
+def score(config: ScoreConfig) -> int:
+    """Score all pairs in order, a line of output each.
+
+    Raises:
+        UserError: an input that cannot be read, a line that is no pair, files of different length, a pair too long,
+            settings that only a translation model has.
+    """
+    for key in ("batch_tokens", "lines"):
+        if getattr(config, key) < 1:
+            raise UserError(f"score.{key}: {getattr(config, key)} must be at least 1")
+    with contextlib.ExitStack() as stack:
+        scorer, search = opened_scorer(config)
+        read = read_texts if isinstance(scorer, TextScorer) else read_pairs
+        pairs = read(config, stack)
+        out = stack.enter_context(opened_output(config.output, "score"))
+        totals = copy(scorer, pairs, out, config, search)
+    logger.info("%s", totals)
+    if totals.truncated:
+        logger.warning("%d %s were cut to the model's positions", totals.truncated, totals.of)
+    if totals.failed:
+        logger.warning("%d lines have no score", totals.failed)
+    return door.OK
+
+
+def opened_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None]:
+    """What scores, by the kind of the bundle, and the search whose tokens are left out where that is asked for.
+
+    Raises:
+        UserError: no sound bundle of a translation or a language model, settings that a language model has not.
+    """
+    directory, name = bundle_directory(config, "translation or language")
+    if bundle_kind(directory) == "language":
+        for key in ("source", "target", "searched"):
+            if getattr(config, key):
+                raise UserError(
+                    f"score.{key}: {getattr(config, key)} is for translation models; "
+                    f"{name or directory} holds a language model, which scores the texts of score.input"
+                )
+        return open_text_scorer(load_text_bundle(directory, "language"), config.device), None
+    check_translation(directory, name)
+    bundle = load_bundle(directory)
+    return open_scorer(bundle, config.device), bundle.decode if config.searched else None
+
+
+def copy(
+    scorer: Scorer | TextScorer,
+    pairs: Iterator[Pair],
+    out: TextIO,
+    config: ScoreConfig,
+    search: DecodeConfig | None = None,
+) -> Totals:
+    """Score `config.lines` pairs at a time and write them; what they come to."""
+    totals = Totals("texts" if isinstance(scorer, TextScorer) else "pairs")
+    number = 0
+    for chunk in batches(pairs, config.lines):
+        for pair, answer in zip(chunk, scored(scorer, chunk, config, search), strict=True):
+            out.write(written(number, pair, answer, scorer, config))
+            totals.add(answer)
+            number += 1
+        out.flush()
+    return totals
+
+
+def scored(
+    scorer: Scorer | TextScorer, pairs: Sequence[Pair], config: ScoreConfig, search: DecodeConfig | None = None
+) -> list[PairScore | str]:
+    """A score a pair, or why there is none."""
+    answers: list[PairScore | str] = [pair.error or "" for pair in pairs]
+    rows = [row for row, pair in enumerate(pairs) if pair.error is None]
+    policy: TooLong = "error" if config.too_long == "error" else "truncate"
+    targets, places = [pairs[row].target for row in rows], [pairs[row].place for row in rows]
+    if isinstance(scorer, TextScorer):
+        found = scorer.score(targets, batch_tokens=config.batch_tokens, too_long=policy, places=places)
+    else:
+        found = scorer.score(
+            [pairs[row].source for row in rows],
+            targets,
+            batch_tokens=config.batch_tokens,
+            too_long=policy,
+            search=search,
+            places=places,
+        )
+    for row, one in zip(rows, found, strict=True):
+        left_out = one.truncated and config.too_long == "skip"
+        answers[row] = "longer than the model's positions" if left_out else one
+    return answers
+
+
+def written(number: int, pair: Pair, score: PairScore | str, scorer: Scorer | TextScorer, config: ScoreConfig) -> str:
+    """A pair's line, its end included. `number` counts from 0, as in Moses' n-best lists."""
+    if isinstance(score, str):
+        if config.format == "json":
+            return json.dumps({"line": number, "error": score}, ensure_ascii=False) + "\n"
+        return "\n"
+    measured = score.log_probability if config.measure == "sum" else score.mean
+    if config.format == "moses":
+        features = f"Dragoman= {score.log_probability:.6f} Tokens= {score.tokens}"
+        return f"{number} ||| {flat(pair.target)} ||| {features} ||| {measured:.6f}\n"
+    if config.format == "json":
+        record: dict[str, object] = {
+            "line": number,
+            "log_probability": number_of(score.log_probability),
+            "tokens": score.tokens,
+            "mean": number_of(score.mean),
+            "unknown": score.unknown,
+            "truncated": score.truncated,
+        }
+        if config.tokens:
+            named = zip(scorer.pieces(score), score.log_probabilities, strict=True)
+            record["each"] = [{"piece": piece, "log_probability": number_of(value)} for piece, value in named]
+        return json.dumps(record, ensure_ascii=False) + "\n"
+    if not config.tokens:
+        return f"{measured:.6f}\n"
+    each = zip(scorer.pieces(score), score.log_probabilities, strict=True)
+    return "\t".join([f"{measured:.6f}", *(f"{piece}={value:.4f}" for piece, value in each)]) + "\n"
+
+
+def number_of(value: float) -> float | None:
+    """As JSON can hold it: null for minus infinity, a token that the search never generates."""
+    return round(value, 6) if math.isfinite(value) else None
+
+
+def read_texts(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pair]:
+    """The texts of the file, a line each; it is closed by `stack`.
+
+    Raises:
+        UserError: a file that cannot be read.
+    """
+    file, name = open_input(config.input, "score")
+    if config.input:
+        stack.enter_context(contextlib.closing(file))
+    return texts_of_lines(read_lines(file, name, config.on_error, "score"), name)
+
+
+def texts_of_lines(lines: Iterator[str | None], name: str) -> Iterator[Pair]:
+    """A text a line."""
+    for number, line in enumerate(lines, 1):
+        place = f"{name}, line {number}"
+        yield Pair(place, "", "", "not UTF-8") if line is None else Pair(place, "", line)
+
+
+def read_pairs(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pair]:
+    """The pairs of the one file or of the two; files are closed by `stack`.
+
+    Raises:
+        UserError: one of the two files alone, or both ways at once; a file that cannot be read.
+    """
+    if (config.source is None) != (config.target is None):
+        lone, missing = ("source", "target") if config.target is None else ("target", "source")
+        raise UserError(f"score.{lone}: {getattr(config, lone)} needs the other side too: set score.{missing}")
+    if config.source is None or config.target is None:
+        file, name = open_input(config.input, "score")
+        if config.input:
+            stack.enter_context(contextlib.closing(file))
+        return pairs_of_lines(read_lines(file, name, config.on_error, "score"), name, config.on_error)
+    if config.input is not None:
+        raise UserError("score.input: a file of pairs, or score.source and score.target, not both")
+    sides = []
+    for key, path in (("source", config.source), ("target", config.target)):
+        file, name = open_input(path, "score", key)
+        stack.enter_context(contextlib.closing(file))
+        sides.append(read_lines(file, name, config.on_error, "score"))
+    return pairs_of_files(sides[0], sides[1], config.source, config.target)
+
+
+def pairs_of_lines(lines: Iterator[str | None], name: str, on_error: Literal["raise", "skip"]) -> Iterator[Pair]:
+    """A pair a line of source TAB target.
+
+    Raises:
+        UserError: names the file and the line (from 1) that has no TAB, or several.
+    """
+    for number, line in enumerate(lines, 1):
+        place = f"{name}, line {number}"
+        if line is None:
+            yield Pair(place, "", "", "not UTF-8")
+        elif len(columns := line.split("\t")) == 2:
+            yield Pair(place, *columns)
+        elif on_error == "raise":
+            raise UserError(
+                f"{place}: {len(columns)} columns, not source TAB target ({line[:60]!r}). "
+                f"score.on_error=skip leaves such lines empty"
+            )
+        else:
+            yield Pair(place, "", "", "not source TAB target")
+
+
+def pairs_of_files(
+    sources: Iterator[str | None], targets: Iterator[str | None], source: str, target: str
+) -> Iterator[Pair]:
+    """Line by line of both files, whose names are `source` and `target`.
+
+    Raises:
+        UserError: one ends before the other.
+    """
+    for number, (first, second) in enumerate(itertools.zip_longest(sources, targets, fillvalue=ENDED), 1):
+        if first is ENDED or second is ENDED:
+            short, long = (source, target) if first is ENDED else (target, source)
+            raise UserError(f"{short} has {number - 1} lines, {long} has more: a pair is two lines of one number")
+        place = f"{source} and {target}, line {number}"
+        if isinstance(first, str) and isinstance(second, str):
+            yield Pair(place, first, second)
+        else:
+            yield Pair(place, "", "", "not UTF-8")

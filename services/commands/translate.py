@@ -1,0 +1,142 @@
+"""`dragoman translate`: lines in, translations out; files or standard input and output, no server."""
+
+import contextlib
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from conf import door
+from model.alignment.attention_map import AlignmentConfig
+from model.errors import UserError
+from model.inference.translator import Alternative, Translation
+from model.settings import DecodeConfig
+from model.text.sentences import join, split
+from services.commands.attention import Show, attention_file, check_attention
+from services.commands.lines import batches, flat, open_input, read_lines
+from services.commands.output import opened_output
+from services.models.loaded_model import Served
+from services.models.source import Loader
+from services.settings import TranslateConfig
+
+logger = logging.getLogger(__name__)
+
+
+def translate(
+    config: TranslateConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
+) -> int:
+    """Translate all lines in order; an empty line gives an empty line.
+
+    Raises:
+        UserError: an input that cannot be read, a line that is not UTF-8, more translations asked for than there are,
+            attention asked of a network that has none.
+    """
+    check_attention(config.attention)
+    for key in ("nbest", "lines", "longest"):
+        if getattr(config, key) < 1:
+            raise UserError(f"translate.{key}: {getattr(config, key)} must be at least 1")
+    file, name = open_input(config.input)
+    with contextlib.closing(file) if config.input else contextlib.nullcontext():
+        served = Loader(config, decode, overrides, alignment).load()
+        if config.attention is not None:
+            served = served.aligning
+        if config.nbest > served.decode.candidates:
+            raise UserError(
+                f"translate.nbest: {config.nbest} is more than the search finds ({served.decode.candidates}); "
+                f"decode.beam={config.nbest} finds as many"
+            )
+        with opened_output(config.output, "translate") as out, attention_file(config.attention) as show:
+            # A person at the keyboard wants each answer at once.
+            at_a_time = 1 if file.isatty() else config.lines
+            failed = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
+    if failed:
+        logger.warning("%d lines could not be translated and are empty", failed)
+    return door.OK
+
+
+def copy(
+    served: Served, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int, show: Show
+) -> int:
+    """Translate, write and `show` `at_a_time` lines after another; the count of those that failed."""
+    done = failed = 0
+    started = time.monotonic()
+    progress = sys.stderr.isatty() and at_a_time > 1
+    for chunk in batches(lines, at_a_time):
+        answers = translated(served, [line or "" for line in chunk], config)
+        for number, (line, answer) in enumerate(zip(chunk, answers, strict=True), done):
+            if answer.error and config.on_error == "raise":
+                raise UserError(f"line {number + 1}: {answer.error}. translate.on_error=skip leaves such lines empty")
+            failed += bool(line is None or answer.error)
+            out.write(written(number, line, answer, config.format))
+            show(number, line, answer)
+        out.flush()
+        done += len(chunk)
+        if progress:
+            rate = done / (time.monotonic() - started)
+            print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
+    if progress:
+        print(file=sys.stderr)
+    return failed
+
+
+def translated(served: Served, lines: list[str], config: TranslateConfig) -> list[Translation]:
+    """A translation a line, whole or put together from its sentences: then the k-th best of each together.
+
+    Such a one's score is the mean of its sentences', its log-probability the sum of theirs.
+    """
+    if not config.split:
+        return served.translate(lines, config.nbest)
+    pieces = [split(line, config.longest) for line in lines]
+    found = iter(served.translate([piece.text for line in pieces for piece in line if piece.text], config.nbest))
+    answers = []
+    for line in pieces:
+        parts = [next(found) if piece.text else None for piece in line]
+        real = [part for part in parts if part is not None]
+        ranks = max((len(part.nbest) for part in real), default=0)
+        nbest = [
+            Alternative(
+                join(line, ["" if part is None else _ranked(part, rank).text for part in parts]),
+                sum(_ranked(part, rank).score for part in real) / len(real),
+                sum(_ranked(part, rank).log_probability for part in real),
+            )
+            for rank in range(ranks)
+        ]
+        error = next((part.error for part in real if part.error), None)
+        text, score = (nbest[0].text, nbest[0].score) if nbest and not error else ("", 0.0)
+        maps = tuple(one for part in real for one in part.attention)
+        answers.append(Translation(text, score, nbest, any(part.truncated for part in real), error, maps))
+    return answers
+
+
+def written(number: int, line: str | None, answer: Translation, form: str) -> str:
+    """An answer as it stands in the output, line ends included. `number` counts from 0, as Moses' n-best lists do."""
+    if form == "text":
+        return flat(answer.text) + "\n"
+    found = answer.nbest or [Alternative("", 0.0)]
+    if form == "nbest":
+        return "".join(f"{number} ||| {flat(one.text)} ||| {one.score:.4f}\n" for one in found)
+    if form == "moses":
+        rows = ((flat(one.text), f"LogP= {one.log_probability:.6f}", f"{one.score:.6f}") for one in found)
+        return "".join(f"{number} ||| {' ||| '.join(row)}\n" for row in rows)
+    record = {
+        "line": number,
+        "source": line,
+        "text": answer.text,
+        "score": round(answer.score, 6),
+        "nbest": [{"text": one.text, "score": round(one.score, 6)} for one in answer.nbest],
+        "truncated": answer.truncated,
+        "error": "not UTF-8" if line is None else answer.error,
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _ranked(translation: Translation, rank: int) -> Alternative:
+    """Its rank-th best, or the last that it has."""
+    if not translation.nbest:
+        return Alternative(translation.text, translation.score)
+    return translation.nbest[min(rank, len(translation.nbest) - 1)]

@@ -1,0 +1,1 @@
+"""The HTTP endpoint: requests, the inference queue, the batcher, the routes."""

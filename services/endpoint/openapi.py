@@ -1,0 +1,220 @@
+"""What the OpenAPI document says of each route: what may be asked, and all that is answered.
+
+The schemas say neither more nor less than the checks in ask.py and vector_ask.py: a test asks the endpoint whatever
+they allow and whatever they forbid.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from model.word_vectors.embeddings import METHODS
+from services.endpoint.requests import LANGUAGE
+from services.endpoint.vector_ask import MOST_WORDS
+from services.settings import Limits
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+OR_NULL: Schema = {"type": ["string", "null"]}
+API_KEY: Schema = {"description": "where the server asks for one"}
+ERRORS = {
+    400: "a parameter is missing, not supported, of a wrong type or over a limit",
+    403: "no API key, or a wrong one",
+    404: "an unknown word, with known ones that are written alike; or nothing here answers such questions",
+    408: "the request's body did not come in time",
+    413: "the request's body is too large",
+    429: "too many wait: Retry-After says when to come again",
+    500: "a line cannot be translated, or an error of the server's own",
+    503: "no model is loaded yet, or no answer in time",
+}
+ORIGIN = {
+    "X-Model-Name": "the registered model, or the run of a bundle",
+    "X-Model-Version": "its version, or the first digits of the bundle's hash",
+    "X-Run-Id": "the MLflow run that made it",
+    "X-Manifest-Hash": "the shards that it was trained on",
+}
+
+
+def record(fields: Mapping[str, Schema], optional: Iterable[str] = (), **more: Any) -> Schema:
+    """An object of these fields."""
+    required = [name for name in fields if name not in set(optional)]
+    return {"type": "object", "properties": dict(fields), "required": required, **more}
+
+
+def listed(schema: Schema, **bounds: int) -> Schema:
+    return {"type": "array", "items": schema, **bounds}
+
+
+def one_or_list(schema: Schema) -> Schema:
+    """What answers a text is listed where a list of texts was asked for."""
+    return {"anyOf": [schema, listed(schema)]}
+
+
+def whole(least: int, most: int) -> Schema:
+    """A number as JSON's, or in figures, as forms have it; empty is not given."""
+    return {
+        "anyOf": [
+            {"type": ["integer", "null"], "minimum": least, "maximum": most},
+            {"type": "string", "pattern": "^[0-9]{0,10}$"},
+        ]
+    }
+
+
+DETECTED = record({"confidence": NUMBER, "language": TEXT})
+ALIGNMENT = record(
+    {
+        "source_tokens": listed(TEXT),
+        "target_tokens": listed(TEXT),
+        "alignment": listed(listed(COUNT, minItems=2, maxItems=2)),
+        "weights": listed(listed(NUMBER)),
+        "head": TEXT,
+        "reading": TEXT,
+    }
+)
+TRANSLATION = record(
+    {
+        "translatedText": one_or_list(TEXT),
+        "detectedLanguage": one_or_list(DETECTED),
+        "alternatives": {"anyOf": [listed(TEXT), listed(listed(TEXT))]},
+        "alignment": {"anyOf": [listed(ALIGNMENT), listed(listed(ALIGNMENT))]},
+    },
+    optional=("detectedLanguage", "alternatives", "alignment"),
+)
+LANGUAGES = listed(record({"code": TEXT, "name": TEXT, "targets": listed(TEXT)}))
+SETTINGS = record(
+    {
+        "apiKeys": {"type": "boolean"},
+        "charLimit": COUNT,
+        "filesTranslation": {"type": "boolean"},
+        "frontendTimeout": COUNT,
+        "keyRequired": {"type": "boolean"},
+        "language": record({side: record({"code": TEXT, "name": TEXT}) for side in ("source", "target")}),
+        "suggestions": {"type": "boolean"},
+        "supportedFilesFormat": listed(TEXT),
+    }
+)
+STATE = {"status": TEXT, "model": {"type": ["object", "null"]}, "reload_error": OR_NULL, "queued": COUNT}
+HEALTH = record(
+    {**STATE, "translation": TEXT, "vectors": {"anyOf": [record(STATE), {"type": "null"}]}, "dragoman": TEXT}
+)
+VECTOR = record(
+    {
+        "word": TEXT,
+        "rank": COUNT,
+        "count": COUNT,
+        "width": COUNT,
+        "vector": listed(NUMBER),
+        "indices": listed(COUNT),
+        "values": listed(NUMBER),
+    },
+    optional=("vector", "indices", "values"),
+    oneOf=[{"required": ["vector"]}, {"required": ["indices", "values"]}],
+)
+NEIGHBOURS = record(
+    {"word": TEXT, "neighbours": listed(record({"word": TEXT, "similarity": NUMBER}))}, optional=("word",)
+)
+ANALOGY = record(
+    {"a": TEXT, "b": TEXT, "c": TEXT, "method": TEXT, "answers": listed(record({"word": TEXT, "score": NUMBER}))}
+)
+
+
+def translation_asked(limits: Limits) -> Schema:
+    """The body of /translate."""
+    code = {"type": "string", "pattern": f"^{LANGUAGE.pattern}$"}
+    return record(
+        {
+            "q": {
+                "anyOf": [
+                    {"type": "string", "minLength": 1, "maxLength": limits.characters},
+                    listed(TEXT, minItems=1, maxItems=limits.texts),
+                ],
+                "example": "The dog sees the man.",
+            },
+            "source": {**code, "example": "en", "description": "a language code, or auto"},
+            "target": {**code, "example": "de"},
+            "format": {"enum": ["text", "", None]},
+            "alternatives": whole(0, limits.alternatives),
+            "alignment": {
+                "enum": [True, False, None, "", "true", "false", "1", "0"],
+                "description": "also what each word of the translation looked at",
+            },
+            "api_key": API_KEY,
+        },
+        optional=("format", "alternatives", "alignment", "api_key"),
+    )
+
+
+def detection_asked() -> Schema:
+    """The body of /detect."""
+    return record({"q": {"type": "string", "minLength": 1}, "api_key": API_KEY}, optional=("api_key",))
+
+
+def neighbours_asked(limits: Limits) -> Schema:
+    """The body of /neighbours."""
+    fields = {
+        "word": {"type": "string", "minLength": 1, "example": "dog"},
+        "vector": {**listed(NUMBER, minItems=1), "description": "instead of word; as many numbers as the vectors have"},
+        "exclude": {"anyOf": [listed(TEXT), TEXT]},
+        **_search(limits),
+    }
+    return record(fields, optional=fields, oneOf=[{"required": ["word"]}, {"required": ["vector"]}])
+
+
+def analogy_asked(limits: Limits) -> Schema:
+    """The body of /analogy."""
+    word = {"type": "string", "minLength": 1}
+    more = {"method": {"enum": list(METHODS)}, **_search(limits)}
+    fields = {
+        "a": {**word, "example": "man", "description": "a is to b as c is to the answers"},
+        "b": {**word, "example": "king"},
+        "c": {**word, "example": "woman"},
+        **more,
+    }
+    return record(fields, optional=more)
+
+
+def in_body(asked: Schema) -> Schema:
+    """A request of these fields in its body; the same may stand in the query string, without a body."""
+    kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+    return {"requestBody": {"required": True, "content": {kind: {"schema": asked} for kind in kinds}}}
+
+
+def in_query(asked: Schema) -> Schema:
+    """A request of these fields in the query string: a list of numbers is a body's only, and so a word is needed."""
+    needed = asked["required"] or ["word"]
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "required": name in needed, "schema": schema}
+            for name, schema in asked["properties"].items()
+            if name != "vector"
+        ]
+    }
+
+
+def vector_asked() -> Schema:
+    """The path and the query string of /vectors/{word}."""
+    word = {"name": "word", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    return {"parameters": [word, {"name": "api_key", "in": "query", "schema": API_KEY}]}
+
+
+def answers(schema: Schema, *refused: int, origin: bool = False) -> dict[int | str, Schema]:
+    """What a route answers: 200 with `schema`, where `origin` with the headers of its model, and these refusals."""
+    error = _content(record({"error": TEXT}))
+    headers = {name: {"description": about, "schema": TEXT} for name, about in ORIGIN.items()} if origin else {}
+    found: dict[int | str, Schema] = {200: {"description": "the answer", "headers": headers, **_content(schema)}}
+    return found | {code: {"description": ERRORS[code], **error} for code in refused or ERRORS}
+
+
+def health_answers() -> dict[int | str, Schema]:
+    """The same body with 200 and with 503."""
+    return {200: {"description": "all is well", **_content(HEALTH)}, 503: {"description": "not so", **_content(HEALTH)}}
+
+
+def _content(schema: Schema) -> Schema:
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+def _search(limits: Limits) -> Schema:
+    return {"k": whole(1, limits.neighbours), "restrict": whole(0, MOST_WORDS), "api_key": API_KEY}

@@ -1,0 +1,247 @@
+"""`dragoman serve`: the endpoint of translations, word vectors or both, over bundles or following registry aliases."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import signal
+import socket
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import uvicorn
+
+from conf import door
+from model.alignment.attention_map import AlignmentConfig
+from model.errors import UserError
+from model.inference.translator import Translation
+from model.settings import DecodeConfig
+from services.endpoint.app import Endpoint, create_app
+from services.endpoint.batcher import Batcher
+from services.endpoint.connections import ACCEPTED_AT_ONCE, QuietAccept, connection_class, reserve_descriptors
+from services.endpoint.inference_queue import Answering, Desk
+from services.endpoint.vector_routes import VectorsDesk
+from services.models.follower import Follower
+from services.models.loaded_model import Served
+from services.models.registry import ModelVersion, Registry
+from services.models.served_vectors import ServedVectors
+from services.models.source import Loader
+from services.models.vectors_source import VectorsLoader, is_registered
+from services.settings import ServeConfig
+
+Model = TypeVar("Model", bound=Answering)
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+LEAST = {
+    **{"batch": 1, "queue": 1, "longest": 16, "connections": 1, "port": 0},
+    **{"poll": 0.1, "timeout": 0.1, "receive_timeout": 0.1},
+}
+QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
+logger = logging.getLogger(__name__)
+
+
+def serve(
+    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = (), alignment: AlignmentConfig | None = None
+) -> int:
+    """Answer requests until a signal. The address is printed as a line of its own once requests are answered.
+
+    Raises:
+        UserError: the port is taken, the bundle is not sound, the registry has no such model, no keys in the file, or
+            more connections than this process may have.
+    """
+    check(config)
+    reserve_descriptors(config.connections)
+    if alignment is not None:
+        alignment.check()
+    keys = read_keys(config.keys)
+    listening = bind(config.host, config.port)
+    with contextlib.closing(listening), contextlib.ExitStack() as stack:
+        endpoint = Endpoint(
+            translations=stack.enter_context(translations(config, decode, overrides, alignment)),
+            vectors=stack.enter_context(vectors(config)),
+            limits=config.limits,
+            keys=keys,
+            longest=config.longest,
+            receive_timeout=config.receive_timeout,
+            access_log=config.access_log,
+        )
+        settings = uvicorn.Config(
+            create_app(endpoint),
+            http=connection_class(config.connections, config.receive_timeout),
+            backlog=ACCEPTED_AT_ONCE,
+            log_config=None,
+            access_log=False,  # uvicorn's own would write down the query string
+            timeout_graceful_shutdown=round(config.stop_timeout),
+        )
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
+        # The server stops gracefully on SIGTERM, then raises it again: for us it has then been dealt with.
+        before = signal.signal(signal.SIGTERM, lambda *_: None)
+        try:
+            announced(uvicorn.Server(settings), listening)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    return door.OK
+
+
+@contextlib.contextmanager
+def translations(
+    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str], alignment: AlignmentConfig | None = None
+) -> Iterator[Desk[Served, str, Translation] | None]:
+    """Where translations are asked for, for the length of the block; None where no model is named."""
+    reference = config.model if config.bundle is None else None
+    if config.bundle is None and reference is None:
+        yield None
+        return
+    loader = Loader(config, decode, overrides, alignment)
+    with (
+        followed(config, loader.registry, reference, loader.load, loader.load_version) as follower,
+        working(config, Batcher(Served.translate, limit=config.batch, capacity=config.queue)) as batcher,
+    ):
+        yield desk(config, "model", "Cannot translate text", follower, batcher)
+
+
+@contextlib.contextmanager
+def vectors(config: ServeConfig) -> Iterator[VectorsDesk | None]:
+    """Where questions about word vectors are asked, for the length of the block; None where none are named."""
+    named = config.vectors
+    if named is None:
+        yield None
+        return
+    loader = VectorsLoader("serve.vectors", Registry(config.tracking_uri, Path(config.cache)), Path(config.runs))
+    reference = named if is_registered(named) else None
+    with (
+        followed(config, loader.registry, reference, lambda: loader.load(named), loader.load_version) as follower,
+        working(config, Batcher(ServedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
+    ):
+        yield desk(config, "set of word vectors", "Cannot search", follower, batcher)
+
+
+def desk(
+    config: ServeConfig, what: str, refusal: str, follower: Follower[Model], batcher: Batcher[Model, Item, Answer]
+) -> Desk[Model, Item, Answer]:
+    """Requests for what the follower holds, by way of the batcher."""
+    return Desk(what, refusal, lambda: follower.current, batcher, lambda: follower.error, config.timeout)
+
+
+@contextlib.contextmanager
+def followed(
+    config: ServeConfig,
+    registry: Registry,
+    reference: str | None,
+    load: Callable[[], Model],
+    load_version: Callable[[ModelVersion], Model],
+) -> Iterator[Follower[Model]]:
+    """The model that `reference` names, followed for the length of the block; without one, what `load` gives."""
+    follower = Follower(registry, reference or "", load_version, config.poll)
+    if reference is None:
+        follower.current = load()
+        yield follower
+        return
+    if not config.wait:
+        follower.load_now()
+    follower.start()
+    try:
+        yield follower
+    finally:
+        follower.stop()
+
+
+@contextlib.contextmanager
+def working(config: ServeConfig, batcher: Batcher[Model, Item, Answer]) -> Iterator[Batcher[Model, Item, Answer]]:
+    """The batcher's thread, for the length of the block; what is queued at its end is finished."""
+    batcher.start()
+    try:
+        yield batcher
+    finally:
+        batcher.stop(config.stop_timeout)
+
+
+def check(config: ServeConfig) -> None:
+    """Refuse numbers that cannot be, by name.
+
+    Raises:
+        UserError: names the key and the value.
+    """
+    if config.bundle is None and config.model is None and config.vectors is None:
+        raise UserError("serve: nothing to serve: serve.model, serve.bundle or serve.vectors must name something")
+    for name, least in LEAST.items():
+        if getattr(config, name) < least:
+            raise UserError(f"serve.{name}: {getattr(config, name)} must be at least {least}")
+    if config.port > 65_535:
+        raise UserError(f"serve.port: {config.port} must be at most 65535")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        UserError: the port is taken or forbidden, or the host is not this machine's.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+    except socket.gaierror as problem:
+        raise UserError(f"serve.host: {host!r} is not an address of this machine ({problem.strerror})") from None
+    # With its protocol named: without, asyncio leaves Nagle's algorithm on, 40 ms a request on a kept-alive connection.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(QUEUED_BY_THE_KERNEL)
+    except OSError as problem:
+        listening.close()
+        if problem.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"serve.port: {port} is in use on {host}. Stop what listens there, or choose another: "
+                f"serve.port=0 takes a free one"
+            ) from None
+        if problem.errno == errno.EACCES:
+            raise UserError(f"serve.port: {port} may not be opened by this user; choose one above 1023") from None
+        if problem.errno == errno.EADDRNOTAVAIL:
+            raise UserError(f"serve.host: {host!r} is not an address of this machine") from None
+        raise
+    return listening
+
+
+def read_keys(path: str | None) -> list[str]:
+    """The API keys of a file, one a line.
+
+    Raises:
+        UserError: the file cannot be read, everybody can read it, or it holds none (which would let in nobody, or all).
+    """
+    if path is None:
+        return []
+    try:
+        mode = Path(path).stat().st_mode
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as problem:
+        raise UserError(f"serve.keys: {path} cannot be read ({problem.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"serve.keys: {path} is not text in UTF-8") from None
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise UserError(
+            f"serve.keys: {path} is open to everybody on this machine ({stat.filemode(mode)}); chmod 600 {path}"
+        )
+    keys = [line.strip() for line in lines if line.strip()]
+    if not keys:
+        raise UserError(f"serve.keys: {path} holds no key; one a line is expected")
+    return keys
+
+
+def announced(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Run the server on the socket; print its address as soon as it answers."""
+    host, port = listening.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    start = server.startup
+
+    async def startup(sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(QuietAccept())
+        await start(sockets)
+        if server.started:
+            listening.listen(QUEUED_BY_THE_KERNEL)  # the server has asked for as few as it accepts in one go
+            print(f"http://{shown}:{port}", flush=True)
+
+    server.startup = startup  # type: ignore[method-assign]  # the one moment that uvicorn has no hook for
+    server.run(sockets=[listening])

@@ -1,0 +1,1 @@
+"""Jobs handed to a Ray cluster."""

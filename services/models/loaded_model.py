@@ -1,0 +1,146 @@
+"""A model that answers: a translator, and the facts by which an answer can be followed back to its origin."""
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from model.alignment.attention_map import AlignmentConfig
+from model.bundles.translation import load_bundle
+from model.errors import UserError
+from model.inference.aligner import Aligner, open_aligner
+from model.inference.translator import Translation, Translator, open_translator
+from model.settings import DecodeConfig, EngineName
+from services.models.origin import Origin
+
+logger = logging.getLogger(__name__)
+
+# Lines that every new model must get through before it answers anybody: short, long, odd; by source language.
+SMOKE_LINES = {
+    "en": ["The dog sees the man.", "Where is the house that my friend bought?"],
+    "de": ["Der Hund sieht den Mann.", "Wo ist das Haus, das mein Freund gekauft hat?"],
+}
+ODD_LINES = ["1", "(?!) \U0001f600 \ufffd", "x " * 400]
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A loaded model. Replaced as a whole, never changed."""
+
+    translator: Translator
+    decode: DecodeConfig
+    origin: Origin
+    source: str  # language
+    target: str
+    open_aligner: Callable[[], Aligner] | None = None  # of the same bundle; it loads the network in PyTorch
+    aligner: Aligner | None = None  # where it is set, every translation comes with its attention
+    _kept: "dict[str, Served]" = field(default_factory=dict, repr=False)  # `aligning`, once it was asked for
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def translate(self, lines: list[str], nbest: int) -> list[Translation]:
+        """A translation a line with at most `nbest` alternatives; a line that fails holds its error."""
+        decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
+        answers = self.translator.translate(lines, decode, on_error="keep")
+        return answers if self.aligner is None else self.aligner.aligned(lines, answers)
+
+    @property
+    def aligning(self) -> "Served":
+        """The same model with attention: always the same object, so that requests for it are batched together.
+
+        The first call loads the bundle's network in PyTorch, which reads the finished translations once more. So it is
+        for exported models too: CTranslate2 gives one head, fixed by the export, and would give it at every step of a
+        search.
+
+        Raises:
+            UserError: the network has no attention, or not the head that the configuration names.
+        """
+        if self.aligner is not None:
+            return self
+        with self._lock:
+            if "aligning" not in self._kept:
+                if self.open_aligner is None:
+                    raise UserError(f"{self.origin.name}: this model shows no attention")
+                self._kept["aligning"] = dataclasses.replace(self, aligner=self.open_aligner(), _kept={})
+            return self._kept["aligning"]
+
+    @property
+    def most_alternatives(self) -> int:
+        """How many translations the search can give besides the best one."""
+        return self.decode.candidates - 1
+
+    def facts(self) -> dict[str, str]:
+        """What /health says of it beside its origin."""
+        return {"source": self.source, "target": self.target}
+
+
+def load_served(
+    directory: Path,
+    *,
+    engine: EngineName = "auto",
+    device: str = "cpu",
+    threads: int | None = None,
+    name: str = "",
+    version: str = "",
+    run_id: str = "",
+    section: DecodeConfig | None = None,
+    overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
+) -> Served:
+    """The bundle in `directory`, loaded, and tried on a few lines.
+
+    Name, version and run are the registry's where the bundle came from there, else the bundle's own.
+
+    Raises:
+        UserError: not a sound translation bundle, or it does not translate the lines that every model must.
+    """
+    bundle = load_bundle(directory)
+    translator = open_translator(bundle, engine, device=device, threads=threads)
+    source, target = bundle.languages
+    served = Served(
+        translator=translator,
+        decode=chosen_decode(bundle.decode, section, overrides),
+        origin=Origin.of(directory, bundle.facts, bundle.digest, name=name, version=version, run_id=run_id),
+        source=source,
+        target=target,
+        open_aligner=partial(open_aligner, bundle, alignment, device),
+    )
+    check_translates(served)
+    return served
+
+
+def check_translates(served: Served) -> None:
+    """Warm up, and refuse a model that fails or has nothing to say.
+
+    Raises:
+        UserError: a line fails, or every answer is empty.
+    """
+    lines = [*SMOKE_LINES.get(served.source, []), *ODD_LINES]
+    answers = served.translate(lines, 1)
+    for line, answer in zip(lines, answers, strict=True):
+        if answer.error:
+            raise UserError(f"{served.origin.name}: cannot translate {line[:40]!r}: {answer.error}")
+    if not any(answer.text for answer in answers):
+        raise UserError(f"{served.origin.name}: answers nothing to any of the {len(lines)} lines it is tried with")
+
+
+def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides: Sequence[str]) -> DecodeConfig:
+    """The bundle's own decoding settings, with those keys replaced that the command line sets (`decode.beam=1`).
+
+    The settings were chosen for the model (its length penalty on its validation set), so the configuration's defaults
+    do not replace them; `decode=CHOICE` replaces them all.
+    """
+    if section is None:
+        return stored
+    words = [word.lstrip("+") for word in overrides]
+    names = {word.removeprefix("decode.").partition("=")[0] for word in words if word.startswith("decode.")}
+    if any(word.startswith("decode=") for word in words):
+        names = {field.name for field in dataclasses.fields(section)}
+    changes = {name: getattr(section, name) for name in names}
+    if changes.get("length_penalty") == "auto":
+        del changes["length_penalty"]
+    chosen = dataclasses.replace(stored, **changes)
+    chosen.check()
+    return chosen

@@ -1,0 +1,120 @@
+"""The questions that word vectors answer, at the command line and over HTTP: a word's vector, neighbours, analogies.
+
+A question is checked against the vectors when it is answered; what it asks for that they have not got is a UserError.
+Questions that come together are searched together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.word_vectors.embeddings import Embeddings, Method, Neighbour, Search
+
+DIGITS = 6  # of a similarity, which float32 knows to about 7
+
+
+class Question(Protocol):
+    """One of the classes below."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The words that must be known."""
+
+    def search(self, embeddings: Embeddings) -> Search | None:
+        """What must be searched for it.
+
+        Raises:
+            UserError: an unknown word (close spellings are named), a vector of another width.
+        """
+
+    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+        """What JSON shows, of what was found by its search."""
+
+
+def answers(questions: Sequence[Question], embeddings: Embeddings) -> list[dict[str, Any] | UserError]:
+    """What JSON shows of each question, or why it has no answer."""
+
+    def search(question: Question) -> Search | UserError | None:
+        try:
+            return question.search(embeddings)
+        except UserError as problem:
+            return problem
+
+    searches = [search(question) for question in questions]
+    found = iter(embeddings.found([one for one in searches if isinstance(one, Search)]))
+    return [
+        one if isinstance(one, UserError) else question.shown(embeddings, () if one is None else next(found))
+        for question, one in zip(questions, searches, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class VectorOf:
+    """A word's vector, its place in the order of frequency (from 0), and how often it was seen."""
+
+    word: str
+
+    @property
+    def words(self) -> Sequence[str]:
+        return (self.word,)
+
+    def search(self, embeddings: Embeddings) -> None:
+        embeddings.known(self.word)
+
+    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+        row = embeddings.known(self.word)
+        facts = {"word": self.word, "rank": row, "count": int(embeddings.counts[row]), "width": embeddings.width}
+        if not embeddings.sparse:
+            # Written as short as float32 allows: 0.1, not the 0.10000000149011612 that it is to 64 bits.
+            return {**facts, "vector": [float(str(number)) for number in embeddings.vector(self.word)]}
+        entries = embeddings.vectors[[row]].tocoo()  # counted vectors are as wide as the vocabulary, nearly all of it 0
+        return {**facts, "indices": entries.col.tolist(), "values": entries.data.astype(float).tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class NeighboursOf:
+    """The words nearest to a word or to a vector (d,), by cosine, the nearest first."""
+
+    query: str | NDArray[np.float64]
+    k: int = 10
+    exclude: Sequence[str] = ()
+    restrict: int = 0  # among the so many most frequent words; 0: all
+
+    @property
+    def words(self) -> Sequence[str]:
+        return (self.query,) if isinstance(self.query, str) else ()
+
+    def search(self, embeddings: Embeddings) -> Search:
+        return embeddings.near(self.query, self.k, self.exclude, self.restrict)
+
+    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+        asked = {"word": self.query} if isinstance(self.query, str) else {}
+        near = [{"word": one.word, "similarity": round(one.similarity, DIGITS)} for one in found]
+        return {**asked, "neighbours": near}
+
+
+@dataclass(frozen=True)
+class AnalogyOf:
+    """What is to c as b is to a: the best words first, with the method's score."""
+
+    a: str
+    b: str
+    c: str
+    k: int = 1
+    method: Method = "3cosadd"
+    restrict: int = 0
+
+    @property
+    def words(self) -> Sequence[str]:
+        return (self.a, self.b, self.c)
+
+    def search(self, embeddings: Embeddings) -> Search:
+        return embeddings.like(self.a, self.b, self.c, self.k, self.method, self.restrict)
+
+    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+        best = [{"word": one.word, "score": round(one.similarity, DIGITS)} for one in found]
+        return {"a": self.a, "b": self.b, "c": self.c, "method": self.method, "answers": best}

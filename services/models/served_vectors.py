@@ -1,0 +1,60 @@
+"""Word vectors that answer, and the facts by which an answer can be followed back to its origin."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.bundles.vectors import load_vectors
+from model.errors import UserError
+from model.word_vectors.embeddings import Embeddings
+from services.models.origin import Origin
+from services.models.questions import NeighboursOf, Question, answers
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A question that has no answer: its HTTP status, and why."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class ServedVectors:
+    """Loaded word vectors. Replaced as a whole, never changed."""
+
+    embeddings: Embeddings
+    method: str  # the name of the configuration that they were made by
+    origin: Origin
+
+    def answer(self, questions: Sequence[Question], _nbest: int = 1) -> list[dict[str, Any] | Refused]:
+        """An answer a question; of one that cannot be answered, why: 404 an unknown word, else 400."""
+        found = answers(questions, self.embeddings)
+        return [self._refused(q, a) if isinstance(a, UserError) else a for q, a in zip(questions, found, strict=True)]
+
+    def facts(self) -> dict[str, Any]:
+        """What /health says of them beside their origin."""
+        return {"method": self.method, "words": len(self.embeddings), "width": self.embeddings.width}
+
+    def _refused(self, question: Question, problem: UserError) -> Refused:
+        unknown = any(self.embeddings.row(word) is None for word in question.words)
+        return Refused(404 if unknown else 400, str(problem))
+
+
+def load_served_vectors(directory: Path, *, name: str = "", version: str = "", run_id: str = "") -> ServedVectors:
+    """The vectors bundle in `directory`, loaded, and tried on its most frequent word.
+
+    Name, version and run are the registry's where the bundle came from there, else the bundle's own.
+
+    Raises:
+        UserError: not a sound bundle of word vectors.
+    """
+    bundle = load_vectors(directory)
+    served = ServedVectors(
+        embeddings=bundle.embeddings,
+        method=str(bundle.config.name),
+        origin=Origin.of(directory, bundle.facts, bundle.digest, name=name, version=version, run_id=run_id),
+    )
+    served.answer([NeighboursOf(served.embeddings.words[0])])  # the first search touches the whole table
+    return served

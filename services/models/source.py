@@ -1,0 +1,126 @@
+"""Which model a service uses: a bundle's directory, or what a registry reference names."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from model.alignment.attention_map import AlignmentConfig
+from model.bundles.directory import KINDS, BundleKind
+from model.bundles.language import TextBundle, TextKind, load_text_bundle
+from model.bundles.translation import Bundle, bundle_kind, load_bundle
+from model.errors import UserError
+from model.settings import DecodeConfig
+from services.models.loaded_model import Served, load_served
+from services.models.registry import ModelVersion, Registry
+from services.settings import BundleSource, ModelSource
+
+logger = logging.getLogger(__name__)
+ADVICE: dict[BundleKind, str] = {
+    "vectors": "serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)",
+    "language": "go on with texts by it (dragoman generate), or score them (dragoman score)",
+    "masked": "turn texts into vectors by it (dragoman embed)",
+}
+
+
+class Loader:
+    """Loads models of one source, with the decoding settings of one command line (see `served.chosen_decode`)."""
+
+    def __init__(
+        self,
+        source: ModelSource,
+        decode: DecodeConfig | None = None,
+        overrides: Sequence[str] = (),
+        alignment: AlignmentConfig | None = None,
+    ) -> None:
+        self.source = source
+        self.registry = Registry(source.tracking_uri, Path(source.cache))
+        self._decode = decode
+        self._overrides = tuple(overrides)
+        self._alignment = alignment
+
+    def load(self) -> Served:
+        """The bundle, or the version that the reference names now.
+
+        Raises:
+            UserError: no sound bundle, the registry has no such model, or a GPU is asked for that is not there.
+        """
+        check_device(self.source)
+        if self.source.bundle is not None:
+            return self._load(Path(self.source.bundle))
+        if self.source.model is None:
+            raise UserError("no translation model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
+        return self.load_version(self.registry.resolve(self.source.model))
+
+    def load_version(self, version: ModelVersion) -> Served:
+        """A version of the registry, by way of the cache."""
+        directory = self.registry.fetch(version)
+        return self._load(directory, version.name, version.version, version.run_id)
+
+    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> Served:
+        check_translation(directory, name)
+        served = load_served(
+            directory,
+            engine=self.source.engine,
+            device=self.source.device,
+            threads=self.source.threads,
+            name=name,
+            version=version,
+            run_id=run_id,
+            section=self._decode,
+            overrides=self._overrides,
+            alignment=self._alignment,
+        )
+        logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
+        return served
+
+
+def open_bundle(source: BundleSource) -> Bundle:
+    """The bundle itself, for what asks the network and does not decode.
+
+    Raises:
+        UserError: no sound translation bundle, or the registry has no such model.
+    """
+    directory, name = bundle_directory(source, "translation")
+    check_translation(directory, name)
+    return load_bundle(directory)
+
+
+def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
+    """Where the bundle lies, and its name in the registry where it is from there; `what` model it is for messages.
+
+    Raises:
+        UserError: none is named, the registry has no such model, or it is to run on a GPU that is not there.
+    """
+    check_device(source)
+    if source.bundle is not None:
+        return Path(source.bundle), ""
+    if source.model is None:
+        raise UserError(f"no {what} model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
+    registry = Registry(source.tracking_uri, Path(source.cache))
+    version = registry.resolve(source.model)
+    return registry.fetch(version), version.name
+
+
+def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:
+    """The bundle of a network of one language.
+
+    Raises:
+        UserError: no sound bundle of this kind, or the registry has no such model.
+    """
+    directory, _ = bundle_directory(source, kind)
+    return load_text_bundle(directory, kind)
+
+
+def check_device(source: BundleSource) -> None:
+    """Raises UserError where a GPU is asked for and torch sees none."""
+    if source.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("device=cuda: torch sees no GPU here; choose device=cpu")
+
+
+def check_translation(directory: Path, name: str = "") -> None:
+    """Raises UserError for a bundle of another kind; `name` is the registered model's."""
+    kind = bundle_kind(directory)
+    if kind != "translation":
+        raise UserError(f"{name or directory} holds {KINDS[kind]}, not a translation model: {ADVICE[kind]}")

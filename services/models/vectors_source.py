@@ -1,0 +1,97 @@
+"""Which word vectors a service uses: a bundle's directory, a run's name, or what a registry reference names."""
+
+import contextlib
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.bundles.directory import bundle_kind
+from model.errors import UserError
+from services.models.registry import ModelVersion, Registry
+from services.models.served_vectors import ServedVectors, load_served_vectors
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class VectorsSource:
+    """Where word vectors are from; part of every section of a verb that asks or exports them."""
+
+    vectors: str | None = None  # models:/NAME@ALIAS, a bundle's directory, a run's name; null: the newest run's
+    runs: str = "artifacts/runs"
+    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
+    cache: str = "artifacts/cache/models"  # downloaded bundles
+
+
+class VectorsLoader:
+    """Loads what `KEY=reference` names; `key` opens the messages."""
+
+    def __init__(self, key: str, registry: Registry, runs: Path) -> None:
+        self.key = key
+        self.registry = registry
+        self.runs = runs
+
+    @classmethod
+    def of(cls, section: str, source: VectorsSource) -> "VectorsLoader":
+        """For the verb whose section is `section`."""
+        return cls(f"{section}.vectors", Registry(source.tracking_uri, Path(source.cache)), Path(source.runs))
+
+    def load(self, reference: str | None) -> ServedVectors:
+        """The vectors that `reference` names now; None: those of the newest run, or else of the registry, that has any.
+
+        Raises:
+            UserError: nothing of that name, or no sound bundle of word vectors; or none anywhere.
+        """
+        if reference is None:
+            return self._newest()
+        if is_registered(reference):
+            return self.load_version(self.registry.resolve(reference))
+        return self._load(self._directory(reference))
+
+    def load_version(self, version: ModelVersion) -> ServedVectors:
+        """A version of the registry, by way of the cache."""
+        directory = self.registry.fetch(version)
+        return self._load(directory, version.name, version.version, version.run_id)
+
+    def _newest(self) -> ServedVectors:
+        for config in sorted(self.runs.glob("*/bundle/config.json"), key=lambda path: -path.stat().st_mtime):
+            if bundle_kind(config.parent) == "vectors":
+                run = config.parent.parent.name
+                logger.info("%s is not given: the word vectors of the newest run that has any, %s", self.key, run)
+                return self._load(config.parent)
+        with contextlib.suppress(UserError):  # no registry here: then nothing is found
+            for found in self.registry.registered("tags.bundle_kind = 'vectors'")[:1]:
+                version = ModelVersion(found.name, str(found.version), str(found.run_id or ""))
+                logger.info("%s is not given: the registry's newest word vectors, %s", self.key, version)
+                return self.load_version(version)
+        raise UserError(
+            f"{self.key}: no word vectors in {self.runs} nor in the registry at {self.registry}; name them "
+            f"({self.key}=PATH, RUN or models:/NAME@ALIAS), or train some: "
+            f"dragoman train model=skipgram registry=vectors"
+        )
+
+    def _directory(self, reference: str) -> Path:
+        """A bundle's directory, a run's directory, or the name of a run."""
+        for directory in (Path(reference), Path(reference) / "bundle", self.runs / reference / "bundle"):
+            if (directory / "config.json").is_file():
+                return directory
+        found = sorted(path.parent.parent.name for path in self.runs.glob("*/bundle/config.json"))
+        raise UserError(
+            f"{self.key}: {reference!r} is neither a bundle's directory nor models:/NAME@ALIAS nor a finished run in "
+            f"{self.runs}. Runs: {', '.join(found) or 'none'}"
+        )
+
+    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> ServedVectors:
+        if bundle_kind(directory) == "translation":
+            raise UserError(
+                f"{self.key}: {name or directory} holds a translation model, not word vectors: "
+                f"serve it with serve.model or serve.bundle, use it with dragoman translate"
+            )
+        served = load_served_vectors(directory, name=name, version=version, run_id=run_id)
+        logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
+        return served
+
+
+def is_registered(reference: str) -> bool:
+    """Whether it names a version in the registry, and so may name another one later."""
+    return reference.startswith("models:/")

@@ -1,0 +1,135 @@
+"""CTranslate2 finds the hypotheses that PyTorch finds, with the same weights."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.bundles.ctranslate2 import distinct, export, exportable
+from model.decoding.hypothesis import Hypothesis
+from model.decoding.search import decode
+from model.errors import UserError
+from model.inference.engines import CTranslate2Engine
+from model.networks.network import TranslationNetwork
+from model.networks.transformer import Transformer, TransformerConfig
+from model.settings import DecodeConfig
+from model.text.tokenizer import EOS, SPECIAL_PIECES
+
+SIZES = {"all": (80, 80), "target": (70, 80), "none": (80, 60)}
+
+
+def random_transformer(**settings: object) -> Transformer:
+    config = TransformerConfig(
+        width=32, heads=4, feed_forward=48, encoder_layers=2, decoder_layers=3, max_positions=48, **settings
+    )
+    network = Transformer(config, *SIZES[config.tie])
+    generator = torch.Generator().manual_seed(11)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator) * 0.25
+            parameter.copy_(noise + 1 if name.endswith("norm.weight") else noise)
+        # the end of sentence is as likely as a good word, so that hypotheses of many lengths compete
+        network.output.weight[EOS] *= 1.2
+        if config.positions == "learned":  # as strong as the sinusoids, or every step looks alike and scores tie
+            network.source_positions.table.mul_(3)
+            network.target_positions.table.mul_(3)
+    return network.eval()
+
+
+def engine(network: Transformer, folder: Path, quantisation: str = "float32") -> CTranslate2Engine:
+    names = [[*SPECIAL_PIECES, *(f"w{n}" for n in range(6, size))] for size in SIZES[network.config.tie]]
+    export(network, folder, names[0], names[1], quantisation)  # type: ignore[arg-type]  # one of the two words
+    return CTranslate2Engine(folder, *names, source_positions=48, target_positions=48, threads=2)
+
+
+def sources(vocabulary: int, count: int = 16) -> list[np.ndarray]:
+    rng = np.random.default_rng(2)
+    return [np.append(rng.integers(6, vocabulary, int(n)), EOS) for n in rng.integers(1, 40, count)]
+
+
+def same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
+    """The same hypotheses with the same scores; one sentence of the set may have a tie that rounding breaks."""
+    pairs = [(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True)]
+    np.testing.assert_allclose([a.score for a, _ in pairs], [b.score for _, b in pairs], rtol=1e-5, atol=1e-5)
+    different = [x for x, y in zip(one, other, strict=True) if [a.ids for a in x] != [b.ids for b in y]]
+    assert len(different) <= 1
+
+
+SHAPES = [
+    dict(zip(("norm", "activation", "positions", "tie"), values, strict=True))
+    for values in itertools.product(("pre", "post"), ("relu", "gelu"), ("sinusoidal", "learned"), ("all",))
+] + [
+    {"norm": "pre", "tie": "target"},
+    {"norm": "post", "tie": "none"},
+    {"norm": "pre", "norm_kind": "rms"},
+    {"norm": "post", "norm_kind": "rms"},
+    {"activation": "swiglu"},
+    {"norm": "pre", "positions": "rotary"},
+    {"norm": "post", "positions": "rotary"},
+    {"kv_heads": 2},
+    {"kv_heads": 1},
+    {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape.values())))
+def test_float32_finds_the_hypotheses_of_pytorch(shape: dict[str, object], tmp_path: Path) -> None:
+    network = random_transformer(**shape)
+    exported = engine(network, tmp_path / "ct2")
+    inputs = sources(SIZES[network.config.tie][0])
+    for config in (DecodeConfig(beam=1), DecodeConfig(beam=4, nbest=4, length_penalty=0.8)):
+        same(exported.search(inputs, config), decode(network, inputs, config))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"length_penalty": 0.0},
+        {"length_penalty": 1.5, "patience": 2.0, "nbest": 6},
+        {"min_length": 0},
+        {"max_ratio": 0.3, "max_extra": 1},
+        {"allow_unknown": True},
+    ],
+    ids=str,
+)
+def test_both_engines_keep_to_the_same_settings(settings: dict[str, float], tmp_path: Path) -> None:
+    network = random_transformer(norm="pre")
+    config = DecodeConfig(**settings)  # type: ignore[arg-type]  # each value is of its field's type
+    inputs = sources(80)
+    same(engine(network, tmp_path / "ct2").search(inputs, config), decode(network, inputs, config))
+
+
+def test_sources_beyond_the_position_table_are_cut_or_refused_by_both_engines(tmp_path: Path) -> None:
+    network = random_transformer(norm="post")
+    exported = engine(network, tmp_path / "ct2")
+    inputs = [np.append(np.full(200, 9), EOS), *sources(80, 3)]
+    same(exported.search(inputs, DecodeConfig()), decode(network, inputs, DecodeConfig()))
+    with pytest.raises(UserError, match=r"201 tokens .* 48 source positions"):
+        exported.search(inputs, DecodeConfig(too_long="error"))
+
+
+def test_int8_is_smaller_and_scores_close_to_float32(tmp_path: Path) -> None:
+    network = random_transformer(norm="pre")
+    exact, rough = engine(network, tmp_path / "ct2"), engine(network, tmp_path / "ct2-int8", "int8")
+    sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("ct2", "ct2-int8")]
+    assert sizes[1] < 0.5 * sizes[0]
+    inputs = sources(80)
+    first, second = (one.search(inputs, DecodeConfig(beam=1)) for one in (exact, rough))
+    equal = sum(a[0].ids == b[0].ids for a, b in zip(first, second, strict=True))
+    assert equal >= 0.5 * len(inputs)  # random weights are the hardest case; trained ones are gated on chrF
+
+
+def test_an_architecture_without_a_specification_is_refused(tmp_path: Path) -> None:
+    class Other(TranslationNetwork):
+        pass
+
+    other = Other()
+    assert not exportable(other)
+    with pytest.raises(UserError, match="Other: CTranslate2 runs"):
+        export(other, tmp_path / "ct2", [], [])
+
+
+def test_equal_token_names_are_told_apart() -> None:
+    assert distinct(["a", "b", "a", "c"]) == ["a", "b", "a\t2", "c"]

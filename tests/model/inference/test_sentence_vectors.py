@@ -1,0 +1,141 @@
+"""Texts as vectors: of each kind of bundle, whatever the company of a text."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.bundles.language import save_text_bundle
+from model.bundles.translation import save_bundle
+from model.bundles.vectors import save_vectors
+from model.errors import UserError
+from model.inference.sentence_vectors import NetworkVectors, WordVectors, open_sentence_vectors
+from model.networks.architectures import build_network
+from model.networks.bert import EncoderOnly, EncoderOnlyConfig
+from model.networks.gpt import DecoderOnlyConfig
+from model.networks.language_network import LanguageNetwork
+from model.networks.network import TranslationNetwork
+from model.networks.prefixlm import PrefixConfig, PrefixTranslation
+from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from model.networks.transformer import Transformer, TransformerConfig
+from model.text.tokenizer import EOS, Tokenizer, TokenizerConfig, TokenizerPair, train_pair
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.word2vec import Word2VecConfig
+
+LINES = ["the dog sees the man .", "a house is old .", "where is my friend ?"]
+SMALL = {"width": 8, "heads": 2, "feed_forward": 8, "dropout": 0.5}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """Words."""
+    return train_pair(TokenizerConfig(type="words", vocabulary=60), LINES, LINES).source
+
+
+def bert(tokenizer: Tokenizer, most: int = 12) -> EncoderOnly:
+    torch.manual_seed(0)
+    return EncoderOnly(EncoderOnlyConfig(**SMALL, layers=2, max_positions=most), tokenizer.vocabulary)  # type: ignore[arg-type]
+
+
+def test_a_vector_is_the_mean_of_the_states_and_no_neighbour_changes_it(tokenizer: Tokenizer) -> None:
+    network = bert(tokenizer)
+    vectors = NetworkVectors(network, tokenizer, 12)
+    together = vectors([*LINES, "dog"])
+    assert together.shape == (4, 8)
+    assert together.dtype == np.float32
+    for text, found in zip([*LINES, "dog"], together, strict=True):
+        ids = torch.tensor([[*tokenizer.encode([text])[0].tolist(), EOS]])
+        np.testing.assert_allclose(found, network.encode(ids)[0].mean(0).detach(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found, vectors([text])[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(NetworkVectors(network, tokenizer, 12, batch_tokens=1)(LINES), together[:3], atol=1e-5)
+
+
+def test_empty_and_unknown_texts(tokenizer: Tokenizer) -> None:
+    found = NetworkVectors(bert(tokenizer), tokenizer, 12)(["", "  ", "xyzzy plugh"])
+    assert not found[:2].any()
+    assert found[2].any()
+    assert NetworkVectors(bert(tokenizer), tokenizer, 12)([]).shape == (0, 8)
+
+
+def test_what_is_longer_than_the_positions_is_cut_or_refused(tokenizer: Tokenizer) -> None:
+    vectors = NetworkVectors(bert(tokenizer, 4), tokenizer, 4)
+    np.testing.assert_allclose(vectors(["the dog sees the man ."]), vectors(["the dog sees"]), rtol=1e-5)
+    strict = NetworkVectors(bert(tokenizer, 4), tokenizer, 4, too_long="error")
+    assert strict(["the dog sees"]).shape == (1, 8)
+    with pytest.raises(UserError, match="x, line 2: 5 tokens are more than the model's 4 positions"):
+        strict(["the dog", "the dog sees the"], ["x, line 1", "x, line 2"])
+
+
+def test_broken_weights_are_named(tokenizer: Tokenizer) -> None:
+    network = bert(tokenizer)
+    vectors = NetworkVectors(network, tokenizer, 12)
+    network.embedding.weight.data[tokenizer.encode(["dog"])[0][0]] = float("nan")
+    with pytest.raises(FloatingPointError, match=r"text 2: .* not a number"):
+        vectors(["house", "dog"])
+
+
+@pytest.mark.parametrize("kind", ["transformer", "rnnenc", "prefixlm"])
+def test_translation_networks_give_what_their_encoder_says(kind: str, tokenizer: Tokenizer) -> None:
+    torch.manual_seed(0)
+    size = tokenizer.vocabulary
+    network: TranslationNetwork
+    if kind == "transformer":
+        network = Transformer(TransformerConfig(**SMALL, encoder_layers=1, decoder_layers=1), size, size)  # type: ignore[arg-type]
+        width = 8
+    elif kind == "rnnenc":
+        network = EncoderDecoder(EncoderDecoderConfig(embedding=6, width=5, layers=2), size, size)
+        width = 2 * 2 * 5  # hidden state and cell of two layers
+    else:
+        network = PrefixTranslation(PrefixConfig(**SMALL, layers=2), size, size)  # type: ignore[arg-type]
+        width = 8
+    vectors = NetworkVectors(network, tokenizer, 20)
+    assert vectors.width == width
+    together = vectors(LINES)
+    for text, found in zip(LINES, together, strict=True):
+        np.testing.assert_allclose(found, vectors([text])[0], rtol=1e-4, atol=1e-5)
+    ids = torch.tensor([[*tokenizer.encode([LINES[1]])[0].tolist(), EOS]])
+    if kind == "transformer":
+        np.testing.assert_allclose(together[1], network.encode(ids).states[0].mean(0).detach(), rtol=1e-4, atol=1e-5)
+    elif kind == "rnnenc":
+        np.testing.assert_allclose(together[1], network.encode(ids).states.flatten().detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_word_vectors_are_averaged_over_known_words(tokenizer: Tokenizer) -> None:
+    words, table = ["dog", "man", "is"], np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]], np.float32)
+    found = WordVectors(Embeddings(words, None, table), tokenizer)(["dog man", "dog xyzzy", "", "house"])
+    assert found.tolist() == [[0.5, 1.0], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+    counted = WordVectors(Embeddings(words, None, table, np.array([1.0, 2.0, 1.0]), "words"), tokenizer)
+    assert counted.width == 3
+    assert counted(["man man dog"]).tolist() == [[1.0, 4.0, 0.0]]
+
+
+def test_each_kind_of_bundle_is_opened_and_language_models_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    pair = TokenizerPair(tokenizer, tokenizer)
+    network = bert(tokenizer)
+    save_text_bundle(
+        tmp_path / "bert", network=network, config=network.config, tokenizer=tokenizer, facts={"pair": "en"}
+    )
+    np.testing.assert_allclose(
+        open_sentence_vectors(tmp_path / "bert")(LINES), NetworkVectors(network, tokenizer, 12)(LINES), rtol=1e-5
+    )
+    config = PrefixConfig(**SMALL, layers=1)  # type: ignore[arg-type]
+    translation = build_network(config, tokenizer.vocabulary, tokenizer.vocabulary)
+    save_bundle(tmp_path / "prefixlm", network=translation, config=config, tokenizers=pair, facts={"pair": "en-de"})
+    assert open_sentence_vectors(tmp_path / "prefixlm")(LINES).shape == (3, 8)
+    save_vectors(
+        tmp_path / "vectors", words=["dog", "man"], counts=np.array([2, 1]), tables={"vectors": np.eye(2)},
+        config=Word2VecConfig(width=2), tokenizer=pair, facts={"pair": "en"},
+    )  # fmt: skip
+    assert open_sentence_vectors(tmp_path / "vectors")(["dog"]).tolist() == [[1.0, 0.0]]
+    gpt = DecoderOnlyConfig(**SMALL, layers=1, max_positions=12)  # type: ignore[arg-type]
+    model = language_model(gpt, tokenizer.vocabulary)
+    save_text_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizer=tokenizer, facts={"pair": "en"})
+    with pytest.raises(UserError, match="a language model, which reads in one direction only"):
+        open_sentence_vectors(tmp_path / "gpt")
+
+
+def language_model(config: DecoderOnlyConfig, vocabulary: int) -> LanguageNetwork:
+    from model.networks.architectures import build_language_network
+
+    return build_language_network(config, vocabulary)

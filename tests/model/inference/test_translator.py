@@ -1,0 +1,180 @@
+"""Lines in, lines out, by either engine, whatever the lines hold."""
+
+import json
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.bundles.translation import Bundle, load_bundle, save_bundle, update_facts
+from model.decoding.hypothesis import Hypothesis
+from model.errors import UserError
+from model.inference.translator import Translator, network_translator, open_translator
+from model.networks.transformer import Transformer, TransformerConfig
+from model.settings import DecodeConfig
+from model.text.tokenizer import EOS, TokenizerConfig, TokenizerPair, train_pair
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz ,.!?'"
+
+
+def lines(count: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return ["".join(rng.choices(LETTERS, k=rng.randint(3, 60))).strip() or "a" for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    pair = train_pair(TokenizerConfig(type="bpe", vocabulary=200), lines(300, 1), lines(300, 2))
+    config = TransformerConfig(
+        width=32, heads=4, feed_forward=48, encoder_layers=2, decoder_layers=2, max_positions=64, norm="pre"
+    )
+    torch.manual_seed(2)
+    network = Transformer(config, pair.source.vocabulary, pair.target.vocabulary)
+    with torch.no_grad():
+        network.output.weight.mul_(3)
+    directory = tmp_path_factory.mktemp("translator") / "bundle"
+    facts = {"pair": "en-de", "decode": {"beam": 2, "max_ratio": 1.0, "max_extra": 4}}
+    save_bundle(directory, network=network, config=config, tokenizers=pair, facts=facts)
+    return load_bundle(directory)
+
+
+@pytest.fixture(params=["torch", "ctranslate2"])
+def translator(request: pytest.FixtureRequest, bundle: Bundle) -> Translator:
+    return open_translator(bundle, request.param, threads=2)
+
+
+def test_both_engines_give_the_same_texts_and_scores(bundle: Bundle) -> None:
+    asked = ["", *lines(30, 5)]
+    answers = [open_translator(bundle, engine).translate(asked) for engine in ("torch", "ctranslate2")]  # type: ignore[arg-type]  # literals
+    assert [a.text for a in answers[0]] == [b.text for b in answers[1]]
+    np.testing.assert_allclose([a.score for a in answers[0]], [b.score for b in answers[1]], rtol=1e-4)
+    assert any(a.text for a in answers[0])
+
+
+def test_empty_lines_stay_empty_and_in_place(translator: Translator) -> None:
+    answers = translator.translate(["", "one two", "   ", "\t\u00a0", "three", "\x00\u200b"])
+    assert [bool(a.nbest) for a in answers] == [False, True, False, False, True, False]
+    assert [answers[row].text for row in (0, 2, 3, 5)] == [""] * 4
+    assert translator.translate([]) == []
+
+
+def test_alternatives_come_best_first_with_the_text_leading(translator: Translator) -> None:
+    (answer,) = translator.translate(["a small line"], DecodeConfig(beam=4, nbest=4))
+    scores = [one.score for one in answer.nbest]
+    assert len(scores) == 4
+    assert scores == sorted(scores, reverse=True)
+    assert (answer.text, answer.score) == (answer.nbest[0].text, answer.nbest[0].score)
+
+
+def test_company_does_not_change_a_translation(translator: Translator) -> None:
+    asked = lines(20, 6)
+    together = [answer.text for answer in translator.translate(asked)]
+    assert together == [translator.translate([line])[0].text for line in asked]
+
+
+def test_very_long_lines_are_cut_and_marked_or_refused(translator: Translator) -> None:
+    long = "abc " * 2000
+    first, second = translator.translate([long, "short"])
+    assert first.truncated
+    assert not second.truncated
+    with pytest.raises(UserError, match="64 source positions"):
+        translator.translate(["short", long], DecodeConfig(too_long="error"))
+    kept = translator.translate(["short", long], DecodeConfig(too_long="error"), on_error="keep")
+    assert kept[0].text == translator.translate(["short"], DecodeConfig())[0].text
+    assert "64 source positions" in (kept[1].error or "")
+
+
+def test_naughty_strings_never_break_it(translator: Translator, corpora: Path) -> None:
+    strings = json.loads((corpora / "naughty" / "blns.json").read_text(encoding="utf-8"))
+    answers = translator.translate([*strings, "\ud800 lone", "a\u0085b", "x" * 5000], DecodeConfig(beam=1, max_extra=5))
+    assert len(answers) == len(strings) + 3
+    assert all(answer.error is None and "\n" not in answer.text for answer in answers)
+
+
+def test_many_threads_may_share_a_translator(translator: Translator) -> None:
+    asked = lines(12, 7)
+    expected = [answer.text for answer in translator.translate(asked)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: [a.text for a in translator.translate(asked)], range(8)))
+    assert found == [expected] * 8
+
+
+class Brittle:
+    """Fails on every batch that holds a source of five tokens."""
+
+    name = "brittle"
+
+    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+        if any(len(ids) == 5 for ids in sources):
+            raise RuntimeError("no five")
+        return [[Hypothesis((7,), -1.0, -2.0, True)] for _ in sources]
+
+
+class Letters:
+    """One id a letter."""
+
+    vocabulary = 200
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [np.array([ord(letter) for letter in text], np.uint16) for text in texts]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        return ["x" for _ in ids]
+
+
+def test_a_failing_line_does_not_take_its_neighbours_with_it() -> None:
+    pair = TokenizerPair(Letters(), Letters())  # type: ignore[arg-type]  # only encode and decode are needed
+    translator = Translator(Brittle(), pair, DecodeConfig(), positions=100)
+    answers = translator.translate(["ab", "abcd", "abc"], on_error="keep")
+    assert [answer.text for answer in answers] == ["x", "", "x"]
+    assert answers[1].error == "RuntimeError: no five"
+    with pytest.raises(RuntimeError, match="no five"):
+        translator.translate(["ab", "abcd", "abc"])
+
+
+def test_auto_takes_int8_only_where_it_was_accepted(bundle: Bundle) -> None:
+    assert open_translator(bundle).engine.name == "ctranslate2 (ct2)"
+    update_facts(bundle.directory, {"int8": {"accepted": True}})
+    assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2-int8)"
+    update_facts(bundle.directory, {"int8": {"accepted": False}})
+    assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
+    assert open_translator(bundle.directory, "ctranslate2-int8").engine.name == "ctranslate2 (ct2-int8)"
+
+
+def test_a_machine_without_int8_takes_float32_and_refuses_int8_by_name(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.inference.translator.runs_int8", lambda device: False)
+    update_facts(bundle.directory, {"int8": {"accepted": True}})
+    assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
+    with pytest.raises(
+        UserError, match=r"'ctranslate2-int8': no int8 products on this cpu\. Choices: auto, ctranslate2"
+    ):
+        open_translator(bundle.directory, "ctranslate2-int8")
+
+
+def test_a_bundle_without_exports_is_served_by_pytorch(bundle: Bundle, tmp_path: Path) -> None:
+    save_bundle(
+        tmp_path / "b",
+        network=bundle.network,
+        config=bundle.config,
+        tokenizers=bundle.tokenizers,
+        facts={"pair": "en-de"},
+        exports=(),
+    )
+    assert open_translator(tmp_path / "b").engine.name == "torch"
+    with pytest.raises(UserError, match="no such export"):
+        open_translator(tmp_path / "b", "ctranslate2")
+    with pytest.raises(UserError, match="'tensorrt' is not known"):
+        open_translator(tmp_path / "b", "tensorrt")  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_network_in_memory_translates_as_its_bundle_does(bundle: Bundle) -> None:
+    asked = lines(5, 8)
+    in_memory = network_translator(bundle.network, bundle.tokenizers, bundle.decode)
+    assert in_memory.translate(asked) == open_translator(bundle, "torch").translate(asked)
+    assert in_memory.encode(["a"])[0][-1] == EOS

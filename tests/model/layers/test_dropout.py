@@ -1,0 +1,46 @@
+"""The byte mask is a fair dropout mask."""
+
+import torch
+
+from model.layers.dropout import Dropout, byte_mask
+
+
+def test_mask_keeps_the_rounded_share_and_scales_by_it() -> None:
+    torch.manual_seed(0)
+    mask = byte_mask(torch.empty(1_000_003), 0.3)
+    keep = 179 / 256
+    assert sorted(mask.unique().tolist()) == [0.0, torch.tensor(1 / keep).item()]
+    assert abs((mask > 0).float().mean().item() - keep) < 0.003
+    assert abs(mask.mean().item() - 1.0) < 0.004
+
+
+def test_every_byte_of_a_word_is_fair() -> None:
+    torch.manual_seed(1)
+    kept = (byte_mask(torch.empty(8, 40_000).t().contiguous(), 0.5) > 0).float().mean(0)
+    assert (kept - 0.5).abs().max() < 0.012
+
+
+def test_same_seed_same_mask() -> None:
+    torch.manual_seed(7)
+    first = byte_mask(torch.empty(100), 0.1)
+    torch.manual_seed(7)
+    assert torch.equal(first, byte_mask(torch.empty(100), 0.1))
+
+
+def test_add_is_residual_plus_dropout() -> None:
+    dropout = Dropout(0.4).train()
+    residual, x = torch.randn(50, 7), torch.randn(50, 7)
+    torch.manual_seed(3)
+    together = dropout.add(residual, x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(together, residual + dropout(x))
+
+
+def test_nothing_is_dropped_in_evaluation_or_at_zero() -> None:
+    x = torch.randn(9)
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0).train()(x) is x
+
+
+def test_everything_is_dropped_at_one() -> None:
+    assert torch.equal(Dropout(1.0).train()(torch.ones(9)), torch.zeros(9))

@@ -1,0 +1,64 @@
+"""The chunked cross-entropy against torch's own, loss and gradients."""
+
+import pytest
+import torch
+from torch import nn
+
+from model.layers import losses
+from model.layers.losses import vocabulary_loss
+
+
+def problem(
+    rows: int, vocabulary: int = 37, width: int = 8, bias: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, nn.Linear]:
+    torch.manual_seed(rows)
+    output = nn.Linear(width, vocabulary, bias=bias)
+    return torch.randn(rows, width, requires_grad=True), torch.randint(vocabulary, (rows,)), output
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 5, 12])
+def test_chunked_equals_torch(monkeypatch: pytest.MonkeyPatch, rows: int, bias: bool, smoothing: float) -> None:
+    monkeypatch.setattr(losses, "CHUNK_ROWS", 5)  # one row, one full chunk, and chunks with a rest
+    states, targets, output = problem(rows, bias=bias)
+    loss, nll = vocabulary_loss(states, targets, output, smoothing)
+    (3.0 * loss).backward()
+    logits = output(reference := states.detach().clone().requires_grad_())
+    expected = nn.functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    gradients = torch.autograd.grad(3.0 * expected, [reference, *output.parameters()])
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, nn.functional.cross_entropy(logits, targets, reduction="sum").detach())
+    for ours, theirs in zip([states, *output.parameters()], gradients, strict=True):
+        torch.testing.assert_close(ours.grad, theirs)
+
+
+def test_bf16_is_close_to_fp32() -> None:
+    states, targets, output = problem(700, vocabulary=1000, width=64)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = vocabulary_loss(states, targets, output, 0.1)
+    expected, _ = vocabulary_loss(states, targets, output, 0.1)
+    assert loss.dtype == torch.float32
+    assert abs(loss / expected - 1.0) < 1e-3
+
+
+def test_without_gradients_the_loss_is_the_same() -> None:
+    states, targets, output = problem(9)
+    with torch.no_grad():
+        loss, nll = vocabulary_loss(states, targets, output, 0.1)
+    expected, expected_nll = vocabulary_loss(states, targets, output, 0.1)
+    torch.testing.assert_close(loss, expected.detach())
+    torch.testing.assert_close(nll, expected_nll)
+
+
+def test_a_hopeless_probability_gives_a_finite_loss() -> None:
+    output = nn.Linear(1, 2, bias=False)
+    output.weight.data = torch.tensor([[500.0], [-500.0]])
+    loss, _ = vocabulary_loss(torch.ones(1, 1, requires_grad=True), torch.tensor([1]), output, 0.0)
+    assert torch.isfinite(loss)
+
+
+def test_no_rows_give_zero() -> None:
+    states, targets, output = problem(3)
+    loss, _ = vocabulary_loss(states[:0], targets[:0], output, 0.1)
+    assert loss.item() == 0.0

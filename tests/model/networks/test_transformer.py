@@ -1,0 +1,233 @@
+"""The Transformer against torch.nn.Transformer with the same weights, and against the paper's formulas."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from torch import nn
+
+from model.errors import UserError
+from model.layers.positions import sinusoids
+from model.networks.architectures import build_network, model_config, translation_loss
+from model.networks.transformer import Transformer, TransformerConfig
+from model.settings import LossConfig
+from model.text.batch import TranslationBatch, collate
+from model.text.tokenizer import BOS, EOS, PAD
+
+SIZES = {"width": 16, "heads": 4, "feed_forward": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+SWITCHES: list[dict[str, object]] = [
+    {"norm": "pre"},
+    {"norm": "post"},
+    {"positions": "learned"},
+    {"positions": "rotary"},
+    {"norm_kind": "rms"},
+    {"activation": "swiglu"},
+    {"kv_heads": 1},
+    {"kv_heads": 2, "tie": "none"},
+    {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2, "tie": "target"},
+]
+
+
+def network(**changes: object) -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig(**{**SIZES, **changes}), 30, 30)  # type: ignore[arg-type]
+
+
+def batch(*lengths: int) -> TranslationBatch:
+    """Sources of the given lengths and targets one token longer; EOS included."""
+    generator = torch.Generator().manual_seed(1)
+
+    def side(extra: int) -> list:  # type: ignore[type-arg]
+        rows = [[*torch.randint(6, 30, (n + extra - 1,), generator=generator).tolist(), EOS] for n in lengths]
+        return [torch.tensor(row).numpy() for row in rows]
+
+    return collate(side(0), side(1), list(range(len(lengths))))
+
+
+def torch_twin(ours: Transformer) -> nn.Transformer:
+    """torch's own stacks with our weights."""
+    c = ours.config
+    theirs = nn.Transformer(
+        c.width, c.heads, c.encoder_layers, c.decoder_layers, c.feed_forward, c.dropout, c.activation,
+        batch_first=True, norm_first=c.norm == "pre",
+    )  # fmt: skip
+    if c.norm == "post":  # torch adds a last normalisation that the paper's post-norm model has not got
+        theirs.encoder.norm = theirs.decoder.norm = None
+    else:
+        theirs.encoder.norm.load_state_dict(ours.encoder_norm.state_dict())  # type: ignore[union-attr]
+        theirs.decoder.norm.load_state_dict(ours.decoder_norm.state_dict())  # type: ignore[union-attr]
+    for mine, other in zip(ours.encoder, theirs.encoder.layers, strict=True):
+        _copy_attention(mine.self_attention.qkv, mine.self_attention.out, other.self_attn)
+        _copy_rest(mine, other, [mine.self_sublayer, mine.feed_forward_sublayer])
+    for mine, other in zip(ours.decoder, theirs.decoder.layers, strict=True):
+        _copy_attention(mine.self_attention.qkv, mine.self_attention.out, other.self_attn)
+        cross = nn.Linear(1, 1)
+        cross.weight.data = torch.cat([mine.cross_attention.q.weight.data, mine.cross_attention.kv.weight.data])
+        cross.bias.data = torch.cat([mine.cross_attention.q.bias.data, mine.cross_attention.kv.bias.data])
+        _copy_attention(cross, mine.cross_attention.out, other.multihead_attn)
+        _copy_rest(mine, other, [mine.self_sublayer, mine.cross_sublayer, mine.feed_forward_sublayer])
+    return theirs
+
+
+def _copy_attention(joint: nn.Linear, out: nn.Linear, other: nn.MultiheadAttention) -> None:
+    other.in_proj_weight.data, other.in_proj_bias.data = joint.weight.data, joint.bias.data
+    other.out_proj.weight.data, other.out_proj.bias.data = out.weight.data, out.bias.data
+
+
+def _copy_rest(mine: nn.Module, other: nn.Module, sublayers: list) -> None:  # type: ignore[type-arg]
+    other.linear1.load_state_dict(mine.feed_forward.inner.state_dict())
+    other.linear2.load_state_dict(mine.feed_forward.outer.state_dict())
+    for number, sublayer in enumerate(sublayers, 1):
+        getattr(other, f"norm{number}").load_state_dict(sublayer.norm.state_dict())
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # about a fast path of torch's that we do not use
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_equals_torch_transformer_with_the_same_weights(norm: str, activation: str) -> None:
+    ours = network(norm=norm, activation=activation)
+    theirs = torch_twin(ours)
+    b = batch(3, 7, 5)
+    real = b.source != PAD
+    scale = math.sqrt(ours.config.width)
+    table = sinusoids(20, 16)
+    source = ours.source_embedding(b.source) * scale + table[: b.source.shape[1]]
+    target = ours.target_embedding(b.target_in) * scale + table[: b.target_in.shape[1]]
+    causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+    expected = theirs(source, target, tgt_mask=causal, src_key_padding_mask=~real, memory_key_padding_mask=~real)
+    kept = b.target_out != PAD
+    torch.testing.assert_close(ours(b)[kept], expected[kept], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_stepwise_decoding_equals_teacher_forcing(switches: dict[str, object]) -> None:
+    ours = network(**switches).eval()
+    b = batch(4, 6)
+    expected = ours.logits(ours(b))
+    state = ours.start(ours.encode(b.source), 10)
+    for t in range(b.target_in.shape[1]):
+        logits, state = ours.step(b.target_in[:, t], state)
+        torch.testing.assert_close(logits[1], expected[1, t], rtol=1e-4, atol=1e-5)
+        if t < 5:  # beyond it the first row is padding
+            torch.testing.assert_close(logits[0], expected[0, t], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_padding_changes_nothing(switches: dict[str, object]) -> None:
+    ours = network(**switches).eval()
+    alone, together = batch(4), batch(4, 9)
+    states = ours(alone)
+    assert torch.equal(alone.source[0], together.source[0, :4])
+    together.target_in[0, :5] = alone.target_in[0]
+    torch.testing.assert_close(ours(together)[0, :5], states[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_position_depends_on_no_later_one() -> None:
+    ours = network().eval()
+    b = batch(5)
+    before = ours(b)
+    b.target_in[0, 4] = 7 if b.target_in[0, 4] != 7 else 8
+    after = ours(b)
+    torch.testing.assert_close(after[:, :4], before[:, :4])
+    assert not torch.allclose(after[:, 4:], before[:, 4:])
+
+
+def test_only_padding_gives_no_nan() -> None:
+    ours = network()
+    source = torch.full((2, 3), PAD)
+    b = TranslationBatch(
+        source, torch.tensor([[BOS], [BOS]]), torch.tensor([[EOS], [EOS]]), 2, 0, torch.arange(2).numpy()
+    )
+    loss, _ = translation_loss(ours, b, LossConfig())
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in ours.parameters())
+
+
+def test_attention_maps_are_distributions_with_readable_names() -> None:
+    maps = network().eval().attention_maps(batch(3, 5))
+    assert sorted(maps) == [
+        "decoder.0.cross", "decoder.0.self", "decoder.1.cross", "decoder.1.self", "encoder.0", "encoder.1",
+    ]  # fmt: skip
+    assert maps["decoder.0.cross"].shape == (2, 4, 6, 5)
+    for weights in maps.values():
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+def test_tied_tables_are_one() -> None:
+    ours = network(tie="all")
+    assert ours.output.weight is ours.target_embedding.weight is ours.source_embedding.weight
+    loose = network(tie="none")
+    assert loose.output.weight is not loose.target_embedding.weight
+    assert network(tie="target").source_embedding.weight is not ours.target_embedding.weight
+
+
+@pytest.mark.parametrize(("tie", "tables"), [("all", 1), ("target", 2), ("none", 2)])
+def test_the_embedding_tables_are_named_by_side(tie: str, tables: int) -> None:
+    ours = network(tie=tie)
+    found = ours.embedding_tables()
+    assert found["source"] is ours.source_embedding
+    assert found["target"] is ours.target_embedding
+    assert len({id(table) for table in found.values()}) == tables
+    assert (ours.output.weight is found["target"].weight) == (tie != "none")
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [{}, {"norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 1, "norm": "pre"}],
+    ids=str,
+)
+def test_gradients_match_finite_differences(switches: dict[str, object]) -> None:
+    torch.manual_seed(0)
+    sizes = {"width": 4, "heads": 2, "feed_forward": 4, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
+    config = TransformerConfig(**{**sizes, **switches})  # type: ignore[arg-type]
+    ours = Transformer(config, 30, 30).double()
+    b = batch(2)
+    names = ["encoder.0.self_attention.qkv.weight", "decoder.0.cross_attention.q.weight"]
+    named = dict(ours.named_parameters())
+
+    def loss(*values: torch.Tensor) -> torch.Tensor:
+        states = torch.func.functional_call(ours, dict(zip(names, values, strict=True)), (b,))
+        return ours.logits(states).log_softmax(-1).gather(-1, b.target_out[..., None]).sum()
+
+    assert torch.autograd.gradcheck(loss, tuple(named[name] for name in names))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"heads": 3}, "model.heads=3: must divide model.width=16"),
+        ({"width": 15, "heads": 5}, "even width"),
+        ({"max_positions": 4}, "longer than model.max_positions=4"),
+    ],
+)
+def test_impossible_sizes_are_refused_by_name(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        network(**changes)(batch(5))
+
+
+def test_tied_tables_of_two_sizes_are_refused() -> None:
+    with pytest.raises(UserError, match=r"tokenizer\.joint=true"):
+        Transformer(TransformerConfig(**SIZES, tie="all"), 30, 31)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("tiny", 2.6e6), ("small", 36.5e6), ("base", 63e6), ("big", 214e6)],
+)
+def test_shipped_sizes_are_the_literatures(name: str, parameters: float) -> None:
+    """The paper's base has 65M and its big 213M parameters with 37,000 BPE tokens (table 3); tiny has 10,000."""
+    vocabulary = {"tiny": 10_000, "small": 10_000}.get(name, 37_000)
+    values = yaml.safe_load((Path("conf/model") / f"transformer_{name}.yaml").read_text())
+    with torch.device("meta"):
+        built = build_network(model_config(values), vocabulary, vocabulary)
+    assert built.parameter_count() == pytest.approx(parameters, rel=0.05)
+
+
+def test_unknown_architecture_and_key_are_refused_with_choices() -> None:
+    with pytest.raises(UserError, match=r"Did you mean 'transformer'\?"):
+        model_config({"architecture": "transfomer"})
+    with pytest.raises(UserError, match=r"'head' is not known\. Did you mean 'heads'\?"):
+        model_config({"architecture": "transformer", "head": 4})

@@ -1,0 +1,72 @@
+"""Normalisation: known answers, idempotence, and whole blocks equal to single lines."""
+
+import json
+import random
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from model.text.normalise import FORMS, has_invisible, normalise, normalise_lines
+
+PIECES = ["a", "é", "e\u0301", "\u0301", " ", "  ", "\t", "\x00", "\x85", "\xa0", "\u2028", "\x1c", "\u200b", "\u200d"]
+PIECES += ["ﬁ", "Å", "가", "\u1100\u1161", "\ufeff", "\u00ad", "\x92", "\x81", "…", "ß", "´", "\u3000", "😀", "\ud800"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        ("  two   spaces ", "two spaces"),
+        ("tab\there", "tab here"),
+        ("Vraiment\u202f?", "Vraiment ?"),
+        ("one\x85two\u2028three\x0bfour\x0cfive", "one two three four five"),
+        ("\ufeffmark", "mark"),
+        ("nul\x00byte", "nulbyte"),
+        ("cafe\u0301", "café"),
+        ("e\u200b\u0301", "é"),
+        ("it\x92s \x93so\x94", "it’s “so”"),
+        ("Silben\u00adtrennung", "Silbentrennung"),
+        ("first\nsecond\r\n", "first second"),
+        ("लोग\u200dों", "लोग\u200dों"),
+        ("\ud83d", ""),
+        ("", ""),
+    ],
+)
+def test_known_answers(raw: str, clean: str) -> None:
+    assert normalise(raw) == clean
+
+
+def test_nfkc_unfolds_compatibility_characters_and_nfc_does_not() -> None:
+    assert normalise("ﬁne ①", "NFKC") == "fine 1"
+    assert normalise("ﬁne ①", "NFC") == "ﬁne ①"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_is_idempotent_and_leaves_no_odd_space(form: str) -> None:
+    rng = random.Random(7)
+    for _ in range(3000):
+        text = "".join(rng.choices(PIECES, k=rng.randint(0, 12)))
+        once = normalise(text, form)
+        assert normalise(once, form) == once
+        assert once == " ".join(once.split())
+        assert unicodedata.is_normalized(form, once)
+        assert not has_invisible(once)
+        once.encode()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_block_is_normalised_as_its_lines_are(form: str) -> None:
+    rng = random.Random(8)
+    for _ in range(500):
+        lines = ["".join(rng.choices(PIECES, k=rng.randint(0, 6))) for _ in range(rng.randint(1, 8))]
+        assert normalise_lines("\n".join(lines), form).split("\n") == [normalise(line, form) for line in lines]
+
+
+def test_the_naughty_strings_stay_encodable_and_stable(corpora: Path) -> None:
+    strings = json.loads((corpora / "naughty" / "blns.json").read_text(encoding="utf-8"))
+    for form in FORMS:
+        for text in strings:
+            once = normalise(text, form)
+            assert normalise(once, form) == once
+            assert "\n" not in once
+            assert once.encode().decode() == once

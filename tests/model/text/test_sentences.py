@@ -1,0 +1,61 @@
+"""Cutting a text into sentences and putting it together again."""
+
+import random
+
+import pytest
+
+from model.text.sentences import Piece, join, split
+
+
+def texts(text: str, longest: int = 400) -> list[str]:
+    return [piece.text for piece in split(text, longest) if piece.text]
+
+
+def test_sentences_are_cut_after_a_stop_and_before_a_capital() -> None:
+    assert texts("I see a dog. It runs! Does it? Yes.") == ["I see a dog.", "It runs!", "Does it?", "Yes."]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Mr. Smith met Dr. Brown.",
+        "Am 3. Mai kommt er.",
+        "J. S. Bach lebte hier.",
+        "Das kostet z.B. Geld.",
+        "It cost 3.50 euros.",
+        "wait... what",
+    ],
+)
+def test_a_stop_inside_a_sentence_does_not_cut(sentence: str) -> None:
+    assert texts(sentence) == [sentence]
+
+
+def test_closing_quotes_stay_with_their_sentence() -> None:
+    assert texts('He said "Go." Then he went.') == ['He said "Go."', "Then he went."]
+
+
+def test_line_breaks_and_blanks_are_kept() -> None:
+    pieces = split("One.  Two.\n\n  Three.\r\nFour")
+    assert [piece.text for piece in pieces if piece.text] == ["One.", "Two.", "Three.", "Four"]
+    assert join(pieces, [piece.text.upper() for piece in pieces]) == "ONE.  TWO.\n\n  THREE.\r\nFOUR"
+
+
+def test_a_long_sentence_is_cut_at_a_clause_then_at_a_blank_then_anywhere() -> None:
+    assert texts("one two, three four", 12) == ["one two,", "three four"]
+    assert texts("one two three four", 12) == ["one two", "three four"]
+    assert texts("a" * 25, 10) == ["a" * 10, "a" * 10, "a" * 5]
+
+
+def test_empty_text_has_no_pieces_and_blank_text_only_blanks() -> None:
+    assert split("") == []
+    assert split("\n") == [Piece("", "\n")]
+    assert texts(" \n \n") == []
+
+
+def test_any_text_comes_together_again_and_no_piece_is_too_long() -> None:
+    generator = random.Random(7)
+    for _ in range(300):
+        text = "".join(generator.choice("aB. ,!?\n\r\"'3Ä\u2028") for _ in range(generator.randrange(60)))
+        pieces = split(text, 8)
+        assert join(pieces, [piece.text for piece in pieces]) == text
+        assert all(len(piece.text) <= 8 for piece in pieces)

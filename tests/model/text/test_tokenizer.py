@@ -1,0 +1,301 @@
+"""All tokenizers: what they keep, what they refuse, and that training is repeatable."""
+
+import hashlib
+import logging
+import pickle
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.errors import UserError
+from model.text.subwords import BpeTokenizer, SubwordTokenizer
+from model.text.tokenizer import (
+    EOS,
+    SPECIAL_PIECES,
+    UNK,
+    Kind,
+    TokenizerConfig,
+    TokenizerPair,
+    draw_lines,
+    load,
+    load_pair,
+    train_pair,
+)
+from model.text.words import WordRules, WordTokenizer
+
+NAMES = ("Anna", "Peter", "the old king", "a small bird", "my sister", "Zoë", "nobody")
+VERBS = ("sees", "doesn't see", "finds", "has well-known", "buys 3.14", "likes")
+THINGS = ("a house.", "the (red) car!", "two dogs, three cats.", 'a "big" tree?', "water; bread", "naïve ideas...")
+ENGLISH = [f"{name} {verb} {thing}" for name in NAMES for verb in VERBS for thing in THINGS]
+GERMAN = [line.replace("the", "der").replace("a ", "eine ").replace("sees", "sieht") for line in ENGLISH]
+KINDS: tuple[Kind, ...] = ("bpe", "unigram", "words", "characters")
+NAUGHTY = [
+    "",
+    " ",
+    "  two  spaces ",
+    "a▁b c",
+    "▁x",
+    "x ▁y ▁",
+    "a\u00a0b",
+    "a\u00a0 b \u00a0",
+    "日本 語語 x",
+    "\0a",
+    "a\tb\nc\r",
+    "<s> </s> <mask> <pad> <unk>",
+    "e\u0301 é ñ n\u0303",
+    "x\u3000y\u2028z\x85w",
+    "👩‍👩‍👧 ok 🇩🇪",
+    "a" * 5000,
+    "\u200b\u200d \ufeff",
+    "The\ud800 king",
+    "שלום עולם",
+]
+
+
+def config(kind: Kind, **changes: object) -> TokenizerConfig:
+    return TokenizerConfig(**{"name": kind, "type": kind, "vocabulary": 150, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, TokenizerPair]:
+    return {kind: train_pair(config(kind), ENGLISH, GERMAN, seed=1) for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_known_text_comes_back(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
+    tokenizer = pairs[kind].source
+    assert tokenizer.decode(tokenizer.encode(ENGLISH)) == ENGLISH
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_ids_are_fixed_and_never_come_from_text(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
+    tokenizer = pairs[kind].source
+    assert tuple(tokenizer.pieces(range(6))) == SPECIAL_PIECES
+    ids = np.concatenate(tokenizer.encode(NAUGHTY))
+    assert not np.isin(ids, [0, 2, 3, 4, 5]).any()
+    assert ids.max() < tokenizer.vocabulary
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_ids_are_left_out_of_the_text(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
+    tokenizer = pairs[kind].source
+    ids = tokenizer.encode(["Anna sees water"])[0].tolist()
+    assert tokenizer.decode([[2, *ids, 3, 0, 0], [], [4, 5]]) == ["Anna sees water", "", ""]
+    assert "⁇" in tokenizer.decode([[*ids, UNK]])[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_arrays_of_the_smallest_type(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
+    rows = pairs[kind].source.encode(["", "Anna"])
+    assert [row.dtype.str for row in rows] == ["<u2", "<u2"]
+    assert (len(rows[0]), rows[1].ndim) == (0, 1)
+    assert pairs[kind].source.encode([]) == [] and pairs[kind].source.decode([]) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_twice_gives_the_same_bytes(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
+    again = train_pair(config(kind), iter(ENGLISH), iter(GERMAN), seed=1)
+    assert again.source.serialise() == pairs[kind].source.serialise()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("joint", [True, False])
+def test_saved_pairs_load_again_and_changed_files_are_refused(tmp_path: Path, kind: Kind, joint: bool) -> None:
+    pair = train_pair(config(kind, joint=joint), ENGLISH, GERMAN)
+    names = pair.save(tmp_path)
+    record = pair.describe()
+    assert [entry["file"] for entry in record["files"]] == names and len(names) == 1 + (not joint)
+    loaded = load_pair(tmp_path, record)
+    assert loaded.joint == joint
+    assert [row.tolist() for row in loaded.target.encode(GERMAN)] == [
+        row.tolist() for row in pair.target.encode(GERMAN)
+    ]
+    assert load(tmp_path / names[0], kind).serialise() == pair.source.serialise()
+    path = tmp_path / names[-1]
+    path.write_bytes(path.read_bytes()[:-2] + b"xx")
+    with pytest.raises(UserError, match=names[-1]):
+        load_pair(tmp_path, record)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokenizers_travel_to_other_processes(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
+    copy = pickle.loads(pickle.dumps(pairs[kind]))
+    assert copy.joint
+    assert copy.source.encode(["Anna"])[0].tolist() == pairs[kind].source.encode(["Anna"])[0].tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_another_kind_are_refused(tmp_path: Path, kind: Kind) -> None:
+    (tmp_path / "x").write_bytes(b'{"type": "other", "pieces": []}')
+    with pytest.raises(UserError, match="x"):
+        load(tmp_path / "x", kind)
+    with pytest.raises(UserError, match="no such tokenizer file"):
+        load(tmp_path / "none", kind)
+
+
+def test_an_unknown_kind_names_the_choices(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    with pytest.raises(UserError, match=r"'bpee'.*bpe, characters, unigram, words"):
+        load(tmp_path / "x", "bpee")
+
+
+def test_a_recorded_file_outside_of_the_directory_is_refused(tmp_path: Path, pairs: dict[str, TokenizerPair]) -> None:
+    record = pairs["words"].describe()
+    record["files"][0]["file"] = "../tokenizer.json"
+    with pytest.raises(UserError, match="outside"):
+        load_pair(tmp_path, record)
+
+
+def test_describe_names_the_real_sha256(tmp_path: Path, pairs: dict[str, TokenizerPair]) -> None:
+    pairs["bpe"].save(tmp_path)
+    entry = pairs["bpe"].describe()["files"][0]
+    assert entry["sha256"] == hashlib.sha256((tmp_path / "tokenizer.model").read_bytes()).hexdigest()
+    assert entry["vocabulary"] == 150
+
+
+def test_table_of_words_gives_the_ids_of_the_plain_call(pairs: dict[str, TokenizerPair]) -> None:
+    tokenizer = pairs["bpe"].source
+    assert isinstance(tokenizer, BpeTokenizer)
+    rng = np.random.default_rng(0)
+    letters = list(" ▁aeinrst\u00a0\u0301.,<>é日\t ")
+    texts = [text for text in NAUGHTY if "\ud800" not in text] + ENGLISH
+    texts += ["".join(rng.choice(letters, rng.integers(0, 30))) for _ in range(2000)]
+    for text, row in zip(texts, tokenizer.encode(texts), strict=True):
+        assert row.tolist() == tokenizer.processor.encode(text), text
+
+
+def test_a_full_table_of_words_starts_again(pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.text.subwords.CACHED_WORDS", 10)
+    monkeypatch.setattr("model.text.subwords.CACHED_LETTERS", 4)
+    monkeypatch.setattr("model.text.subwords.BLOCK_TEXTS", 3)
+    small = BpeTokenizer(pairs["bpe"].source.serialise())
+    plain = pairs["bpe"].source.encode(ENGLISH)
+    for _ in range(2):
+        assert [row.tolist() for row in small.encode(ENGLISH)] == [row.tolist() for row in plain]
+    assert len(small._words) <= 12 and all(len(word) <= 4 for word in small._words)
+
+
+def test_threads_may_share_a_tokenizer(pairs: dict[str, TokenizerPair]) -> None:
+    tokenizer = BpeTokenizer(pairs["bpe"].source.serialise())
+    with ThreadPoolExecutor(4) as threads:
+        rows = list(threads.map(lambda text: tokenizer.encode([text])[0].tolist(), ENGLISH))
+    assert rows == [row.tolist() for row in pairs["bpe"].source.encode(ENGLISH)]
+
+
+def test_real_text_is_encoded_as_by_the_plain_call(corpora: Path) -> None:
+    lines = [line for path in sorted((corpora / "naughty").rglob("*.txt")) for line in _lines(path)][:3000]
+    assert lines
+    pair = train_pair(config("bpe", vocabulary=2000), lines, [])
+    assert isinstance(pair.source, BpeTokenizer)
+    for line, row in zip(lines, pair.source.encode(lines), strict=True):
+        assert row.tolist() == pair.source.processor.encode(line), line
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in path.read_bytes().decode("utf-8", "replace").split("\n") if line]
+
+
+def test_sampling_without_dropout_is_plain_encoding(pairs: dict[str, TokenizerPair]) -> None:
+    rng = np.random.default_rng(0)
+    for text in [*ENGLISH, *(text for text in NAUGHTY if len(text) < 100)]:
+        assert pairs["bpe"].source.sample(text, rng, 0.0).tolist() == pairs["bpe"].source.encode([text])[0].tolist()
+
+
+def test_unigram_sampling_at_full_strength_is_the_best_path(pairs: dict[str, TokenizerPair]) -> None:
+    rng, tokenizer = np.random.default_rng(0), pairs["unigram"].source
+    for text in ENGLISH:
+        assert tokenizer.sample(text, rng, 1e4).tolist() == tokenizer.encode([text])[0].tolist()
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_samples_differ_read_the_same_and_repeat(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
+    tokenizer = pairs[kind].source
+    first, again = (
+        [tokenizer.sample(text, np.random.default_rng(i), 0.3) for i, text in enumerate(ENGLISH)] for _ in range(2)
+    )
+    assert [row.tolist() for row in first] == [row.tolist() for row in again]
+    assert tokenizer.decode(first) == ENGLISH
+    plain = tokenizer.encode(ENGLISH)
+    assert sum(not np.array_equal(a, b) for a, b in zip(first, plain, strict=True)) > len(ENGLISH) / 2
+
+
+def test_unigram_samples_follow_the_model(pairs: dict[str, TokenizerPair]) -> None:
+    """Over many draws at strength 1 a segmentation comes as often as the pieces' probabilities say."""
+    tokenizer = pairs["unigram"].source
+    assert isinstance(tokenizer, SubwordTokenizer)
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary))
+    known = {piece: tokenizer.processor.get_score(i) for i, piece in enumerate(pieces) if i > 5}
+    word = next(piece for piece in known if len(piece) == 3 and piece[0] == "▁" and set(piece) <= set(known))
+    ways = [[word], [word[:2], word[2]], [word[0], word[1:]], list(word)]
+    weights = {tuple(way): np.exp(sum(known[p] for p in way)) for way in ways if set(way) <= set(known)}
+    rng = np.random.default_rng(0)
+    drawn = Counter(tuple(tokenizer.pieces(tokenizer.sample(word[1:], rng, 1.0))) for _ in range(3000))
+    assert set(drawn) <= set(weights)
+    for way, weight in weights.items():
+        assert drawn[way] / 3000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
+
+
+def test_byte_fallback_writes_any_character() -> None:
+    pair = train_pair(config("bpe", vocabulary=400, byte_fallback=True), ENGLISH, GERMAN)
+    ids = pair.source.encode(["日本 👩"])
+    assert UNK not in ids[0]
+    assert pair.source.decode(ids) == ["日本 👩"]
+    assert pair.source.sample("日本 👩", np.random.default_rng(0), 0.0).tolist() == ids[0].tolist()
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_vocabulary_too_large_for_the_text_is_lowered_and_said(kind: Kind, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        pair = train_pair(config(kind, vocabulary=10_000), ENGLISH[:5], GERMAN[:5])
+    assert 6 < pair.source.vocabulary < 200
+    assert f"the vocabulary is {pair.source.vocabulary}" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_vocabulary_too_small_for_the_characters_is_refused(kind: Kind) -> None:
+    with pytest.raises(UserError, match=r"tokenizer\.vocabulary=20: .* at least \d+"):
+        train_pair(config(kind, vocabulary=20), ENGLISH, GERMAN)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lines", [[], ["", "  "]])
+def test_nothing_to_train_on_is_refused(kind: Kind, lines: list[str]) -> None:
+    with pytest.raises(UserError, match="no text"):
+        train_pair(config(kind), lines, lines)
+
+
+def test_a_vocabulary_without_room_for_text_is_refused() -> None:
+    with pytest.raises(UserError, match=r"tokenizer\.vocabulary=6"):
+        train_pair(config("words", vocabulary=6), ENGLISH, GERMAN)
+
+
+def test_drawn_lines_keep_their_order_and_repeat() -> None:
+    lines = [f"line {i:04d}" for i in range(1000)]
+    drawn = draw_lines(iter(lines), 100, seed=3)
+    assert drawn == draw_lines(lines, 100, seed=3) != draw_lines(lines, 100, seed=4)
+    assert drawn == sorted(drawn) and len(set(drawn)) == 100
+    assert draw_lines(["", *lines[:5], " "], 100, seed=3) == lines[:5]
+
+
+def test_words_keep_the_frequent_ones_and_ties_in_order() -> None:
+    pair = train_pair(config("words", vocabulary=10, min_count=2), ["b b a a c", "d d d <s>"], [])
+    assert pair.source.pieces(range(pair.source.vocabulary))[6:] == ["d", "a", "b"]
+    assert pair.source.encode(["a x <s>"])[0].tolist()[:2] == [7, UNK]
+    assert EOS not in pair.source.encode(["</s>"])[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("I can't, he said.", ["I", "can't", ",", "he", "said", "."]),
+        ("a well-known (old) man", ["a", "well-known", "(", "old", ")", "man"]),
+        ('He said "no" twice!', ["He", "said", '"', "no", '"', "twice", "!"]),
+        ("3.14 and 1,000", ["3.14", "and", "1,000"]),
+    ],
+)
+def test_words_split_and_join(text: str, units: list[str]) -> None:
+    assert WordRules().split(text) == units
+    assert WordTokenizer.join(units) == text

@@ -1,0 +1,165 @@
+"""Vectors come back from files as they were; other programs open them; damage is named."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import eye
+
+from model.errors import UserError
+from model.word_vectors import formats
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.formats import (
+    read_binary,
+    read_numpy,
+    read_text,
+    write_binary,
+    write_format,
+    write_numpy,
+    write_projector,
+    write_text,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+GENSIM = """
+import json, sys
+from gensim.models import KeyedVectors
+answers = []
+for path, binary in ((sys.argv[1], False), (sys.argv[2], True)):
+    vectors = KeyedVectors.load_word2vec_format(path, binary=binary)
+    near = {word: vectors.most_similar(word, topn=5) for word in vectors.index_to_key[:40]}
+    analogies = [vectors.most_similar(positive=["w2", "w3"], negative=["w1"], topn=5)]
+    answers.append({"words": vectors.index_to_key, "bits": vectors.vectors.tobytes().hex(), "near": near,
+                    "analogies": analogies})
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture
+def embeddings() -> Embeddings:
+    rng = np.random.default_rng(8)
+    vectors = rng.standard_normal((50, 7)).astype(np.float32) * 10.0 ** rng.integers(-20, 20, (50, 1))
+    vectors[4] = [0, -0.0, 1, 1e-38, 16777217, 0.1, -1 / 3]
+    words = [f"w{i}" for i in range(50)]
+    words[5:9] = ["naïve", "日本", "New_York", "\u200b"]
+    return Embeddings(words, np.arange(50, 0, -1), vectors)
+
+
+@pytest.mark.parametrize("kind", ["text", "binary", "numpy"])
+def test_vectors_come_back_to_the_bit(kind: formats.Format, embeddings: Embeddings, tmp_path: Path) -> None:
+    place = write_format(tmp_path / "new", kind, embeddings)
+    back = {"text": read_text, "binary": read_binary, "numpy": read_numpy}[kind](place)
+    assert back.words == embeddings.words
+    assert back.vectors.tobytes() == embeddings.vectors.tobytes()
+
+
+def test_gensim_opens_both_and_finds_the_same_neighbours(tmp_path: Path) -> None:
+    python = Path(sys.executable) if find_spec("gensim") else ROOT / ".venv-bench" / "bin" / "python"
+    if not python.is_file():
+        pytest.skip("gensim is neither here nor in .venv-bench")
+    vectors = np.random.default_rng(2).standard_normal((200, 20)).astype(np.float32)
+    embeddings = Embeddings([f"w{i}" for i in range(200)], None, vectors)
+    write_text(tmp_path / "v.txt", embeddings)
+    write_binary(tmp_path / "v.bin", embeddings)
+    done = subprocess.run(
+        [python, "-c", GENSIM, tmp_path / "v.txt", tmp_path / "v.bin"], capture_output=True, text=True, timeout=300
+    )
+    if "No module named 'gensim'" in done.stderr:
+        pytest.skip("gensim is neither here nor in .venv-bench")
+    assert done.returncode == 0, done.stderr
+    for theirs in json.loads(done.stdout):
+        assert theirs["words"] == embeddings.words
+        assert theirs["bits"] == embeddings.vectors.tobytes().hex()
+        for word, near in theirs["near"].items():
+            ours = embeddings.neighbours(word, 5)
+            assert [one.word for one in ours] == [name for name, _ in near]
+            assert [one.similarity for one in ours] == pytest.approx([value for _, value in near], abs=1e-6)
+        ours = embeddings.analogy("w1", "w2", "w3", k=5)
+        assert [one.word for one in ours] == [name for name, _ in theirs["analogies"][0]]
+        assert [one.similarity for one in ours] == pytest.approx([v for _, v in theirs["analogies"][0]], abs=1e-6)
+
+
+def test_files_of_other_programs_are_read(tmp_path: Path) -> None:
+    glove = tmp_path / "glove.txt"  # no first line, and a token with spaces in it
+    glove.write_text("the 0.5 -1.25\n. . . 3 4e-2\n", encoding="utf-8")
+    assert read_text(glove).words == ["the", ". . ."]
+    assert read_text(glove).vector(". . .").tolist() == [3.0, np.float32(0.04)]
+    original = tmp_path / "original.txt"  # the C tool ends its lines with a space
+    original.write_bytes(b"2 2\nthe 0.5 -1.25 \nof 3 4 \n")
+    assert read_text(original).vector("of").tolist() == [3.0, 4.0]
+    binary = tmp_path / "gensim.bin"  # gensim writes no line breaks
+    binary.write_bytes(b"2 1\nthe " + np.float32(1.5).tobytes() + b"of " + np.float32(-2).tobytes())
+    assert read_binary(binary).vectors.tolist() == [[1.5], [-2.0]]
+
+
+@pytest.mark.parametrize("word", ["New York", "line\nbreak", "tab\t", "", "non\u00a0breaking"])
+def test_a_word_that_the_format_cannot_hold_is_named(word: str, tmp_path: Path) -> None:
+    odd = Embeddings(["plain", word], None, np.eye(2))
+    for writer in (write_text, write_binary):
+        with pytest.raises(UserError, match=r"has white space in it.* numpy"):
+            writer(tmp_path / "v", odd)
+    write_numpy(tmp_path / "numpy", odd)
+    assert read_numpy(tmp_path / "numpy").words == ["plain", word]
+
+
+def test_the_projector_gets_a_row_a_word_whatever_the_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "PROJECTED", 3)
+    odd = Embeddings(["plain", "two\nlines", " ", "beyond"], np.array([9, 5, 2, 1]), np.eye(4, 2))
+    write_projector(tmp_path / "p", odd)
+    assert (tmp_path / "p" / "metadata.tsv").read_text() == "word\tcount\nplain\t9\ntwo lines\t5\n(space)\t2\n"
+    assert (tmp_path / "p" / "tensors.tsv").read_text() == "1\t0\n0\t1\n0\t0\n"
+    entry = json.loads((tmp_path / "p" / "projector_config.json").read_text())["embeddings"][0]
+    assert entry["tensorShape"] == [3, 2]
+    assert 'tensor_path: "tensors.tsv"' in (tmp_path / "p" / "projector_config.pbtxt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "there are no words"),
+        (b"2 2\na 1 2\n", "1 words, but its first line says 2"),
+        (b"2 2\na 1 2\nb 1\n", "line 3 is no word and its 2 numbers"),
+        (b"2 2\na 1 2\nb 1 x\n", "line 3 .*could not convert"),
+        (b"2 2\na 1 2\na 1 2\n", "'a' has two rows"),
+        (b"1 2\na nan 2\n", "nan or infinity"),
+        (b"900000000 300\na 1 2\n", "too small"),
+        (b"1 2\n\xff 1 2\n", "line 2 .*utf-8"),
+    ],
+)
+def test_a_damaged_text_file_is_named(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_bytes(content)
+    with pytest.raises(UserError, match=rf"v\.txt: .*{message}"):
+        read_text(tmp_path / "v.txt")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "must give the words"),
+        (b"words\n", "must give the words"),
+        (b"1 1\n", "too small|holds none"),
+        (b"3 1\na \x00\x00\x00\x00", "too small"),
+        (b"2 1\na \x00\x00\x00\x00bcdefghi", "ends within word 2 of 2"),
+        (b"9999999999 9999\na ", "too small"),
+        (b"1 1\n\xff \x00\x00\x00\x00", "word 1 is not UTF-8"),
+    ],
+)
+def test_a_damaged_binary_file_is_named(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "v.bin").write_bytes(content)
+    with pytest.raises(UserError, match=rf"v\.bin: .*({message})"):
+        read_binary(tmp_path / "v.bin")
+
+
+def test_sparse_vectors_and_unknown_formats_are_refused(tmp_path: Path, embeddings: Embeddings) -> None:
+    one_hot = Embeddings(["a", "b"], None, eye(2).tocsr())
+    for kind in formats.PLACES:
+        with pytest.raises(UserError, match="kept in the bundle only"):
+            write_format(tmp_path, kind, one_hot)
+    with pytest.raises(UserError, match="'csv' is not known"):
+        write_format(tmp_path, "csv", embeddings)  # type: ignore[arg-type]  # the mistake tested
+    with pytest.raises(UserError, match=r"no vectors\.npy"):
+        read_numpy(tmp_path)

@@ -1,0 +1,45 @@
+"""An embedded Ray is out of reach: of other machines, of other users, and of a cluster beside it."""
+
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipelines.cluster import ray_train
+from pipelines.settings import ClusterConfig
+
+AGENT_PORT = 52365  # of a cluster that somebody starts with `ray start`
+
+
+def environment_of_task(_: int) -> dict[str, str]:
+    import os
+
+    return {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
+
+
+def test_an_embedded_ray_listens_on_loopback_at_free_ports_with_a_token_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
+    monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")  # the user's cluster, which is not meant
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with ray_train.connected(ClusterConfig()):
+        (known,) = ray_train.map_tasks(environment_of_task, [0], ClusterConfig())
+        me = psutil.Process()
+        places = [
+            connection.laddr
+            for process in (me, *me.children(recursive=True))
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+    assert len(places) > 5
+    assert {place.ip.removeprefix("::ffff:") for place in places} == {"127.0.0.1"}
+    assert AGENT_PORT not in {place.port for place in places}
+    token = Path(known.pop("RAY_AUTH_TOKEN_PATH"))
+    assert known == {"RAY_AUTH_MODE": "token"}
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert len(token.read_text(encoding="utf-8")) == 64
+    assert environment_of_task(0) == {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "the user's"}
+    assert not (tmp_path / ".ray").exists()

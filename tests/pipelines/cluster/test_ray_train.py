@@ -1,0 +1,67 @@
+"""The group of workers under real Ray: whose mistake ends it, and how long it waits for room."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import json, logging, pathlib, sys
+import ray
+from model.errors import UserError
+from pipelines.cluster.ray_train import ClusterConfig, connected, fit
+
+folder = pathlib.Path(sys.argv[1])
+
+def mistake(function, **changes):
+    try:
+        fit(function, str(folder), ClusterConfig(workers=2, device="cpu", **changes), folder / "ray", "run")
+    except UserError as problem:
+        return str(problem)
+
+def train(folder, ranks):
+    with open(folder + "/starts", "a") as file:
+        file.write(str(ranks.rank))
+    if ranks.rank == 1:
+        raise UserError("shard-00001.tar: damaged")
+    ranks.wait()  # for a rank that never comes
+
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+with connected(ClusterConfig(workers=2, device="cpu")):
+    found = {"damaged": mistake(train), "starts": (folder / "starts").read_text()}
+    found["cpus"] = ray.cluster_resources()["CPU"]
+    taken = ray.util.placement_group([{"CPU": found["cpus"] - 1}])
+    ray.get(taken.ready())
+    found["busy"] = mistake(print, start_timeout=12)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What came of both, and what was logged; in a process of its own, for Ray leaves things behind."""
+    folder = tmp_path_factory.mktemp("cluster")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**found, "log": done.stderr}
+
+
+def test_a_mistake_that_one_rank_meets_ends_the_others_at_once(outcome: dict[str, Any]) -> None:
+    assert outcome["damaged"] == "shard-00001.tar: damaged"
+    assert sorted(outcome["starts"]) == ["0", "1"]  # once: another start would meet the same mistake
+
+
+def test_workers_wait_for_room_only_so_long(outcome: dict[str, Any]) -> None:
+    room = f"room for 2 workers with 1 CPU each; free in the cluster: 1 of {outcome['cpus']:g} CPUs"
+    assert outcome["busy"].startswith(f"cluster.start_timeout=12: in so many seconds there was no {room}. Wait for ")
+    assert f"waiting for {room}" in outcome["log"]

@@ -1,0 +1,387 @@
+"""The verb `shard` on text of one language: any shape of file, the same bytes whatever happens on the way."""
+
+import gzip
+import itertools
+import json
+import random
+import signal
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+
+from conf import door
+from model.errors import UserError
+from model.text.tokenizer import EOS, UNK, TokenizerConfig, load_pair
+from model.text.words import WordRules, WordTokenizer
+from pipelines.config import Config, PathsConfig
+from pipelines.corpus import counting, monolingual, text_staging
+from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
+from pipelines.settings import ClusterConfig
+from pipelines.shard import ShardResult, shard
+from pipelines.shards.manifest import ShardsConfig
+from pipelines.shards.reader import ShardReader
+from pipelines.shards.stream import stream_chunks
+from pipelines.shards.verify import verify
+from pipelines.tracking.lineage import record_sharding
+from pipelines.tracking.server import TrackingConfig
+from pipelines.unpack import main as unpack
+from pipelines.unpack import unpacked
+
+ROOT = Path(__file__).resolve().parents[3]
+WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
+VOCABULARY = TokenizerConfig(
+    name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
+)
+Make = Callable[..., Config]
+
+
+def _lines(count: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join([*rng.choices(WORDS, k=rng.randint(2, 20)), f"w{seed}{n % 50}"]) for n in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks and tasks from a few hundred lines."""
+    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr("pipelines.corpus.vocabulary.TASK_BLOCKS", 3)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """make("name", {corpus keys}, ...) -> the configuration of a text corpus whose shards go to tmp_path/name."""
+    (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in _lines(900, 1)), encoding="utf-8")
+
+    def config(name: str, corpus: dict[str, object] | None = None, **keys: object) -> Config:
+        text: dict[str, object] = {
+            "name": "text",
+            "format": "text",
+            "train": SplitFiles(file=str(tmp_path / "train.txt")),
+            "clean": CleanConfig(max_chars=20_000, max_words=1000, duplicates=False),
+        }
+        values: dict[str, object] = {
+            "pair": "en",
+            "corpus": CorpusConfig(**{**text, **(corpus or {})}),  # type: ignore[arg-type]
+            "paths": PathsConfig(shards=str(tmp_path / name)),
+            "tokenizer": TokenizerConfig(name="characters", type="characters", vocabulary=200),
+            "shards": ShardsConfig(chunk_records=32),
+            "cluster": ClusterConfig(backend="local"),
+        }
+        return Config(**{**values, **keys})  # type: ignore[arg-type]
+
+    return config
+
+
+def _bytes(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def _texts(result: ShardResult, split: str = "train") -> list[str]:
+    return [text for (text,) in unpacked(result.directory, split)]
+
+
+def test_what_goes_in_comes_out_in_order(make: Make) -> None:
+    result = shard(make("shards"))
+    assert _texts(result) == _lines(900, 1)
+    manifest = result.manifest
+    assert (manifest.kind, manifest.languages) == ("monolingual", ["en"])
+    assert len(manifest.split("train").shards) > 4
+    assert not (result.directory / ".work").exists()
+    assert [list(chunk.source) for chunk in stream_chunks(result.directory, "train")] == [
+        list(chunk.source) for chunk in ShardReader(result.directory, "train")
+    ]
+    assert all(not len(chunk.target) for chunk in ShardReader(result.directory, "train"))
+    assert verify(result.directory) == len(list(result.directory.glob("*.tar"))) + 1
+    assert shard(make("shards")).found
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "bpe", "unigram", "vocabulary"])
+def test_every_tokenizer_reads_it(make: Make, kind: str) -> None:
+    config = VOCABULARY if kind == "vocabulary" else TokenizerConfig(name=kind, type=kind, vocabulary=130)  # type: ignore[arg-type]
+    result = shard(make("shards", {"cut": CutConfig(valid=0.1, test=0.1, run=20)}, tokenizer=config))
+    reader = ShardReader(result.directory, "train")
+    splits = result.manifest.splits
+    assert sum(split.records for split in splits.values()) == 900
+    assert all(60 < splits[name].records < 120 for name in ("valid", "test"))
+    for chunk in reader:
+        assert (chunk.source[chunk.source_offsets[1:] - 1] == EOS).all()
+        assert not (chunk.source == UNK).any()
+    if kind != "vocabulary":
+        assert len(_texts(result, "valid")) == result.manifest.texts["valid"]["en"]["lines"]
+
+
+def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = WordRules(lowercase=True, punctuation=False)
+    counts = Counter(word for line in _lines(900, 1) for word in words.split(line.lower()))
+    expected = sorted(counts, key=lambda word: (-counts[word], word))
+    roomy = shard(make("roomy", tokenizer=VOCABULARY))
+    monkeypatch.setattr(counting, "TABLE_BYTES", 1_000)
+    monkeypatch.setattr(counting, "MOST_RUNS", 2)
+    tight = shard(make("tight", tokenizer=VOCABULARY))
+    assert _bytes(roomy.directory) == _bytes(tight.directory)
+    tokenizer = load_pair(tight.directory, tight.manifest.tokenizer).source
+    assert isinstance(tokenizer, WordTokenizer)
+    assert tokenizer.written[6:] == expected
+    assert tokenizer.rules == words
+    ids = np.concatenate([chunk.source for chunk in ShardReader(tight.directory, "train")])
+    assert np.bincount(ids)[6:].tolist() == [counts[word] for word in expected]
+
+
+def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.cluster.map.WORTH_RAY_LINES", 0)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    corpus = {"phrases": PhrasesConfig(passes=1, threshold=1.0), "cut": CutConfig(test=0.1, run=20)}
+    one = shard(make("one", corpus, tokenizer=VOCABULARY))
+    two = shard(make("two", corpus, tokenizer=VOCABULARY, cluster=ClusterConfig(backend="ray", workers=2)))
+    assert _bytes(one.directory) == _bytes(two.directory)
+
+
+KILLER = """
+import importlib, os, pathlib, pickle, signal, sys
+from pipelines.corpus import text_staging, vocabulary
+
+config = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+text_staging.BLOCK_BYTES, vocabulary.TASK_BLOCKS = 4000, 3
+calls = 0
+
+def killing(function):
+    def called(*arguments, **keys):
+        global calls
+        calls += 1
+        if calls == int(sys.argv[4]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **keys)
+    return called
+
+module = importlib.import_module(sys.argv[2])
+setattr(module, sys.argv[3], killing(getattr(module, sys.argv[3])))
+from pipelines.shard import shard
+shard(config)
+"""
+
+
+def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: Path) -> None:
+    import pickle
+
+    corpus = {"phrases": PhrasesConfig(passes=2, threshold=2.0), "cut": CutConfig(test=0.1, run=20)}
+    undisturbed = _bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
+    config = make("killed", corpus, tokenizer=VOCABULARY)
+    (tmp_path / "config.pickle").write_bytes(pickle.dumps(config))
+    for module, function, call in (
+        ("pipelines.corpus.text_block", "save_block", 5),
+        ("pipelines.corpus.counting", "write_run", 4),  # of pairs
+        ("pipelines.corpus.phrases", "save_block", 20),
+        ("pipelines.corpus.vocabulary", "count_units", 7),
+        ("pipelines.shards.writer", "sync_directory", 3),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLER, str(tmp_path / "config.pickle"), module, function, str(call)],
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+        assert not (config.shard_dir / "manifest.json").exists()
+    shard(config)
+    assert _bytes(config.shard_dir) == undisturbed
+
+
+def test_phrases_are_joined_in_every_split(make: Make, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    train = [" ".join(rng.choices(["a", "b", "c", "New York", "new york times"], k=12)) for _ in range(300)]
+    for name, lines in (("a.txt", train), ("b.txt", ["the New York Times, new. York"])):
+        (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
+    corpus = {
+        "train": SplitFiles(file=str(tmp_path / "a.txt")),
+        "test": SplitFiles(file=str(tmp_path / "b.txt")),
+        "phrases": PhrasesConfig(passes=2, threshold=2.5, fall=0.9),
+    }
+    result = shard(make("shards", corpus, tokenizer=VOCABULARY))
+    tokenizer = load_pair(result.directory, result.manifest.tokenizer).source
+    assert isinstance(tokenizer, WordTokenizer)
+    assert {"new_york", "new_york_times"} <= set(tokenizer.written)
+    assert not any(word.startswith(("a_", "b_", "c_")) for word in tokenizer.written)
+    text = (result.directory / "test.en.txt").read_text(encoding="utf-8")
+    assert text == "the New_York_Times, new. York\n"
+
+
+def test_cut_splits_are_runs_of_neighbours_and_never_seen_in_training(make: Make, tmp_path: Path) -> None:
+    lines = _lines(900, 1)
+    lines[700:720] = lines[:20]  # repeated far away
+    lines[5] = lines[6] = "Yes."
+    (tmp_path / "train.txt").write_text("\n".join(lines), encoding="utf-8")
+    result = shard(make("shards", {"cut": CutConfig(valid=0.1, test=0.2, run=10)}))
+    split = {name: _texts(result, name) for name in ("train", "valid", "test")}
+    long = {name: {text for text in texts if text.count(" ") >= 7} for name, texts in split.items()}
+    assert not long["train"] & (long["valid"] | long["test"])
+    assert not long["valid"] & long["test"]
+    dropped = sum(rules.get("leaked", 0) for rules in result.manifest.dropped.values())
+    assert sum(map(len, split.values())) + dropped == 900
+    starts = [lines.index(text) for text in split["test"] if lines.count(text) == 1]
+    assert sum(b - a == 1 for a, b in itertools.pairwise(starts)) > len(starts) * 0.7
+    assert split["test"] != _texts(shard(make("other", {"cut": CutConfig(test=0.2, run=10)}, seed=2)), "test")
+    with pytest.raises(UserError, match=r"corpus.cut.run=1000: the training files are \d+ run\(s\)"):
+        shard(make("few", {"cut": CutConfig(valid=0.5, test=0.4, run=1000), "train": _one_line(tmp_path)}))
+
+
+def _one_line(folder: Path) -> SplitFiles:
+    (folder / "one.txt").write_text("one line\n", encoding="utf-8")
+    return SplitFiles(file=str(folder / "one.txt"))
+
+
+def test_repeated_lines_go_only_where_asked(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("b\na\nb\na\nc\n" * 3, encoding="utf-8")
+    assert len(_texts(shard(make("all")))) == 15
+    once = shard(make("once", {"clean": CleanConfig(duplicates=True)}))
+    assert _texts(once) == ["b", "a", "c"]
+    assert once.manifest.dropped["train"] == {"duplicate": 12}
+
+
+def test_an_endless_line_streams_in_bounded_blocks(make: Make, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    words = rng.choices(WORDS, k=60_000)
+    (tmp_path / "train.txt").write_text(" ".join(words), encoding="utf-8")
+    result = shard(make("shards", {"clean": CleanConfig(max_words=50, max_chars=20_000)}))
+    texts = _texts(result)
+    assert " ".join(texts).split() == words
+    assert max(text.count(" ") for text in texts) == 49
+    assert result.manifest.sources[0]["lines"] == 1
+    (tmp_path / "train.txt").write_text("é猫" * 20_000, encoding="utf-8")
+    # one word of 100 kB
+    result = shard(make("nospace", {"clean": CleanConfig(max_chars=300, duplicates=False)}))
+    assert "".join(_texts(result)) == "é猫" * 20_000
+
+
+def test_long_records_make_small_chunks(make: Make) -> None:
+    sizes = monolingual.shard_sizes(ShardsConfig(), TokenizerConfig(), 5_500.0)
+    assert (sizes.chunk_records, sizes.shard_lines) == (64, 64 * 128)
+    assert monolingual.shard_sizes(ShardsConfig(), TokenizerConfig(), 50.0) == ShardsConfig()
+    assert monolingual.shard_sizes(ShardsConfig(), TokenizerConfig(type="characters"), 1e9).chunk_records == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"\n \n\t\n\xc2\xa0\n"])
+def test_no_text_is_said(make: Make, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "train.txt").write_bytes(data)
+    rules = "blank 4" if data else "none, the files are empty"
+    with pytest.raises(UserError, match=f"corpus.train.file: no training text is left; dropped: {rules}"):
+        shard(make("shards"))
+
+
+def test_text_without_one_frequent_word_is_said(make: Make) -> None:
+    with pytest.raises(UserError, match=r"tokenizer.min_count=100000: nothing in the text is that frequent"):
+        shard(make("shards", tokenizer=TokenizerConfig(type="words", min_count=100_000, train_lines=0)))
+
+
+def test_patterns_name_many_files_and_held_out_ones_are_not_trained_on(make: Make, tmp_path: Path) -> None:
+    folder = tmp_path / "books"
+    (folder / "deep").mkdir(parents=True)
+    for number, name in enumerate(("c.txt", "a.txt", "deep/b.txt")):
+        (folder / name).write_text(f"text {'tex'[number]}\n", encoding="utf-8")
+    (folder / "d.txt.gz").write_bytes(gzip.compress(b"text ttt\n"))
+    (folder / "empty.txt").write_bytes(b"")
+    corpus = {"root": str(folder), "train": SplitFiles(file="*.txt*"), "test": SplitFiles(file="a.txt")}
+    result = shard(make("shards", corpus))
+    assert _texts(result) == ["text t", "text ttt"]
+    assert _texts(result, "test") == ["text e"]
+    corpus["train"] = SplitFiles(file=["**/b.txt", "c.txt"])
+    assert _texts(shard(make("deep", corpus))) == ["text x", "text t"]
+    for name, message in (("*.gzip", "no file has such a name"), ("deep", r"is a folder; name its files")):
+        with pytest.raises(UserError, match=f"corpus.train.file: .*{message}"):
+            shard(make("none", {**corpus, "train": SplitFiles(file=name)}))
+    with pytest.raises(UserError, match=r"pair=en-de: a text corpus has one language"):
+        shard(make("two", corpus, pair="en-de"))
+
+
+@pytest.mark.parametrize("kind", ["monolingual", "parallel"])
+def test_training_text_is_kept_where_asked(make: Make, tmp_path: Path, kind: str) -> None:
+    config = make("shards", shards=ShardsConfig(chunk_records=32, keep_text=True))
+    if kind == "parallel":
+        files = SplitFiles(source=str(tmp_path / "train.txt"), target=str(tmp_path / "train.txt"))
+        clean = CleanConfig(copies=False, duplicates=False)
+        config.corpus, config.pair = CorpusConfig(train=files, clean=clean), "en-de"
+    result = shard(config)
+    for language in result.manifest.languages:
+        data = (result.directory / f"train.{language}.txt.zst").read_bytes()
+        text = zstandard.ZstdDecompressor().decompressobj().decompress(data).decode()
+        assert text.split("\n")[:-1] == _lines(900, 1)
+        assert result.manifest.texts["train"][language]["lines"] == 900
+    assert verify(result.directory) > 9
+    assert shard(config).found
+
+
+def test_its_run_and_its_text_can_be_looked_at(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = shard(make("shards", tokenizer=VOCABULARY))
+    assert unpack([f"paths.shards={result.directory}", "unpack.records=2"]) == 0
+    assert capsys.readouterr().out.splitlines() == [line.lower() for line in _lines(2, 1)]
+    assert unpack([f"paths.shards={result.directory}", "unpack.side=target"]) == 2
+    tracking = TrackingConfig(uri=f"sqlite:///{tmp_path}/tracking.db", offline=True, system_metrics=False)
+    record_sharding(tracking, tmp_path / "runs", {"seed": 1}, "ab" * 32, result.directory)
+    names = {path.name for path in (tmp_path / "runs").rglob("*.png")}
+    assert {"lengths-train.png", "dropped-train.png"} <= names
+
+
+def test_a_line_of_an_archive_is_named(corpora: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 1 << 20)
+    zips = SplitFiles(file=str(corpora / "nltk" / "[is]*.zip"))
+    with pytest.raises(UserError, match=r"inaugural.zip: inaugural/2005-Bush.txt: line \d+: invalid UTF-8"):
+        shard(make("strict", {"train": zips}, tokenizer=VOCABULARY))
+
+
+def test_real_books_and_archives(corpora: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 1 << 20)
+    tokenizer = TokenizerConfig(type="words", vocabulary=100_000, lowercase=True, punctuation=False, train_lines=0)
+    nltk = {"train": SplitFiles(file=str(corpora / "nltk" / "[is]*.zip")), "on_error": "skip"}
+    skipped = shard(make("skipped", nltk, tokenizer=tokenizer)).manifest
+    assert 1 <= skipped.dropped["train"]["invalid_utf8"] < 1000
+    both = shard(make("both", {**nltk, "encoding": ["utf-8", "cp1252"]}, tokenizer=tokenizer)).manifest
+    assert "invalid_utf8" not in both.dropped["train"]
+    assert both.split("train").records == skipped.split("train").records + skipped.dropped["train"]["invalid_utf8"]
+
+    overlay = door.compose(["corpus=gutenberg", f"corpus.root={corpora / 'gutenberg'}", "pair=en"])
+    corpus = door.typed(Config, overlay).corpus
+    corpus.train.file = "{source}/1*.txt.gz"
+    config = make("books", tokenizer=tokenizer)
+    config.corpus = corpus
+    result = shard(config)
+    texts = " ".join(_texts(result))
+    assert "alice was beginning to get very tired" in texts
+    assert "general terms of use" not in texts
+    assert result.manifest.split("train").source_tokens > 300_000
+    assert json.dumps(result.manifest.sources).count("11-0.txt.gz") == 1
+    with zipfile.ZipFile(corpora / "nltk" / "inaugural.zip") as archive:
+        assert sum(name.endswith(".txt") for name in archive.namelist()) == 59
+
+
+def test_blank_lines_stay_where_they_are_asked_for(make: Make, tmp_path: Path) -> None:
+    lines = [line for number, one in enumerate(_lines(300, 2)) for line in ([one, ""] if number % 3 else [one])]
+    (tmp_path / "blank.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    corpus = {"train": SplitFiles(file=str(tmp_path / "blank.txt")), "blank": "keep"}
+    result = shard(make("kept", corpus))
+    tokenizer = load_pair(result.directory, result.manifest.tokenizer).source
+    rows = [row[:-1] for chunk in ShardReader(result.directory, "train") for row, _ in chunk.rows()]
+    assert tokenizer.decode(rows) == lines
+    assert result.manifest.dropped.get("train", {}).get("blank", 0) == 0
+    with pytest.raises(UserError, match=r"corpus\.blank=keep: a blank line ends a paragraph"):
+        shard(make("paragraphs", {**corpus, "records": "paragraph"}))
+
+
+def test_the_end_of_the_text_is_held_out_where_it_is_asked_for(make: Make) -> None:
+    cut = CutConfig(valid=0.1, test=0.05, run=1, place="end")
+    result = shard(make("end", {"cut": cut}))
+    lines = _lines(900, 1)
+    held = {
+        split: (result.directory / f"{split}.en.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        for split in ("valid", "test")
+    }
+    assert held["test"] == lines[-45:]
+    assert held["valid"] == [line for line in lines[-135:-45] if line not in lines[-45:]]

@@ -1,0 +1,99 @@
+"""A training's record of its corpus is what the shards say, and a key that contradicts them is refused by name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conf import door
+from model.errors import UserError
+from pipelines import shard, train
+from pipelines.config import Config
+from pipelines.corpus.sharded import as_sharded, given
+
+OTHERS = ["corpus.name=mine", "tokenizer.vocabulary=300", "corpus.clean.max_ratio=3.5"]
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shards of a corpus that differs from the defaults, in a folder that does not follow the pattern of names."""
+    home = tmp_path_factory.mktemp("home")
+    words = [f"paths.root={home}", f"paths.shards={home}/there", "corpus.pairs=400", "pair=de-en", *OTHERS]
+    config = door.typed(Config, door.compose([*words, "cluster.backend=local"]))
+    return shard.shard(config).directory
+
+
+def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
+    values = door.compose([f"paths.shards={shards}"], as_sharded)
+    assert values["pair"] == "de-en"
+    assert values["corpus"]["clean"]["max_ratio"] == 3.5
+    assert (values["corpus"]["pairs"], values["tokenizer"]["vocabulary"]) == (400, 300)
+    assert values["paths"]["shards"] == str(shards)
+    # and so are the names that are made of it
+    assert values["name"] == "mine-de-en-transformer_tiny"
+    assert values["registry"]["name"] == "mine-de-en"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["pair=de-en", *OTHERS],
+        ["corpus=phrasebook", "corpus.name=mine", "tokenizer=bpe"],
+        ["experiment=demo", "tokenizer.vocabulary=300", "corpus.name=mine"],
+        ["corpus.root=/anywhere", "shards.verify=true", "seed=7"],
+    ],
+)
+def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[str]) -> None:
+    values = door.compose([f"paths.shards={shards}", *words], as_sharded)
+    assert values["tokenizer"]["vocabulary"] == 300
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tokenizer.vocabulary=8000"], r"tokenizer\.vocabulary=8000: the shards in .* were made with 300"),
+        (["++corpus.clean.max_ratio=4.0"], r"corpus\.clean\.max_ratio=4\.0: .*made with 3\.5"),
+        (["corpus=moses"], r"corpus\.format=moses: .*made with phrasebook"),
+        (["corpus=multi30k", "corpus.root=x"], r"corpus\.(name=multi30k|format=moses): .*made with"),
+        (["tokenizer=words"], r"tokenizer\.(name|type)=words: .*made with bpe"),
+        (["experiment=demo"], r"corpus\.name=phrasebook: .*made with mine"),
+        (["experiment=demo", "corpus.name=mine"], r"tokenizer\.vocabulary=4000: .*made with 300"),
+        (["shards.chunk_records=7"], r"shards\.chunk_records=7: .*made with 4096"),
+    ],
+)
+def test_a_contradiction_is_refused_by_name(shards: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        door.compose([f"paths.shards={shards}", *words], as_sharded)
+
+
+def test_train_refuses_it_before_anything_is_made(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = [f"paths.root={shards.parent}", f"paths.shards={shards}", "cluster.backend=local"]
+    assert train.main([*places, "name=refused", "corpus.pairs=500"]) == 2
+    assert "corpus.pairs=500: the shards in" in capsys.readouterr().err
+    assert not (shards.parent / "runs" / "refused").exists()
+
+
+def test_the_run_records_what_the_shards_say(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[dict[str, Any]] = []
+
+    def launch(train_rank: object, config: Config, values: dict[str, Any], steps: int, unit: str) -> None:
+        recorded.append(values)
+        raise UserError("enough")
+
+    monkeypatch.setattr(train, "launch", launch)
+    places = [f"paths.root={tmp_path}", f"paths.shards={shards}", "cluster.backend=local"]
+    assert train.main([*places, "model.width=32", "model.feed_forward=32", "loader.lanes=1"]) == 2
+    assert recorded[0]["corpus"]["name"] == "mine"
+    assert recorded[0]["tokenizer"]["vocabulary"] == 300
+
+
+def test_without_shards_nothing_is_known(tmp_path: Path) -> None:
+    assert as_sharded({"paths": {"shards": str(tmp_path)}}, []) == {}
+
+
+def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> None:
+    values = door.compose(["experiment=multi30k", "corpus.root=x"])
+    keys = given(["experiment=multi30k", "corpus.root=x", "--multirun", "seed=1,2"], values)
+    assert {"corpus.root", "seed", "corpus.name", "corpus.format", "tokenizer.type", "tokenizer.vocabulary"} <= keys
+    assert "corpus.cut.valid" not in keys

@@ -1,0 +1,171 @@
+"""Pictures show what was asked, their labels lie apart, and vectors of any odd kind make one too."""
+
+from io import BytesIO
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy.sparse import eye
+
+from model.word_vectors.embeddings import Embeddings
+from pipelines.evaluation.word_vectors.analogies import AnalogyScore
+from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
+from pipelines.evaluation.word_vectors.labels import place_labels
+from pipelines.evaluation.word_vectors.plots import all_pictures, analogy_steps, methods, projection, scores
+from pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, groups, parallelograms, project
+from pipelines.evaluation.word_vectors.similarity import SimilarityScore, SimilaritySet
+
+RNG = np.random.default_rng(3)
+NO_SETS = Sets([], {})
+
+
+def clusters(count: int = 4, each: int = 10, width: int = 12) -> Embeddings:
+    """Words `a0`, `a1`, ... `b0`, ... whose letters lie far apart."""
+    centres = np.eye(count, width) * 5
+    vectors = [centres[i % count] + 0.1 * RNG.standard_normal(width) for i in range(count * each)]
+    return Embeddings([f"{'abcdefgh'[i % count]}{i // count}" for i in range(count * each)], None, np.array(vectors))
+
+
+def png(figure: Figure) -> bytes:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def written(axis: Any) -> list[Any]:
+    return [text for text in axis.texts if text.get_text()]
+
+
+def test_labels_do_not_overlap() -> None:
+    embeddings = clusters(6, 25)
+    figure = projection(embeddings, embeddings.words, "pca")
+    assert figure is not None
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in written(figure.axes[0])]
+    assert len(boxes) > 30
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    frame = figure.axes[0].get_window_extent()
+    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1 for box in boxes)
+    assert "have no room for a label" in figure.axes[0].get_xlabel()
+
+
+def test_a_label_lies_away_from_the_other_end() -> None:
+    from pipelines.tracking.plots import panels
+
+    _, (axis,) = panels(1, 1, (5.0, 4.0), "two")
+    points = np.array([[0.0, 0.0], [1.0, 0.0]])
+    axis.set(xlim=(-1, 2), ylim=(-1, 1))
+    assert place_labels(axis, points, ["left", "right"], ["k", "k"], opposite=points[::-1]) == 2
+    assert [text.get_position()[0] < 0 for text in axis.texts] == [True, False]
+
+
+def test_groups_are_those_of_like_direction() -> None:
+    embeddings = clusters()
+    members = groups(np.asarray(embeddings.vectors, np.float64))
+    assert len(set(members)) == 4
+    assert len({(word[0], member) for word, member in zip(embeddings.words, members, strict=True)}) == 4
+    assert set(groups(np.ones((40, 3)))) == {0}, "all alike are one group"
+
+
+@pytest.mark.parametrize("method", ["pca", "t-SNE"])
+def test_projections_repeat_themselves_and_keep_clusters_together(method: Any) -> None:
+    points = np.asarray(clusters().vectors, np.float64)
+    places = project(points, method)
+    assert places.shape == (40, 2)
+    assert np.array_equal(places, project(points, method))
+    distances = np.linalg.norm(places[:, None] - places[None], axis=2) + 1e9 * np.eye(40)
+    assert np.mean(distances.argmin(axis=1) % 4 == np.arange(40) % 4) > 0.95
+
+
+def test_pca_keeps_the_largest_variance() -> None:
+    points = RNG.standard_normal((50, 5)) * [1, 9, 0.1, 4, 0.1]
+    places = project(points, "pca")
+    assert places.var(axis=0) == pytest.approx(np.sort(np.linalg.eigvalsh(np.cov(points.T, bias=True)))[:-3:-1])
+
+
+def test_parallelograms_of_equal_steps_are_parallel() -> None:
+    bases = RNG.standard_normal((4, 30))
+    bases /= np.linalg.norm(bases, axis=1, keepdims=True)
+    step = np.zeros(30)
+    bases[:, 0], step[0] = 0, 1
+    words = [f"{kind}{i}" for i in range(4) for kind in ("from", "to")]
+    embeddings = Embeddings(words, None, np.stack([bases, bases + step], axis=1).reshape(8, 30))
+    questions = [(f"from{i}", f"to{i}", f"from{j}", f"to{j}") for i in range(4) for j in range(4) if i != j]
+    sections = {"one": questions, "same": questions[:6], "unknown": [("x", "y", "z", "w")]}
+    found = parallelograms(embeddings, sections, 5)
+    assert list(found) == ["one"], "a section of the same pairs is not drawn again"
+    pairs, places = found["one"]
+    assert pairs == [(f"from{i}", f"to{i}") for i in range(4)]
+    arrows = places[:, 1] - places[:, 0]
+    assert np.all(arrows[:, 0] > 3 * np.abs(arrows[:, 1]))
+    figure = analogy_steps(embeddings, sections)
+    assert figure is not None
+    assert len(figure.axes) == 1
+    assert analogy_steps(embeddings, {"unknown": [("x", "y", "z", "w")]}) is None, "no picture of nothing"
+
+
+def test_pairs_are_the_frequent_ones_without_a_word_twice() -> None:
+    embeddings = Embeddings(["a", "b", "c", "d", "e"], None, np.eye(5))
+    questions = [("E", "d", "a", "b"), ("a", "c", "x", "y"), ("d", "d", "c", "d")]
+    assert best_pairs(embeddings, questions, 9) == [("a", "b"), ("c", "d")]
+
+
+def test_words_are_the_sets_or_frequent_ones() -> None:
+    embeddings = Embeddings([f"w{i}" for i in range(300)], None, RNG.standard_normal((300, 4)))
+    assert drawn_words(embeddings, NO_SETS)[:2] == ["w100", "w101"]
+    pairs = SimilaritySet("s", [("w7", "w200"), ("w150", "unknown")], np.ones(2))
+    sets = Sets([pairs], {"q": {"one": [("w1", "w2", "w3", "w4")]}})
+    assert drawn_words(embeddings, sets, ["W9", "unknown"]) == ["w9", "w150", "w200", "w7", "w1", "w2", "w3", "w4"]
+
+
+@pytest.mark.parametrize(
+    "embeddings",
+    [
+        clusters(),
+        Embeddings(["one"], None, np.ones((1, 4))),
+        Embeddings(["a", "b", "c", "d"], None, np.zeros((4, 3))),
+        Embeddings([f"w{i}" for i in range(40)], None, eye(40).tocsr()),
+        Embeddings(["a", "b", "c", "d", "e", "f"], None, np.arange(6.0)[:, None]),
+    ],
+    ids=["clusters", "one word", "zeros", "one-hot", "one number"],
+)
+def test_every_kind_of_vectors_makes_pictures(embeddings: Embeddings) -> None:
+    evaluation = VectorsEvaluation(len(embeddings), embeddings.width, 0)
+    found = all_pictures(
+        embeddings, evaluation, NO_SETS, {"loss": [(1, 2.0), (2, 1.0)], "words_per_second": [(1, 9.0)]}
+    )
+    directed = [word for word in embeddings.words if np.any(embeddings.vector(word))]
+    of_words = ["projection-pca", "projection-tsne", "similarity"] if len(directed) > 2 else []
+    assert list(found) == [*of_words, "loss"], "no picture of a single word, or of words without a direction"
+    assert len(found["loss"].axes) == 2, "no panel without data"
+    assert all(png(figure).startswith(b"\x89PNG") for figure in found.values())
+
+
+def test_scores_show_what_is_not_defined_as_a_dash() -> None:
+    evaluation = VectorsEvaluation(
+        5, 2, 5,
+        similarity={"simlex": SimilarityScore(-12.3, 9, 10), "flat": SimilarityScore(None, 1, 9)},
+        analogies={"q": {"total": AnalogyScore(0.0, 0.0, 0, 7), "family": AnalogyScore(50.0, 25.0, 4, 8)}},
+    )  # fmt: skip
+    similarity, analogies = scores(evaluation).axes
+    assert [text.get_text() for text in written(similarity)] == ["-12.3", "-"]
+    assert [text.get_text() for text in written(analogies)] == ["-", "50.0", "-", "25.0"]
+    assert [tick.get_text() for tick in analogies.get_yticklabels()] == ["q total\n0 of 7", "family\n4 of 8"]
+
+
+def test_methods_stand_side_by_side() -> None:
+    table: dict[str, dict[str, float | None]] = {
+        "similarity/simlex": {"skipgram": 30.0, "one_hot": 0.0},
+        "analogies/q/total": {"skipgram": 50.0, "one_hot": 40.0},
+        "analogies_3cosmul/q/total": {"skipgram": 51.0, "one_hot": 41.0},
+        "retrieval/own/recall_at_10": {"skipgram": None, "one_hot": 9.0},
+    }
+    figure = methods(table)
+    assert figure is not None
+    ticks = [[tick.get_text() for tick in axis.get_yticklabels()] for axis in figure.axes]
+    assert ticks == [["simlex"], ["analogies/q/total"]]
+    assert figure.axes[0].get_legend_handles_labels()[1] == ["skipgram", "one_hot"]
+    assert png(figure)
+    assert methods({}) is None, "no picture of nothing"

@@ -1,0 +1,92 @@
+"""Spearman's correlation against SciPy's, and the real sets in their several forms."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from model.errors import UserError
+from model.word_vectors.embeddings import Embeddings
+from pipelines.evaluation.word_vectors.similarity import read_similarity, score_similarity, spearman, weighted_spearman
+
+PAIRS = {
+    "EN-MC-30": 30, "EN-MEN-TR-3k": 3000, "EN-MTurk-287": 287, "EN-MTurk-771": 771, "EN-RG-65": 65,
+    "EN-RW-STANFORD": 2034, "EN-SIMLEX-999": 999, "EN-SimVerb-3500": 3500, "EN-VERB-143": 144,
+    "EN-WS-353-ALL": 353, "EN-WS-353-REL": 252, "EN-WS-353-SIM": 203, "EN-YP-130": 130,
+}  # fmt: skip
+
+
+def test_spearman_worked_by_hand() -> None:
+    assert spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0])) == pytest.approx(0.5)
+    assert spearman(np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])) == pytest.approx(-1.0)
+    # Ranks 1.5, 1.5, 3 and 1, 2, 3: 1.5 / sqrt(1.5 * 2).
+    assert spearman(np.array([0.0, 0.0, 1.0]), np.array([1.0, 2.0, 3.0])) == pytest.approx(1.5 / np.sqrt(3.0))
+
+
+@pytest.mark.parametrize("size", [2, 3, 10, 500])
+def test_spearman_is_scipys_with_and_without_equals(size: int) -> None:
+    rng = np.random.default_rng(size)
+    for levels in (2, 5, 10_000):
+        first, second = (rng.integers(0, levels, size).astype(float) for _ in range(2))
+        if len(set(first)) > 1 and len(set(second)) > 1:
+            assert spearman(first, second) == pytest.approx(spearmanr(first, second).statistic, abs=1e-12)
+
+
+def test_spearman_of_what_has_no_order_is_not_defined() -> None:
+    assert spearman(np.zeros(4), np.arange(4.0)) is None
+    assert spearman(np.array([1.0]), np.array([1.0])) is None
+
+
+def test_copies_count_as_if_they_were_listed() -> None:
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(0, 6, 30).astype(float), rng.standard_normal(30)
+    samples = rng.integers(0, 30, (20, 30))
+    weights = np.stack([np.bincount(sample, minlength=30) for sample in samples]).astype(float)
+    expected = [spearmanr(first[sample], second[sample]).statistic for sample in samples]
+    assert weighted_spearman(first, second, weights) == pytest.approx(expected, abs=1e-12)
+
+
+def test_unknown_pairs_are_counted_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "small.txt"
+    path.write_text(
+        "# made up\nEast\tnortheast\t9\neast\tnorth\t5\r\neast west 1.5\neast\tmoon\t10\n", encoding="utf-8"
+    )
+    plane = np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6]])
+    score = score_similarity(Embeddings(["east", "north", "west", "northeast"], None, plane), read_similarity(path))
+    assert (score.found, score.pairs, score.coverage) == (3, 4, 75.0)
+    assert score.spearman == pytest.approx(100.0), "0.8, 0 and -1 in the order of 9, 5 and 1.5"
+    nothing = score_similarity(Embeddings(["a", "b"], None, np.eye(2)), read_similarity(path))
+    assert (nothing.spearman, nothing.found) == (None, 0)
+
+
+def test_the_real_sets_are_read_whole(corpora: Path) -> None:
+    for name, count in PAIRS.items():
+        found = read_similarity(corpora / "wordvec-eval" / f"{name}.txt")
+        assert (found.name, len(found.pairs), len(found.marks)) == (name, count, count)
+        assert all(word == word.strip() and word for pair in found.pairs for word in pair)
+    assert found.pairs[0] == ("brag", "boast")
+    assert found.marks[0] == 4.0
+
+
+def test_a_title_and_commas_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("Word 1,Word 2,Human (mean)\nlove,sex,6.77\n", encoding="utf-8")
+    assert read_similarity(tmp_path / "s.csv").pairs == [("love", "sex")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\tb\t1\nc\td\n", "line 2 is not word, word, mark: 'c"),
+        (b"a b 1\nc d high\n", "line 2"),
+        (b"a b nan\n", "line 1"),
+        (b"\n\n", "holds no pairs"),
+        (b"\xff\xfe a b", "not UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_set_is_named(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_bytes(content)
+    with pytest.raises(UserError, match=rf"s\.txt.*{message}"):
+        read_similarity(tmp_path / "s.txt")
+    with pytest.raises(UserError, match=r"t\.txt cannot be read"):
+        read_similarity(tmp_path / "t.txt")

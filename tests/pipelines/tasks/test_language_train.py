@@ -1,0 +1,155 @@
+"""`dragoman shard`, `train`, `evaluate` and `promote` of language models, whole but small, in this process."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conf import door
+from model.bundles.directory import bundle_kind
+from model.bundles.language import load_text_bundle
+from model.errors import UserError
+from pipelines import evaluate, train
+from pipelines.config import Config
+from pipelines.shard import shard
+from pipelines.tasks.language_promotion import compare_texts
+from pipelines.tracking.promotion import PromoteConfig
+from pipelines.tracking.registry import Version
+from services.commands.contents import contents
+
+PEOPLE, DEEDS = ("anna", "ben", "carl", "dora"), ("sees", "hears", "likes", "calls")
+BEASTS = ("cat", "dog", "bird", "fish", "horse", "cow")
+LINES = [
+    f"{who} {does} the {what} , so the {what} {does} {who} ." for who in PEOPLE for does in DEEDS for what in BEASTS
+]
+SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.layers=1"]
+MODELS = {
+    "rnnlm_lstm": ["model.embedding=8", "model.width=16", "model.layers=1"],
+    "gpt_tiny": [*SMALL, "model.max_positions=32"],
+    "bert_tiny": [*SMALL, "model.max_positions=64", "loader.max_length=64"],
+}
+
+
+def config(home: Path, *overrides: str) -> Config:
+    values = door.compose(
+        [
+            "corpus=text", "pair=en", "corpus.name=toy", f"corpus.train.file={home}/text.txt", "corpus.cut.valid=0.2",
+            "corpus.cut.run=4", "corpus.blank=keep", "tokenizer=characters", f"paths.root={home}/artifacts",
+            "loader.batch_tokens=128", "loader.length=32", "train.max_steps=4", "train.evaluate_every=4",
+            "train.checkpoint_every=2", "train.optimizer.warmup_steps=1", "train.loss.label_smoothing=0",
+            "train.average_last=2", "evaluate.split=valid", "evaluate.samples=2", "cluster.backend=local",
+            "registry.register=false", "tracking.offline=true", "tracking.system_metrics=false", *overrides,
+        ]
+    )  # fmt: skip
+    return door.typed(Config, values)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with shards of a small text in it, and a run of each network."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    shard(config(folder))
+    for model, sizes in MODELS.items():
+        assert train.task(config(folder, f"model={model}", f"name={model}", *sizes)) == 0
+    return folder
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_becomes_a_measured_bundle(model: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = home / "artifacts" / "runs" / model
+    bundle = load_text_bundle(run / "bundle")
+    assert bundle.kind == bundle_kind(run / "bundle") == ("masked" if model == "bert_tiny" else "language")
+    scores = bundle.facts["scores"]["valid"]
+    assert scores["nats"] > 0 and scores["tokens"] > 0
+    assert ("accuracy" in scores) is (bundle.kind == "masked")
+    assert bundle.facts["weights"]["steps"] == [2, 4]
+    record = json.loads((run / "evaluation.valid.json").read_text())
+    assert record["scores"] == scores and len(record["samples"]) == 2
+    shown = contents(run / "bundle")
+    assert shown["kind"] == ("masked language model" if model == "bert_tiny" else "language model")
+    assert shown["scores"]["valid"] == scores
+    # the same command again trains and bundles nothing
+    before = [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")]
+    assert train.task(config(home, f"model={model}", f"name={model}", *MODELS[model])) == 0
+    assert [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")] == before
+
+
+def test_bundles_are_evaluated_and_compared(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = config(home, "evaluate.bundle=rnnlm_lstm", "evaluate.against=gpt_tiny", "evaluate.bootstrap=100")
+    assert evaluate.task(settings) == 0
+    printed = capsys.readouterr().out
+    assert "bits a character against" in printed and "p = " in printed
+    with pytest.raises(UserError, match="cannot be compared"):
+        evaluate.task(config(home, "evaluate.bundle=rnnlm_lstm", "evaluate.against=bert_tiny"))
+
+
+class Shelf:
+    """A registry whose versions are runs."""
+
+    def __init__(self, runs: Path) -> None:
+        self.runs = runs
+
+    def bundle(self, version: Version, to: Path) -> Path:
+        return self.runs / version.number / "bundle"
+
+
+def test_versions_are_compared_by_likelihood(home: Path) -> None:
+    shelf: Any = Shelf(home / "artifacts" / "runs")
+    shards = config(home).shard_dir
+    settings = PromoteConfig(split="valid", samples=100)
+    ours, theirs = Version("rnnlm_lstm", ""), Version("gpt_tiny", "")
+    found = compare_texts(shelf, ours, theirs, settings, shards)
+    assert found.better(1.1) is (found.candidate < found.champion)
+    assert "bits a character" in str(found) and "records" in str(found)
+    with pytest.raises(UserError, match=r"promote\.metric=bleu: language models are compared by the likelihood"):
+        compare_texts(shelf, ours, theirs, PromoteConfig(metric="bleu"), shards)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["model=transformer_tiny"], "a translation model needs pairs of sentences"),
+        (["model=rnnlm_lstm", "train.early_stopping.metric=bleu"], r"train\.early_stopping\.metric=bleu"),
+        (["model=rnnlm_lstm", "train.bleu_every=500"], r"train\.bleu_every"),
+        (["model=rnnlm_lstm", "evaluate.split=test"], r"evaluate\.split=test: .* holds out valid"),
+        (["model=rnnlm_lstm", "train.final=ema"], r"train\.optimizer\.ema_decay"),
+        (["model=rnnlm_lstm", "loader.side=target"], r"loader\.side=target"),
+        (["model=rnnlm_lstm", "embeddings.source=words"], r"embeddings\.source"),
+        (
+            ["model=gpt_tiny", "model.max_positions=16"],
+            r"loader\.length=32: the network has only model\.max_positions=16",
+        ),
+        (["model=bert_tiny", "model.max_positions=16"], r"loader\.max_length=128: the network has only"),
+        (["model=rnnlm_lstm", "loader.lanes=3", "cluster.backend=ray"], r"loader\.lanes=3: 2 ranks"),
+        (
+            ["model=rnnlm_lstm", "pair=de", "paths.shards={home}/artifacts/shards/toy-en-characters"],
+            "pair=de: the shards",
+        ),
+    ],
+)
+def test_mistakes_are_refused_before_anything_starts(overrides: list[str], message: str, home: Path) -> None:
+    words = [word.format(home=home) for word in overrides]
+    with pytest.raises(UserError, match=message):
+        train.task(config(home, "name=refused", *words))
+    assert not (home / "artifacts" / "runs" / "refused").exists()
+
+
+def test_a_cluster_that_refuses_leaves_no_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(_config: object) -> None:
+        raise UserError("cluster.workers=2: the cluster has 1 CPU")
+
+    monkeypatch.setattr("pipelines.cluster.ray_train.connected", refusing)
+    with pytest.raises(UserError, match="the cluster has 1 CPU"):
+        words = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], "name=refused", "cluster.backend=ray", "loader.lanes=2"]
+        train.task(config(home, *words))
+    assert not (home / "artifacts" / "runs" / "refused").exists()
+
+
+def test_a_run_with_other_settings_of_its_own_loader_is_refused(home: Path) -> None:
+    with pytest.raises(UserError, match=r"loader\.length was 32, is 16"):
+        train.task(config(home, "model=rnnlm_lstm", "name=rnnlm_lstm", *MODELS["rnnlm_lstm"], "loader.length=16"))
+    # what only other loaders read makes no other run
+    settings = config(home, "model=rnnlm_lstm", "name=rnnlm_lstm", *MODELS["rnnlm_lstm"], "loader.mask=0.3")
+    assert train.task(settings) == 0

@@ -1,0 +1,130 @@
+"""The precision of a run: one for all ranks, kept when it goes on, refused by name where it does not run."""
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import torch
+from torch import nn
+
+from model.errors import UserError
+from model.precision import Decision
+from model.settings import Precision
+from pipelines.cluster.ranks import Ranks
+from pipelines.config import Config, PathsConfig
+from pipelines.settings import OptimizerConfig, TrainConfig
+from pipelines.tasks import precision
+from pipelines.tasks.precision import refuse_unrunnable, settled
+from pipelines.tasks.translation_training import claim, warn_of_warmup
+from pipelines.tracking.run import TrackedRun
+
+ALONE = Ranks(0, 1, torch.device("cpu"))
+NETWORK = nn.Linear(2, 2)
+
+
+class Beside(Ranks):
+    """Rank 0 of two; the other rank's machine is slow in bf16, and cannot run everything."""
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value, Decision("fp32", "slow there") if isinstance(value, Decision) else self.trouble]
+
+    def from_first(self, value: Any) -> Any:
+        return value
+
+    trouble: str | None = None
+
+
+class Failing(Beside):
+    trouble = "no kernel there"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(name="one", paths=PathsConfig(root=str(tmp_path), runs=str(tmp_path / "runs")))
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What this machine answers: bf16 pays, everything runs."""
+    answers: dict[str, Any] = {"decide": Decision("bf16", "fast here"), "trouble": None}
+    monkeypatch.setattr(precision, "decide", lambda *_: answers["decide"])
+    monkeypatch.setattr(precision, "cannot_run", lambda network, wanted, _: answers["trouble"])
+    return answers
+
+
+def wanting(config: Config, wanted: Precision) -> Config:
+    return replace(config, train=TrainConfig(precision=wanted))
+
+
+def started(config: Config) -> Config:
+    """The run's directory as `train` claims it."""
+    claim(config, {"train": {"precision": config.train.precision}})
+    return config
+
+
+def test_auto_is_the_default() -> None:
+    assert Config().train.precision == "auto"
+
+
+def test_every_rank_takes_what_pays_on_all_machines(config: Config) -> None:
+    started(config)
+    assert settled(config, NETWORK, Beside(0, 2, ALONE.device), None).precision == "fp32"
+    assert json.loads((config.run_dir / "precision.json").read_text()) == {"precision": "fp32", "because": "slow there"}
+
+
+def test_a_run_that_goes_on_keeps_its_precision(config: Config, machine: dict[str, Any]) -> None:
+    started(config)
+    assert settled(config, NETWORK, ALONE, None).precision == "bf16"
+    machine["decide"] = Decision("fp32", "slow here")
+    started(config)
+    assert settled(config, NETWORK, ALONE, None).precision == "bf16"
+
+
+def test_a_run_from_before_auto_goes_on_in_what_it_was_begun_in(config: Config, machine: dict[str, Any]) -> None:
+    machine["decide"] = Decision("fp32", "slow here")
+    started(wanting(config, "bf16"))
+    started(config)
+    assert settled(config, NETWORK, ALONE, None).precision == "bf16"
+    with pytest.raises(UserError, match=r"train\.precision was 'bf16', is 'fp32'"):
+        started(wanting(config, "fp32"))
+
+
+def test_what_was_asked_for_is_not_measured(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "decide", None)
+    assert settled(started(wanting(config, "fp16")), NETWORK, ALONE, None).precision == "fp16"
+
+
+def test_the_record_says_what_was_taken_and_why(config: Config) -> None:
+    record = Mock(spec=TrackedRun)
+    settled(started(config), NETWORK, ALONE, record)
+    assert record.tags.call_args.args[0] == {"precision": "bf16", "precision.because": "fast here"}
+
+
+def test_what_this_machine_cannot_run_is_refused_before_anything_starts(
+    config: Config, machine: dict[str, Any]
+) -> None:
+    machine["trouble"] = "no kernel"
+    refuse_unrunnable(config, NETWORK)  # auto finds its way
+    with pytest.raises(UserError, match=r"train\.precision=bf16: no kernel\. Choices: auto, fp32"):
+        refuse_unrunnable(wanting(config, "bf16"), NETWORK)
+    assert not config.run_dir.exists()
+
+
+def test_what_one_rank_cannot_run_all_refuse(config: Config) -> None:
+    with pytest.raises(UserError, match=r"train\.precision=bf16: no kernel there\. .* choose another name="):
+        settled(started(wanting(config, "bf16")), NETWORK, Failing(0, 2, ALONE.device), None)
+
+
+@pytest.mark.parametrize(
+    ("warmup", "said"), [(33, ""), (34, "train.optimizer.warmup_steps=34"), (100, "never reaches")]
+)
+def test_a_warm_up_longer_than_a_third_of_the_run_is_warned_of(
+    config: Config, caplog: pytest.LogCaptureFixture, warmup: int, said: str
+) -> None:
+    warn_of_warmup(replace(config, train=TrainConfig(max_steps=100, optimizer=OptimizerConfig(warmup_steps=warmup))))
+    assert [record.levelno for record in caplog.records] == ([logging.WARNING] if said else [])
+    assert said in caplog.text

@@ -1,0 +1,81 @@
+"""`dragoman evaluate` of word vectors: the same verb, other sets, a table of methods."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import eye
+
+from model.bundles.vectors import save_vectors
+from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from model.text.words import WordTokenizer
+from model.word_vectors.counting import OneHotConfig
+from model.word_vectors.word2vec import Word2VecConfig
+from pipelines import evaluate as verb
+
+WORDS = ["east", "north", "west", "northeast", "southwest"]
+PLANE = np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6], [-0.7, -0.7]], np.float32)
+
+
+def save(run: Path, config: Any, tables: Any) -> Path:
+    tokens = WordTokenizer([*SPECIAL_PIECES, *WORDS])
+    save_vectors(
+        run / "bundle",
+        words=WORDS,
+        counts=np.arange(5, 0, -1),
+        tables=tables,
+        config=config,
+        tokenizer=TokenizerPair(tokens, tokens),
+        facts={"pair": "en", "run": {"name": run.name, "id": None}},
+    )
+    return run
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    """Three runs, a similarity set, and the overrides that name them."""
+    runs = tmp_path / "runs"
+    save(runs / "plane", Word2VecConfig(width=2), {"vectors": PLANE})
+    save(runs / "mirror", Word2VecConfig(width=2), {"vectors": PLANE[::-1].copy()})
+    save(runs / "onehot", OneHotConfig(), eye(5).tocsr())
+    lines = "east northeast 9\neast north 5\neast west 1\nwest southwest 8\nnorth southwest 2\n"
+    (tmp_path / "five.txt").write_text(lines, encoding="utf-8")
+    return [
+        *(f"paths.root={tmp_path}", f"paths.shards={tmp_path}/none", "evaluate.bundle=plane"),
+        *(f"vectors.evaluate.root={tmp_path}", "vectors.evaluate.similarity=[five.txt]", "evaluate.bootstrap=100"),
+    ]
+
+
+def test_a_bundle_is_measured_and_drawn(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "five               100.0       5 of 5" in printed
+    record = json.loads((tmp_path / "runs/plane/evaluation.vectors.json").read_text())
+    assert record["scores"]["similarity/five"] == pytest.approx(100)
+    pictures = {path.stem for path in (tmp_path / "runs/plane/pictures").iterdir()}
+    assert pictures == {"projection-pca", "projection-tsne", "similarity", "scores"}
+
+
+def test_methods_are_compared_in_one_table(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb.main([*arguments, "evaluate.against=[mirror,onehot]"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    (titles,) = (line for line in lines if line.startswith("on the words that all have"))
+    assert titles.split()[-3:] == ["plane", "mirror", "one_hot"], "two of one method are named after their runs"
+    (five,) = (line for line in lines if line.startswith("similarity/five"))
+    assert five.split()[1] == "100.0"
+    assert five.split()[3] == "0.0"
+    assert any(line.startswith("similarity plane 100.00 against mirror") and "p = " in line for line in lines)
+    assert (tmp_path / "runs/plane/pictures/methods.png").stat().st_size > 1000
+
+
+def test_mistakes_are_named(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb.main([*arguments, "evaluate.against=nowhere"]) == 2
+    assert "'nowhere' is neither a bundle's directory" in capsys.readouterr().err
+    assert verb.main([*arguments, "vectors.evaluate.similarity=[six.txt]"]) == 2
+    assert "six.txt cannot be read" in capsys.readouterr().err

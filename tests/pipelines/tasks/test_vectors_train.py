@@ -1,0 +1,167 @@
+"""`dragoman train` of word vectors: killed at any moment, alone or under Ray, and still the same run."""
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import pipelines.train
+from model.bundles.vectors import load_vectors
+from pipelines import shard
+from pipelines.training import checkpoint, journal
+from tests.pipelines.test_train import finish, kill_tree, wait_for, workers_of
+
+TEXT = [
+    "corpus=phrasebook",
+    "corpus.pairs=2000",
+    "tokenizer=words",
+    "tracking.offline=true",
+    "tracking.system_metrics=false",
+    "registry.register=false",
+    "vectors.evaluate.pictures=false",
+]
+SETTINGS = [
+    "model=skipgram",
+    "model.width=16",
+    "model.sample=0",
+    "model.min_count=2",
+    "vectors.side=source",
+    "vectors.threads=1",
+    "vectors.epochs=60",
+    "vectors.segment_words=1000",
+    "vectors.checkpoint_every=20",
+    "vectors.log_every=5",
+]
+ALONE = "cluster.backend=local"
+
+
+def train(*overrides: str) -> "subprocess.Popen[str]":
+    """The verb as a user starts it, in a session of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "services.cli", "train", *TEXT, *SETTINGS, *overrides],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def here(main: Callable[[list[str]], int], *overrides: str) -> None:
+    """The verb in this process, to its end."""
+    assert main([*TEXT, *overrides, ALONE]) == 0
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home with shards in it, for this process and those that it starts."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_HOME", str(folder))
+        here(shard.main)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(home: Path) -> Path:
+    """The run that the disturbed ones are compared with: one process, no Ray."""
+    here(pipelines.train.main, *SETTINGS, "name=undisturbed")
+    return home / "runs" / "undisturbed"
+
+
+def tables(run: Path) -> dict[str, torch.Tensor]:
+    newest = checkpoint.newest(run)
+    assert newest is not None
+    return checkpoint.read(newest)[0]["tables"]
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    return list(journal.lines(run / journal.NAME))
+
+
+def epoch_losses(run: Path) -> list[float]:
+    return [line["epoch_loss"] for line in lines(run) if "epoch_loss" in line]
+
+
+def reached(run: Path, epoch: int) -> Callable[[], bool]:
+    return lambda: len(epoch_losses(run)) >= epoch
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(home: Path, undisturbed: Path) -> None:
+    run = home / "runs" / "killed"
+    process = train("name=killed", ALONE)
+    wait_for(reached(run, 10), "epoch 10")
+    kill_tree(process)
+    assert "goes on in epoch" in finish(train("name=killed", ALONE))
+    assert epoch_losses(run) == epoch_losses(undisturbed)
+    for name, table in tables(run).items():
+        assert torch.equal(table, tables(undisturbed)[name])
+
+
+def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(home: Path, undisturbed: Path) -> None:
+    run = home / "runs" / "elastic"
+    process = train("name=elastic", "cluster.workers=2")
+    wait_for(reached(run, 3), "epoch 3")
+    workers_of(process)[0].kill()
+    wait_for(lambda: (run / "attempt").read_text() == "2" and reached(run, 8)(), "epoch 8 of the second attempt")
+    kill_tree(process)
+    here(pipelines.train.main, *SETTINGS, "name=elastic")
+    words = [sum(line.get("tokens", 0) for line in lines(one)) for one in (run, undisturbed)]
+    assert words[0] == words[1]
+    assert epoch_losses(run)[-1] == pytest.approx(epoch_losses(undisturbed)[-1], rel=0.05)
+
+
+def test_the_torch_path_runs_in_the_same_loop(home: Path, undisturbed: Path) -> None:
+    here(pipelines.train.main, *SETTINGS, "name=torch", "vectors.backend=torch", "vectors.epochs=2")
+    assert epoch_losses(home / "runs" / "torch")[0] == pytest.approx(epoch_losses(undisturbed)[0], rel=0.1)
+    assert (home / "runs" / "torch" / "bundle" / "config.json").is_file()
+
+
+def test_a_finished_run_is_released_once(undisturbed: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bundle = load_vectors(undisturbed / "bundle")
+    assert bundle.pair == "en" and bundle.facts["run"]["name"] == "undisturbed"
+    before = (undisturbed / "bundle" / "model.safetensors").stat().st_mtime_ns
+    caplog.set_level(logging.INFO)
+    here(pipelines.train.main, *SETTINGS, "name=undisturbed")
+    assert "is trained to its end" in caplog.text and "of these vectors already" in caplog.text
+    assert (undisturbed / "bundle" / "model.safetensors").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("model", ["cbow_hierarchical", "glove", "tfidf"])
+def test_every_kind_of_method_comes_to_a_bundle(home: Path, model: str) -> None:
+    own = ["vectors.side=source", "vectors.epochs=2", "model.min_count=2"]
+    here(pipelines.train.main, f"model={model}", f"name={model}", *own, f"vectors.evaluate.pictures={model == 'tfidf'}")
+    bundle = load_vectors(home / "runs" / model / "bundle")
+    assert bundle.config.name == model and "the" in bundle.words
+    assert (home / "runs" / model / "pictures" / "similarity.png").is_file() == (model == "tfidf")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["vectors.side=null"], "vectors.side: the shards are of pairs of sentences (en-de)"),
+        (["registry.register=true"], "translation model; word vectors need one of their own"),
+        (["model.min_count=100000"], "model.min_count=100000: no word of the training text"),
+        (["model.width=0"], "model.width=0"),
+        (["vectors.backend=ddp", "model.output=softmax"], "model.output=softmax has no sparse gradients"),
+        (["vectors.epochs=0"], "vectors.epochs=0: must be at least 1"),
+        (["vectors.segment_words=1000000", "cluster.workers=2"], "an epoch has only 1 segments"),
+        (["model.architecture=word2vecs"], "model.architecture: 'word2vecs' is not known"),
+        (["name=undisturbed", "seed=2"], "seed was 1, is 2"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_starts(
+    undisturbed: Path, overrides: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pipelines.train.main([*TEXT, *SETTINGS, "name=refused", *overrides]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_rate_that_is_too_high_ends_the_run_by_name(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pipelines.train.main([*TEXT, *SETTINGS, "name=wild", "model.lr=1e30", ALONE]) == 2
+    assert "lower model.lr" in capsys.readouterr().err
+    assert not (home / "runs" / "wild" / "bundle").exists()

@@ -1,0 +1,188 @@
+"""Language models in the training loop: exact resume with carried states, the same run on one and two ranks."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+
+from model.networks.architectures import any_network, architecture, model_config
+from model.networks.language_network import LanguageNetwork
+from model.settings import LossConfig
+from pipelines.cluster.ranks import Ranks
+from pipelines.loaders.blocks import WindowLoader
+from pipelines.loaders.masked import MaskedLoader
+from pipelines.loaders.masking import Masking
+from pipelines.loaders.prefetch import Lanes
+from pipelines.loaders.streams import StreamLoader
+from pipelines.loaders.text import SplitText
+from pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
+from pipelines.training import checkpoint, journal
+from pipelines.training.loop import Report, Trainer
+from tests.pipelines.conftest import VOCABULARY, random_records
+
+LOADER = LoaderConfig(lanes=2, batch_tokens=48, length=8, window_chunks=2, max_length=16)
+CONFIG = TrainConfig(
+    max_steps=12,
+    precision="fp32",
+    optimizer=OptimizerConfig(lr=0.01, warmup_steps=4),
+    loss=LossConfig(0.0),
+    evaluate_every=6,
+    checkpoint_every=4,
+    keep_checkpoints=9,
+    average_last=2,
+)
+CPU = torch.device("cpu")
+SMALL = {"width": 16, "heads": 2, "feed_forward": 16, "layers": 1, "dropout": 0.3, "max_positions": 16}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "rnnlm": {"architecture": "rnnlm", "cell": "lstm", "embedding": 12, "width": 16, "layers": 2, "dropout": 0.3},
+    "gpt": {"architecture": "gpt", **SMALL},
+    "bert": {"architecture": "bert", **SMALL},
+}
+
+
+def nothing(step: int, values: dict[str, float]) -> None:
+    """A report that goes nowhere."""
+
+
+def loader_of(kind: str, shards: Path, ranks: Ranks) -> Lanes[Any]:
+    text = SplitText(shards, "train")
+    place = (3, ranks.rank, ranks.world)
+    if kind == "rnnlm":
+        return StreamLoader(text, LOADER, *place)
+    if kind == "gpt":
+        return WindowLoader(text, LOADER, *place)
+    return MaskedLoader(text, LOADER, Masking(VOCABULARY, 0.15), *place)
+
+
+def train(
+    shards: Path,
+    run: Path,
+    kind: str,
+    config: TrainConfig = CONFIG,
+    ranks: Ranks | None = None,
+    report: Report = nothing,
+    **changes: Any,
+) -> Trainer:
+    """One start of a small run, with dropout; `changes` replace the trainer's arguments."""
+    ranks = ranks or Ranks(0, 1, CPU)
+    torch.manual_seed(5)
+    arguments: dict[str, Any] = {
+        "network": any_network(model_config(NETWORKS[kind]), VOCABULARY, VOCABULARY),
+        "loss": architecture(kind).loss,
+        "loader": loader_of(kind, shards, ranks),
+        "lanes": LOADER.lanes,
+        "config": config,
+        "run": run,
+        "ranks": ranks,
+        "seed": 3,
+        "held_out": lambda: [],
+    }
+    trainer = Trainer(**{**arguments, **changes})
+    try:
+        trainer.run(report)
+    finally:
+        arguments["loader"].close()
+    return trainer
+
+
+def steps(run: Path) -> list[dict[str, Any]]:
+    return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
+
+
+def tensors(run: Path) -> dict[str, dict[str, torch.Tensor]]:
+    newest = checkpoint.newest(run)
+    assert newest is not None
+    return checkpoint.read(newest)[0]
+
+
+@pytest.fixture
+def shards(make_shards: Callable[..., Path]) -> Path:
+    return make_shards([(source, None) for source, _ in random_records(300)])
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_resumed_run_is_the_undisturbed_run(kind: str, shards: Path, tmp_path: Path) -> None:
+    """Stopped at step 6, resumed from the checkpoint of step 4: same batches, losses, weights and carried states."""
+
+    def dies(step: int, values: dict[str, float]) -> None:
+        raise InterruptedError(f"at step {step}")
+
+    train(shards, tmp_path / "whole", kind)
+    with pytest.raises(InterruptedError):
+        train(shards, tmp_path / "cut", kind, replace(CONFIG, evaluate_every=7, log_every=6), report=dies)
+    resumed = train(shards, tmp_path / "cut", kind)
+    assert resumed.progress.step == 12
+    keys = ("step", "loss", "batch", "tokens", "norm")
+    whole, cut = ([{k: line[k] for k in keys} for line in steps(tmp_path / run)] for run in ("whole", "cut"))
+    assert whole == cut
+    expected = tensors(tmp_path / "whole")
+    for group, members in tensors(tmp_path / "cut").items():
+        for name, value in members.items():
+            assert torch.equal(value, expected[group][name])
+    assert (sorted(expected.get("carried", {})) == ["0", "1"]) is (kind == "rnnlm")
+
+
+def rank_process(rank: int, port: int, shards: str, run: str, config: TrainConfig, kind: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    train(Path(shards), Path(run), kind, config, Ranks(rank, 2, CPU))
+    dist.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards: Path, tmp_path: Path) -> None:
+    """12 steps alone; and 4 alone, 4 on two ranks, 4 alone again: same batches, losses equal to rounding."""
+    train(shards, tmp_path / "alone", kind)
+    train(shards, tmp_path / "turns", kind, replace(CONFIG, max_steps=4))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
+    multiprocessing.spawn(rank_process, arguments, nprocs=2)
+    train(shards, tmp_path / "turns", kind)
+    alone, turns = steps(tmp_path / "alone"), steps(tmp_path / "turns")
+    assert [(line["batch"], line["tokens"]) for line in alone] == [(line["batch"], line["tokens"]) for line in turns]
+    for one, other in zip(alone, turns, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+
+
+def test_the_carried_state_matters(shards: Path, tmp_path: Path) -> None:
+    """A resume without it is another run: what the checkpoint keeps is needed."""
+    train(shards, tmp_path / "whole", "rnnlm")
+    train(shards, tmp_path / "cut", "rnnlm", replace(CONFIG, max_steps=4))
+    part = checkpoint.newest(tmp_path / "cut")
+    assert part is not None
+    groups, state = checkpoint.read(part)
+    zeros = {lane: torch.zeros_like(held) for lane, held in groups["carried"].items()}
+    checkpoint.write(tmp_path / "cut", 4, 1, {**groups, "carried": zeros}, state)
+    train(shards, tmp_path / "cut", "rnnlm")
+    assert steps(tmp_path / "whole")[4]["loss"] != steps(tmp_path / "cut")[4]["loss"]
+
+
+def test_a_broken_step_leaves_no_broken_state(shards: Path, tmp_path: Path) -> None:
+    calls = iter(range(1000))
+
+    def loss(network: LanguageNetwork, batch: Any, config: LossConfig) -> tuple[torch.Tensor, torch.Tensor]:
+        value, nll = architecture("rnnlm").loss(network, batch, config)
+        if next(calls) == 3:  # step 2, second lane
+            network.carried[batch.lane] = network.carried[batch.lane] * float("nan")
+            value = value * float("nan")
+        return value, nll
+
+    trainer = train(shards, tmp_path / "run", "rnnlm", loss=loss)
+    assert trainer.progress.skipped == 1
+    assert all(line["loss"] is not None for line in steps(tmp_path / "run")[2:])
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_training_lowers_the_loss(kind: str, shards: Path, tmp_path: Path) -> None:
+    train(shards, tmp_path / "run", kind, replace(CONFIG, max_steps=40, checkpoint_every=40))
+    losses = [line["nll"] for line in steps(tmp_path / "run")]
+    assert sum(losses[-5:]) < sum(losses[:5])

@@ -1,0 +1,296 @@
+"""The loop: exact resume, the same run on one and two ranks, skipped steps, early stopping."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+
+from model.errors import UserError
+from model.networks.architectures import architecture, build_network, model_config
+from model.networks.transformer import Transformer, TransformerConfig
+from model.settings import LossConfig
+from model.text.batch import TranslationBatch
+from pipelines.cluster.ranks import Ranks
+from pipelines.loaders.pairs import LaneLoader
+from pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
+from pipelines.shards.reader import ShardReader
+from pipelines.training import checkpoint, journal
+from pipelines.training.loop import Report, Trainer
+from pipelines.training.validation import validation_loss
+
+LOADER = LoaderConfig(lanes=2, batch_tokens=120, window_chunks=2)
+CONFIG = TrainConfig(
+    max_steps=12,
+    precision="fp32",
+    optimizer=OptimizerConfig(lr=0.01, warmup_steps=4, ema_decay=0.9),
+    evaluate_every=6,
+    checkpoint_every=4,
+    keep_checkpoints=9,
+    average_last=2,
+)
+CPU = torch.device("cpu")
+NETWORKS: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "architecture": "transformer", "width": 16, "heads": 2, "feed_forward": 16,
+        "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.3,
+    },
+    "rnnenc": {"architecture": "rnnenc", "embedding": 12, "width": 16, "layers": 2, "feed_context": True},
+    "rnnsearch": {"architecture": "rnnsearch", "embedding": 12, "width": 16, "encoder_width": 8},
+}  # fmt: skip
+
+
+def nothing(step: int, values: dict[str, float]) -> None:
+    """A report that goes nowhere."""
+
+
+def train(
+    shards: Path,
+    run: Path,
+    config: TrainConfig = CONFIG,
+    ranks: Ranks | None = None,
+    report: Report = nothing,
+    kind: str = "transformer",
+    **changes: Any,
+) -> Trainer:
+    """One start of a small run, with dropout; `changes` replace the trainer's arguments."""
+    ranks = ranks or Ranks(0, 1, CPU)
+    torch.manual_seed(5)
+    network = build_network(model_config(NETWORKS[kind]), 50, 50)
+    loader = LaneLoader(ShardReader(shards, "train"), LOADER, 3, ranks.rank, ranks.world)
+    arguments: dict[str, Any] = {
+        "network": network,
+        "loss": architecture("transformer").loss,
+        "loader": loader,
+        "lanes": LOADER.lanes,
+        "config": config,
+        "run": run,
+        "ranks": ranks,
+        "seed": 3,
+        "held_out": lambda: [],
+    }
+    trainer = Trainer(**{**arguments, **changes})
+    try:
+        trainer.run(report)
+    finally:
+        loader.close()
+    return trainer
+
+
+def steps(run: Path) -> list[dict[str, Any]]:
+    return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    newest = checkpoint.newest(run)
+    assert newest is not None
+    return checkpoint.read(newest)[0]["network"]
+
+
+@pytest.fixture
+def shards(make_shards: Callable[..., Path], random_pairs: list[Any]) -> Path:
+    return make_shards(random_pairs)
+
+
+def test_two_runs_of_one_seed_are_equal(shards: Path, tmp_path: Path) -> None:
+    train(shards, tmp_path / "a")
+    train(shards, tmp_path / "b")
+    for name, value in weights(tmp_path / "a").items():
+        assert torch.equal(value, weights(tmp_path / "b")[name])
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_resumed_run_is_the_undisturbed_run(kind: str, shards: Path, tmp_path: Path) -> None:
+    """Stopped at step 6, resumed from the checkpoint of step 4: same batches, same losses, same weights."""
+
+    def dies(step: int, values: dict[str, float]) -> None:
+        raise InterruptedError(f"at step {step}")
+
+    train(shards, tmp_path / "whole", kind=kind)
+    with pytest.raises(InterruptedError):
+        train(shards, tmp_path / "cut", replace(CONFIG, evaluate_every=7, log_every=6), report=dies, kind=kind)
+    assert [line["step"] for line in steps(tmp_path / "cut")] == [1, 2, 3, 4, 5, 6]
+    resumed = train(shards, tmp_path / "cut", kind=kind)
+    assert resumed.progress.step == 12
+    keys = ("step", "loss", "batch", "tokens", "norm")
+    whole, cut = ([{k: line[k] for k in keys} for line in steps(tmp_path / run)] for run in ("whole", "cut"))
+    assert whole == cut
+    for name, value in weights(tmp_path / "whole").items():
+        assert torch.equal(value, weights(tmp_path / "cut")[name])
+
+
+def rank_process(rank: int, port: int, shards: str, run: str, config: TrainConfig, kind: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    train(Path(shards), Path(run), config, Ranks(rank, 2, CPU), kind=kind)
+    dist.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards: Path, tmp_path: Path) -> None:
+    """12 steps alone; and 4 alone, 4 on two ranks, 4 alone again: same batches, losses equal to rounding."""
+    train(shards, tmp_path / "alone", kind=kind)
+    train(shards, tmp_path / "turns", replace(CONFIG, max_steps=4), kind=kind)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
+    multiprocessing.spawn(rank_process, arguments, nprocs=2)
+    train(shards, tmp_path / "turns", kind=kind)
+    alone, turns = steps(tmp_path / "alone"), steps(tmp_path / "turns")
+    assert [line["batch"] for line in alone] == [line["batch"] for line in turns]
+    assert [line["tokens"] for line in alone] == [line["tokens"] for line in turns]
+    for one, other in zip(alone, turns, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+
+
+def test_a_step_without_a_finite_gradient_is_skipped_and_counted(shards: Path, tmp_path: Path) -> None:
+    calls: Iterator[int] = iter(range(1000))
+
+    def loss(network: Any, batch: TranslationBatch, config: LossConfig) -> tuple[torch.Tensor, torch.Tensor]:
+        value, nll = architecture("transformer").loss(network, batch, config)
+        return (value * float("nan") if next(calls) == 3 else value), nll  # step 2, second lane
+
+    trainer = train(shards, tmp_path / "run", loss=loss)
+    assert trainer.progress.skipped == 1
+    assert all(torch.isfinite(p).all() for p in trainer.network.parameters())
+    assert steps(tmp_path / "run")[1]["loss"] is None
+
+
+def test_fp16_halves_its_loss_scale_after_an_overflow(shards: Path, tmp_path: Path) -> None:
+    calls: Iterator[int] = iter(range(1000))
+
+    def loss(network: Any, batch: TranslationBatch, config: LossConfig) -> tuple[torch.Tensor, torch.Tensor]:
+        value, nll = architecture("transformer").loss(network, batch, config)
+        return (value * float("inf") if next(calls) == 3 else value), nll
+
+    trainer = train(shards, tmp_path / "run", replace(CONFIG, precision="fp16"), loss=loss)
+    assert trainer.progress.skipped >= 1  # ours, and whatever 2^15 is too much for
+    assert trainer.progress.loss_scale.value == 2.0 ** (15 - trainer.progress.skipped)
+    plain = train(shards, tmp_path / "plain")
+    ours, theirs = steps(tmp_path / "run")[0]["loss"], steps(tmp_path / "plain")[0]["loss"]
+    assert ours == pytest.approx(theirs, rel=0.01)
+    assert plain.progress.skipped == 0
+
+
+def test_training_lowers_the_loss(shards: Path, tmp_path: Path) -> None:
+    """Random ids hold nothing to learn but their range: the loss falls to about ln(44) = 3.8."""
+    train(shards, tmp_path / "run", replace(CONFIG, max_steps=60))
+    losses = [line["nll"] for line in steps(tmp_path / "run")]
+    assert losses[0] > 4.2
+    assert sum(losses[-5:]) / 5 < 3.95
+
+
+def test_early_stopping_counts_evaluations_without_a_better_one(shards: Path, tmp_path: Path) -> None:
+    scores = iter([10.0, 12.0, 11.0, 11.5, 12.5])
+    config = replace(
+        CONFIG, max_steps=100, evaluate_every=2, early_stopping=EarlyStopping("bleu", 2), checkpoint_every=50
+    )
+    trainer = train(shards, tmp_path / "run", config, bleu=lambda: next(scores))
+    assert trainer.progress.step == 8
+    assert "no better validation bleu in 2 evaluations" in trainer.progress.stopped
+    newest = checkpoint.newest(tmp_path / "run")
+    assert newest is not None and newest.name == "step-00000008"  # the end is always kept
+
+
+def test_time_is_a_limit_over_all_starts(shards: Path, tmp_path: Path) -> None:
+    trainer = train(shards, tmp_path / "run", replace(CONFIG, max_steps=10_000, max_minutes=0.005))
+    assert trainer.progress.step < 10_000
+    assert "train.max_minutes" in trainer.progress.stopped
+
+
+def test_validation_loss_is_the_mean_over_tokens(shards: Path) -> None:
+    torch.manual_seed(0)
+    network = Transformer(TransformerConfig("transformer", "t", 16, 2, 16, 1, 1, dropout=0.3), 50, 50)
+    loader = LaneLoader(ShardReader(shards, "train"), LOADER, 3, 0, 1)
+    batches = [batch for _ in range(3) for batch in loader.step()]
+    loader.close()
+    objective = (architecture("transformer").loss, LossConfig(0.0))
+    loss, items = validation_loss(network, objective, batches, "fp32", Ranks(0, 1, CPU))
+    network.eval()
+    with torch.no_grad():
+        expected = sum(float(objective[0](network, batch, objective[1])[0]) for batch in batches)
+    assert items == sum(batch.items for batch in batches)
+    assert loss == pytest.approx(expected / items)
+
+
+def test_the_average_of_the_last_weights_is_their_mean(shards: Path, tmp_path: Path) -> None:
+    train(shards, tmp_path / "run")
+    mean, used = checkpoint.average(tmp_path / "run", 2)
+    assert used == [8, 12]
+    parts = [checkpoint.read(tmp_path / f"run/checkpoints/step-{step:08d}")[0]["network"] for step in used]
+    for name, value in mean.items():
+        torch.testing.assert_close(value, (parts[0][name] + parts[1][name]) / 2)
+
+
+def test_damaged_state_and_truncated_weights_are_refused_by_name(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    attempt = checkpoint.next_attempt(run)
+    kept = checkpoint.write(run, 4, attempt, {"network": {"w": torch.ones(8)}}, {"step": 4})
+    weights = run / "weights/step-00000004.safetensors"
+    whole = weights.read_bytes()
+    weights.unlink()  # it is a second name of the checkpoint's file
+    weights.write_bytes(whole[:-8])
+    with pytest.raises(UserError, match=r"weights/step-00000004\.safetensors: was changed after"):
+        checkpoint.average(run, 1)
+    (kept / "state.json").write_text('{"step": 4', encoding="utf-8")
+    with pytest.raises(UserError, match=r"state\.json: does not match its manifest.*Delete"):
+        checkpoint.state(kept)
+
+
+def test_weights_that_were_changed_enter_no_average(shards: Path, tmp_path: Path) -> None:
+    train(shards, tmp_path / "run")
+    flip_last_bit(tmp_path / "run/weights/step-00000008.safetensors")
+    with pytest.raises(UserError, match=r"step-00000008\.safetensors: was changed after it was written"):
+        checkpoint.average(tmp_path / "run", 2)
+
+
+def flip_last_bit(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def test_a_tampered_checkpoint_is_refused_by_name(shards: Path, tmp_path: Path) -> None:
+    train(shards, tmp_path / "run")
+    flip_last_bit(tmp_path / "run/checkpoints/step-00000012/optimizer.safetensors")
+    with pytest.raises(
+        UserError, match=r"optimizer\.safetensors: does not match its manifest.*goes on from step-00000008"
+    ):
+        train(shards, tmp_path / "run", replace(CONFIG, max_steps=20))
+
+
+def test_a_stale_attempt_cannot_write(tmp_path: Path) -> None:
+    first = checkpoint.next_attempt(tmp_path)
+    checkpoint.next_attempt(tmp_path)
+    with pytest.raises(checkpoint.StaleAttemptError, match="attempt 1 was replaced by attempt 2"):
+        checkpoint.write(tmp_path, 1, first, {"network": {"w": torch.ones(1)}}, {})
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_old_checkpoints_go_and_their_weights_stay_for_averaging(shards: Path, tmp_path: Path) -> None:
+    train(shards, tmp_path / "run", replace(CONFIG, checkpoint_every=2, keep_checkpoints=2, average_last=3))
+    assert sorted(p.name for p in (tmp_path / "run/checkpoints").iterdir()) == ["step-00000010", "step-00000012"]
+    kept = [f"step-{step:08d}.{kind}" for step in (8, 10, 12) for kind in ("safetensors", "sha256")]
+    assert sorted(p.name for p in (tmp_path / "run/weights").iterdir()) == kept
+
+
+def test_the_journal_drops_what_a_resumed_run_repeats_and_a_torn_line(tmp_path: Path) -> None:
+    first = journal.Journal(tmp_path, 0)
+    for step in (1, 2, 3):
+        first.write({"step": step, "batch": "x"})
+    first.close()
+    with (tmp_path / journal.NAME).open("a") as file:
+        file.write('{"step": 4, "ba')
+    second = journal.Journal(tmp_path, 2)
+    second.write({"step": 3, "batch": "y"})
+    second.close()
+    read = [json.loads(line) for line in (tmp_path / journal.NAME).read_text().splitlines()]
+    assert [(line["step"], line["batch"]) for line in read] == [(1, "x"), (2, "x"), (3, "y")]

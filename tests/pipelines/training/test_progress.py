@@ -1,0 +1,92 @@
+"""What the driver says while its workers train."""
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipelines.training import progress
+
+
+def write_steps(run: Path, first: int, last: int) -> None:
+    """Steps of half a second each and an evaluation."""
+    lines: list[dict[str, object]] = [
+        {"step": step, "loss": 2.5, "tokens": 1000, "batch": "x", "seconds": step / 2}
+        for step in range(first, last + 1)
+    ]
+    lines.append({"step": last, "valid_loss": 1.5, "valid_perplexity": 4.48, "valid_bleu": 30.25, "seconds": last / 2})
+    with (run / "steps.jsonl").open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def test_a_log_gets_steps_and_evaluations(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+    with progress.shown(tmp_path, 1000):
+        write_steps(tmp_path, 1, 20)
+    text = caplog.text
+    assert "step 20/1,000 | loss 2.500 | 2,000 target tokens/s | 8 min 10 s left" in text
+    assert "step 20 | validation loss 1.500 | perplexity 4.48 | BLEU 30.2" in text
+
+
+def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with progress.shown(tmp_path, 1000):
+        (tmp_path / "precision.json").write_text('{"precision": "fp32", "because": "slow here"}')
+    assert [record.message for record in caplog.records] == ["trains in fp32: slow here"]
+
+
+def test_what_an_earlier_start_wrote_is_not_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    write_steps(tmp_path, 1, 5)
+    with progress.shown(tmp_path, 1000):
+        pass
+    assert "step 5" not in caplog.text
+
+
+def test_a_journal_that_was_cut_back_is_read_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker died: the journal goes on from its checkpoint, in a file that may be longer already than the old one."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+    (tmp_path / "new").mkdir()
+    with progress.shown(tmp_path, 1000):
+        write_steps(tmp_path, 1, 20)
+        wait_for(lambda: "step 20 |" in caplog.text)
+        write_steps(tmp_path / "new", 1, 20)
+        write_steps(tmp_path / "new", 21, 22)
+        (tmp_path / "new" / "steps.jsonl").replace(tmp_path / "steps.jsonl")
+    assert caplog.text.count("step 20 | validation loss") == 1
+    assert caplog.text.count("step 22 | validation loss") == 1
+    assert "step 22/1,000 | loss 2.500 | 2,000 target tokens/s" in caplog.text
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(400):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("waited 8 s")
+
+
+def test_word_vectors_say_their_epochs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    lines: list[dict[str, object]] = [
+        {"step": step, "loss": 2.5, "tokens": 3000, "seconds": step / 2} for step in (20, 40, 60)
+    ]
+    lines.append({"step": 60, "epoch": 1, "epoch_loss": 2.4567, "seconds": 30.0})
+    with progress.shown(tmp_path, 120, "words"):
+        (tmp_path / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "epoch 1 | loss 2.4567 | 30 s trained" in caplog.text
+    assert "step 60/120 | loss 2.500 | 300 words/s | 30 s left" in caplog.text
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(5, "5 s"), (65, "1 min 5 s"), (7300, "2 h 1 min")])
+def test_durations_are_for_people(seconds: float, said: str) -> None:
+    assert progress._duration(seconds) == said

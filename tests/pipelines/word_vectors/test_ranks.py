@@ -1,0 +1,86 @@
+"""Quality on several ranks: two find in a small text what one finds, with averages and with summed gradients."""
+
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from numpy.typing import NDArray
+
+from model.text.tokenizer import SPECIAL
+from model.word_vectors.learner import Learner
+from model.word_vectors.word2vec import Word2Vec, Word2VecConfig
+from pipelines.cluster.ranks import Ranks
+from pipelines.loaders.segments import ShardText, shard_vocabulary
+from pipelines.shards.writer import Record
+from pipelines.word_vectors.loop import Decay, train_tables
+from pipelines.word_vectors.settings import Backend, VectorsConfig
+from pipelines.word_vectors.synchronous import SynchronousWord2Vec
+from tests.pipelines.conftest import MakeShards
+
+GROUPS, SIZE = 4, 10  # every record holds words of one group
+MODEL = Word2VecConfig(width=16, window=3, sample=0, min_count=1, lr=0.05)
+ALONE = Ranks(0, 1, torch.device("cpu"))
+
+
+@pytest.fixture
+def shards(make_shards: MakeShards) -> Path:
+    rng = np.random.default_rng(0)
+    groups = rng.integers(GROUPS, size=1500)
+    records: list[Record] = [
+        ((len(SPECIAL) + group * SIZE + rng.integers(SIZE, size=10)).astype(np.uint16), None) for group in groups
+    ]
+    return make_shards(records, chunk=64, shard=1000)
+
+
+def learned(shards: Path, run: Path, ranks: Ranks, backend: Backend = "numba") -> tuple[NDArray[np.float32], float]:
+    """(V, d) vectors after some epochs, and the last one's loss."""
+    config = VectorsConfig(epochs=6, segment_words=500, backend=backend)
+    vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
+    learner: Learner = (
+        Word2Vec(MODEL, vocabulary.counts, 1)
+        if backend == "numba"
+        else SynchronousWord2Vec(MODEL, vocabulary.counts, 1, ranks, tokens=64 // ranks.world)
+    )
+    feed = ShardText(shards, "train", vocabulary, None, config.segment_words)
+    progress = train_tables(
+        learner, feed, config, Decay(MODEL.lr, MODEL.min_lr), run, ranks, 1, 1, lambda step, values: None
+    )
+    groups = np.argsort([int(word[1:]) for word in vocabulary.words])  # rows in the order of the groups
+    return learner.vectors()["vectors"][groups], progress.losses[-1]
+
+
+def purity(vectors: NDArray[np.float32]) -> float:
+    """The share of the words' nearest neighbours, as many as the group has, that are of the same group."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    nearest = np.argsort(-(unit @ unit.T), axis=1)[:, 1:SIZE]
+    return float(np.mean(nearest // SIZE == np.arange(len(vectors))[:, None] // SIZE))
+
+
+def rank_process(rank: int, port: int, shards: str, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    backend: Backend
+    for backend in ("numba", "ddp"):
+        run = Path(folder) / backend
+        vectors, loss = learned(Path(shards), run, Ranks(rank, 2, torch.device("cpu")), backend)
+        np.savez(Path(folder) / f"{backend}-{rank}.npz", vectors=vectors, loss=loss)
+    dist.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+def test_two_ranks_find_what_one_finds(shards: Path, tmp_path: Path) -> None:
+    one, loss = learned(shards, tmp_path / "one", ALONE)
+    assert purity(one) > 0.95
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    multiprocessing.spawn(rank_process, (port, str(shards), str(tmp_path)), nprocs=2)
+    for backend in ("numba", "ddp"):
+        first, second = (np.load(tmp_path / f"{backend}-{rank}.npz") for rank in (0, 1))
+        assert np.array_equal(first["vectors"], second["vectors"])  # equal at the end, to the bit
+        assert purity(first["vectors"]) > 0.95
+        assert float(first["loss"]) == pytest.approx(loss, rel=0.05)

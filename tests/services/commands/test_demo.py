@@ -1,0 +1,148 @@
+"""The demo's order of events, its report, and that it leaves nothing behind; the steps are stand-ins."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.commands import demo as verb
+from services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SERVER = """
+import json, pathlib, signal, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.send_response(200)
+        self.send_header("X-Model-Name", "m")
+        self.send_header("X-Model-Version", "7")
+        self.send_header("X-Run-Id", "abc")
+        self.send_header("X-Manifest-Hash", "f" * 64)
+        self.end_headers()
+        self.wfile.write(json.dumps({"translatedText": [text.upper() for text in asked["q"]]}).encode())
+
+    def log_message(self, *_):
+        pass
+
+signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path("stopped").touch(), sys.exit(0)))
+server = HTTPServer(("127.0.0.1", 0), Handler)
+print(f"http://127.0.0.1:{server.server_port}", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> DemoRoot:
+    shards, run = tmp_path / "shards", tmp_path / "runs" / "demo"
+    shards.mkdir()
+    run.mkdir(parents=True)
+    for language, word in (("en", "dog"), ("de", "Hund")):
+        (shards / f"test.{language}.txt").write_text("".join(f"{word} {number}\n" for number in range(20)))
+    texts = {"test": {language: {"file": f"test.{language}.txt"} for language in ("en", "de")}}
+    (shards / "manifest.json").write_text(json.dumps({"texts": texts}))
+    (run / "release.json").write_text(json.dumps({"run": "demo", "version": "7", "bleu": "BLEU = 90.1 nrefs:1|..."}))
+    return DemoRoot(
+        "demo",
+        "en-de",
+        {"shards": str(shards), "runs": str(tmp_path / "runs")},
+        {"uri": "sqlite:///x.db"},
+        {"name": "m"},
+    )
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Verb -> the Python that stands in for it; every step also writes down its words."""
+    scripts = dict.fromkeys(("shard", "train", "promote"), "") | {"serve": SERVER}
+
+    def command(name: str, words: list[str]) -> list[str]:
+        note = f"import sys; print(*sys.argv[1:], file=open({str(tmp_path / 'log')!r}, 'a'))\n"
+        return [sys.executable, "-c", note + scripts[name], name, *words]
+
+    monkeypatch.setattr(verb, "command", command)
+    monkeypatch.chdir(tmp_path)
+    return scripts
+
+
+def test_all_steps_run_in_order_and_the_report_names_everything(
+    root: DemoRoot, steps: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demo(root, ["experiment=demo"]) == 0
+    log = (tmp_path / "log").read_text().splitlines()
+    assert log == [f"{name} experiment=demo" for name in ("shard", "train", "promote")] + [
+        "serve experiment=demo serve.port=0"
+    ]
+    out = capsys.readouterr().out
+    for word in ("DOG 10", "Hund 10", "BLEU = 90.1 nrefs:1", "m version 7", "demo, abc", "ffffffffffff"):
+        assert word in out
+    assert "mlflow ui --backend-store-uri sqlite:///x.db" in out
+    assert "dragoman serve experiment=demo\n" in out
+    assert (tmp_path / "stopped").exists()
+
+
+@pytest.mark.parametrize(("step", "code"), [("shard", 2), ("train", 1), ("promote", 2), ("serve", 2)])
+def test_a_step_that_fails_ends_the_demo_with_its_exit_code(
+    root: DemoRoot, steps: dict[str, str], step: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps[step] = f"sys.exit({code})"
+    assert demo(root, []) == code
+    assert f"{step} ended with exit code {code}" in capsys.readouterr().err
+
+
+def test_a_champion_that_stays_answers(root: DemoRoot, steps: dict[str, str]) -> None:
+    steps["promote"] = "sys.exit(1)"
+    assert demo(root, []) == 0
+
+
+def test_the_endpoint_is_stopped_when_asking_it_fails(root: DemoRoot, steps: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "shards" / "test.en.txt").unlink()
+    with pytest.raises(FileNotFoundError):
+        demo(root, [])
+    assert (tmp_path / "stopped").exists()
+
+
+def test_a_killed_demo_ends_its_step(tmp_path: Path) -> None:
+    script = f"""
+import sys
+from services import demo
+demo.command = lambda name, words: [sys.executable, "-c", "import time; time.sleep(60)", {str(tmp_path)!r}]
+sys.exit(demo.demo(demo.DemoRoot("n", "en-de", {{}}, {{}}, {{}}), []))
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        while "dragoman shard" not in process.stdout.readline():
+            pass
+        children: list[psutil.Process] = []
+        while not children:
+            children = psutil.Process(process.pid).children()
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(120) == 128 + signal.SIGTERM
+    assert not children[0].is_running()
+
+
+def test_held_out_pairs_are_spread_over_the_test_set(root: DemoRoot) -> None:
+    pairs = held_out(Path(root.paths["shards"]), "en", "de")
+    assert pairs == [(f"dog {number}", f"Hund {number}") for number in (2, 6, 10, 14, 18)]
+
+
+def test_the_table_wraps_and_marks_what_is_equal() -> None:
+    text = table([Sample("a " * 30, "x", "x"), Sample("b", "y", "z")], 80)
+    assert "x                        = x" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_mistakes_in_overrides_are_the_users(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment=none"]) == 2
+    assert main(["nokey=1"]) == 2
+    assert "none" in capsys.readouterr().err

@@ -1,0 +1,104 @@
+"""Texts in, vectors out."""
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model.errors import UserError
+from model.inference.sentence_vectors import open_sentence_vectors
+from services.commands.embed import embed
+from services.settings import EmbedConfig
+
+TEXTS = b"the dog sees the man .\n\nwhere is z ?\n"
+
+
+def run(tmp_path: Path, bundle: Path, content: bytes = TEXTS, **settings: Any) -> Path:
+    (tmp_path / "in.txt").write_bytes(content)
+    config = EmbedConfig(
+        **{"bundle": str(bundle), "input": str(tmp_path / "in.txt"), "output": str(tmp_path / "out"), **settings}
+    )
+    assert embed(config) == 0
+    return Path(str(config.output))
+
+
+def rows(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_line_in_is_a_vector_out_in_order(tmp_path: Path, bundle: Path) -> None:
+    expected = open_sentence_vectors(bundle)(TEXTS.decode().splitlines())
+    found = rows(run(tmp_path, bundle))
+    assert [record["line"] for record in found] == [0, 1, 2]
+    assert np.array_equal(np.array([record["vector"] for record in found], np.float32), expected)
+    assert not expected[1].any()
+    np.testing.assert_allclose(
+        [record["vector"] for record in rows(run(tmp_path, bundle, lines=1, batch_tokens=1))], expected, atol=1e-5
+    )
+
+
+def test_a_matrix_is_the_same_numbers(tmp_path: Path, bundle: Path) -> None:
+    matrix = np.load(run(tmp_path, bundle, format="npy", output=str(tmp_path / "v.npy"), lines=2), allow_pickle=False)
+    assert (matrix.shape, matrix.dtype) == ((3, 16), np.float32)
+    np.testing.assert_allclose(matrix, [record["vector"] for record in rows(run(tmp_path, bundle))], atol=1e-5)
+    assert np.load(run(tmp_path, bundle, b"", format="npy", output=str(tmp_path / "none.npy"))).shape == (0, 16)
+    with pytest.raises(UserError, match=r"embed\.format=npy: a matrix needs a file"):
+        run(tmp_path, bundle, format="npy", output=None)
+
+
+def test_unit_vectors_have_cosines_for_products(tmp_path: Path, bundle: Path) -> None:
+    lengths = [np.linalg.norm(record["vector"]) for record in rows(run(tmp_path, bundle, unit=True))]
+    np.testing.assert_allclose(lengths, [1.0, 0.0, 1.0], atol=1e-5)
+
+
+def test_word_vectors_of_texts(tmp_path: Path, vectors: Path) -> None:
+    found = rows(run(tmp_path, vectors, b"the dog\n"))
+    assert len(found[0]["vector"]) == 4
+
+
+def test_a_line_that_is_no_utf_8_is_named_or_has_an_error(tmp_path: Path, bundle: Path) -> None:
+    content = b"ja\n\xff\ngut\n"
+    with pytest.raises(UserError, match=r"in\.txt, line 2: not UTF-8.*embed\.on_error=skip"):
+        run(tmp_path, bundle, content)
+    assert not (tmp_path / "out").exists()
+    found = rows(run(tmp_path, bundle, content, on_error="skip"))
+    assert found[1] == {"line": 1, "error": "not UTF-8"}
+    matrix = np.load(
+        run(tmp_path, bundle, content, on_error="skip", format="npy", output=str(tmp_path / "v.npy")),
+        allow_pickle=False,
+    )
+    assert matrix.any(1).tolist() == [True, False, True]
+
+
+def test_what_is_too_long_is_cut_or_named(tmp_path: Path, bundle: Path) -> None:
+    content = b"gut\n" + b"gut " * 40 + b"\n"
+    assert len(rows(run(tmp_path, bundle, content))) == 2
+    with pytest.raises(UserError, match=r"in\.txt, line 2: 160 tokens are more than the model's 64 positions"):
+        run(tmp_path, bundle, content, too_long="error")
+    assert not list(tmp_path.glob(".*part"))
+
+
+def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
+    with pytest.raises(UserError, match=r"embed\.lines: 0"):
+        run(tmp_path, bundle, lines=0)
+    with pytest.raises(UserError, match=r"embed\.input: none cannot be read"):
+        run(tmp_path, bundle, input="none")
+    with pytest.raises(UserError, match=r"embed\.output: .*nowhere/v\.npy cannot be written"):
+        run(tmp_path, bundle, format="npy", output=str(tmp_path / "nowhere" / "v.npy"))
+    with pytest.raises(UserError, match="no sentence model is named"):
+        embed(EmbedConfig(model=None, input=str(tmp_path / "in.txt")))
+
+
+def test_files_may_be_compressed_and_standard_input_goes_to_standard_output(
+    tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.gz").write_bytes(gzip.compress(TEXTS))
+    packed = run(tmp_path, bundle, input=str(tmp_path / "in.gz"), output=str(tmp_path / "out.gz"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXTS)))
+    assert embed(EmbedConfig(bundle=str(bundle))) == 0
+    assert gzip.decompress(packed.read_bytes()).decode() == capsys.readouterr().out

@@ -1,0 +1,150 @@
+"""What inspect says of each kind of artefact, and of damage."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import UserError
+from model.text.tokenizer import TokenizerPair
+from pipelines.shards.manifest import Manifest, Split, write_manifest
+from pipelines.shards.writer import write_shard
+from pipelines.training import checkpoint
+from services.commands.contents import check, contents
+from services.commands.inspect import InspectConfig, as_text, inspect, main
+
+WORDS = [("the dog", "der hund"), ("a house", "ja"), ("where", "gut")]
+
+
+@pytest.fixture
+def shards(tmp_path: Path, tokenizers: TokenizerPair) -> Path:
+    directory = tmp_path / "shards"
+    directory.mkdir()
+    tokenizers.save(directory)
+    records = [
+        (np.asarray(tokenizers.source.encode([a])[0]), np.asarray(tokenizers.target.encode([b])[0])) for a, b in WORDS
+    ]
+    entry = write_shard(directory, "train", 0, records, 0, 2, "<u2")
+    manifest = Manifest("small", ["en", "de"], tokenizers.describe(), "<u2", {"train": Split.of([entry])})
+    manifest.sources = [{"name": "a.txt", "lines": 3, "bytes": 30, "sha256": "0" * 64}]
+    write_manifest(directory, manifest)
+    return directory
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Path:
+    run = tmp_path / "run"
+    attempt = checkpoint.next_attempt(run)
+    tensors = {"network": {"weight": torch.zeros(2, 3)}, "optimizer": {"m": torch.zeros(6)}}
+    return checkpoint.write(run, 100, attempt, tensors, {"step": 100, "rng": list(range(50))})
+
+
+def test_a_shard_shows_its_records_in_words(shards: Path) -> None:
+    facts = contents(shards / "train-000000.tar")
+    assert (facts["kind"], facts["records"], facts["chunks"], facts["first_id"]) == ("shard", 3, 2, 0)
+    assert facts["samples"] == [{"source": "the dog", "target": "der hund"}, {"source": "a house", "target": "ja"}]
+    assert facts["made_from"]["corpus"] == "small"
+
+
+def test_a_shard_alone_shows_ids(shards: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone" / "train-000000.tar"
+    alone.parent.mkdir()
+    shutil.copy(shards / "train-000000.tar", alone)
+    sample = contents(alone)["samples"][0]["source"]
+    assert all(word.isdigit() for word in sample.split())
+
+
+def test_a_shard_directory_shows_corpus_tokenizer_and_splits(shards: Path) -> None:
+    facts = contents(shards)
+    assert facts["kind"] == "shard directory"
+    assert facts["splits"]["train"]["records"] == 3
+    assert facts["sources"][0]["name"] == "a.txt"
+    assert contents(shards / "manifest.json") == facts
+    assert len(facts["manifest_hash"]) == 64
+
+
+def test_a_bundle_shows_what_it_was_made_from(bundle: Path) -> None:
+    facts = contents(bundle)
+    assert (facts["kind"], facts["architecture"], facts["manifest_hash"]) == ("bundle", "transformer", "ab" * 32)
+    assert facts["parameters"] > 1000
+    assert "model.safetensors" in facts["files"]
+
+
+def test_word_vectors_show_method_words_and_what_they_were_made_from(vectors: Path, tmp_path: Path) -> None:
+    facts = contents(vectors)
+    assert [facts[key] for key in ("kind", "method", "words", "width")] == ["word vectors", "skipgram", 7, 4]
+    assert facts["most_frequent"][:2] == ["man 700", "woman 600"]
+    assert (facts["manifest_hash"], facts["tensors"]) == ("cd" * 32, {"vectors": "F32 [7, 4]"})
+    assert check(vectors) >= 3
+
+    run = tmp_path / "run"
+    tables = {"tables": {"vectors": torch.zeros(7, 16), "contexts": torch.zeros(7, 16)}}
+    step = checkpoint.write(run, 5, checkpoint.next_attempt(run), tables, {"epoch": 1})
+    assert contents(step)["tensors"] == {"contexts": "F32 [7, 16]", "vectors": "F32 [7, 16]"}
+
+
+def test_a_checkpoint_and_its_run_are_shown(step: Path) -> None:
+    facts = contents(step)
+    assert (facts["kind"], facts["step"], facts["attempt"], facts["parameters"]) == ("checkpoint", 100, 1, 6)
+    assert facts["state"]["rng"] == "(50 values)"
+    run = contents(step.parents[1])
+    assert (run["kind"], run["newest"], run["starts"]) == ("run", "step-00000100", 1)
+    assert contents(step / "network.safetensors")["tensors"] == {"weight": "F32 [2, 3]"}
+
+
+def test_damage_is_named(shards: Path, step: Path, tmp_path: Path) -> None:
+    tar = shards / "train-000000.tar"
+    tar.write_bytes(tar.read_bytes()[:1500])
+    with pytest.raises(UserError, match=r"train-000000\.tar: .*truncated"):
+        contents(tar)
+    with pytest.raises(UserError, match=r"train-000000\.tar: not the file that was written"):
+        check(shards)
+    (step / "network.safetensors").write_bytes(b"\xff" * 20)
+    with pytest.raises(UserError, match="not a safetensors file"):
+        contents(step)
+    with pytest.raises(UserError, match=r"network\.safetensors: not the file"):
+        check(step)
+    (step / "manifest.json").write_text("{")
+    with pytest.raises(UserError, match="not JSON"):
+        contents(step)
+    with pytest.raises(UserError, match="no such file"):
+        contents(tmp_path / "none")
+    with pytest.raises(UserError, match="not a shard"):
+        contents(tmp_path)
+
+
+def test_sound_files_are_verified(shards: Path, bundle: Path, step: Path) -> None:
+    assert check(shards) == 2
+    assert check(shards / "train-000000.tar") == 1
+    assert check(bundle) >= 2
+    assert check(step) == 3
+    with pytest.raises(UserError, match="nothing beside it"):
+        check(shards.parent)
+
+
+def test_a_listed_name_may_not_lead_out(step: Path) -> None:
+    manifest = json.loads((step / "manifest.json").read_text())
+    manifest["files"]["../../attempt"] = "0" * 64
+    (step / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="lies outside"):
+        check(step)
+
+
+def test_the_report_is_text_or_json(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inspect(InspectConfig(format="json", verify=True), str(bundle))
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["kind"] == "bundle"
+    assert "verified" in facts
+    inspect(InspectConfig(), str(bundle))
+    assert "architecture" in capsys.readouterr().out
+    assert (
+        as_text({"a": {"b": 1000}, "c": [{"d": 1}], "e": None, "f": True}) == "a\n  b  1,000\nc\n  - d: 1\ne  -\nf  yes"
+    )
+
+
+def test_no_path_is_the_users_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "dragoman inspect PATH" in capsys.readouterr().err

@@ -1,0 +1,215 @@
+"""Another system's lists in, better ordered ones out."""
+
+import gzip
+import io
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from model.bundles.translation import load_bundle
+from model.errors import UserError
+from model.inference.scoring import open_scorer
+from model.settings import DecodeConfig
+from services.commands.nbest import read_nbest
+from services.commands.rerank import rerank
+from services.commands.translate import translate
+from services.commands.weights import Weights, load_weights
+from services.settings import RerankConfig, TranslateConfig
+
+REFERENCES = ["the dog sees the old man .", "a house is old and small .", "where is my good old friend ?"] * 4
+SOURCES = ["der hund", "ein haus", "wo ist"] * 4
+
+
+def constructed(count: int = 6, seed: int = 0, name: str = "Dragoman") -> str:
+    """Lists whose own score misleads and whose feature `name` knows the quality."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for number, reference in enumerate(REFERENCES):
+        words = reference.split()
+        for rank in range(count):
+            broken = rng.permutation(len(words))[: count - 1 - rank]  # the last one is the reference itself
+            text = " ".join("wrong" if place in broken else word for place, word in enumerate(words))
+            noise = 0.1 * rng.random()
+            lines.append(f"{number} ||| {text} ||| LM= {-rng.random():.4f} {name}= {rank + noise:.4f} ||| {-rank}\n")
+    return "".join(lines)
+
+
+def files(tmp_path: Path, content: str, /, **settings: Any) -> RerankConfig:
+    (tmp_path / "lists").write_text(content, encoding="utf-8")
+    (tmp_path / "src").write_text("".join(f"{line}\n" for line in SOURCES))
+    (tmp_path / "ref").write_text("".join(f"{line}\n" for line in REFERENCES))
+    paths = {key: str(tmp_path / name) for key, name in (("nbest", "lists"), ("source", "src"), ("output", "out"))}
+    return RerankConfig(**{**paths, **settings})
+
+
+def test_tuned_weights_improve_a_constructed_case(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    references, weights = str(tmp_path / "ref"), str(tmp_path / "w.json")
+    assert rerank(files(tmp_path, constructed(), references=references, tune=weights, output=None)) == 0
+    record = json.loads(Path(weights).read_text())
+    assert record["bleu"]["after"] == pytest.approx(100)
+    assert record["bleu"]["before"] < 40
+    assert record["weights"].keys() == {"Score", "Dragoman", "Length"}
+    assert sum(map(abs, record["weights"].values())) == pytest.approx(1)
+    metric = BLEU()
+    metric.corpus_score(REFERENCES, [REFERENCES])
+    assert record["bleu"]["signature"] == str(metric.get_signature())
+
+    other = constructed(seed=5)  # lists that were not tuned on
+    assert rerank(files(tmp_path, other, references=references, weights=weights)) == 0
+    chosen = (tmp_path / "out").read_text().splitlines()
+    first = [each.entries[0].text for each in read_nbest(other.splitlines(), "x")]
+    before, after = (BLEU().corpus_score(texts, [REFERENCES]).score for texts in (first, chosen))
+    assert after > before + 30
+    assert f"BLEU {before:.2f} before, {after:.2f} after" in caplog.text
+
+
+def test_tuning_again_gives_the_same_file(tmp_path: Path) -> None:
+    texts = []
+    for name in ("a", "b"):
+        config = files(tmp_path, constructed(), references=str(tmp_path / "ref"), tune=str(tmp_path / name))
+        assert rerank(config, seed=3) == 0
+        texts.append((tmp_path / name).read_bytes())
+    assert texts[0] == texts[1]
+    assert (tmp_path / "out").read_text().splitlines() == REFERENCES
+
+
+def test_all_their_features_can_be_weighted(tmp_path: Path) -> None:
+    config = files(
+        tmp_path, constructed(), references=str(tmp_path / "ref"), tune=str(tmp_path / "w"), features="all", output=None
+    )
+    assert rerank(config) == 0
+    assert load_weights(str(tmp_path / "w")).weights.keys() == {"Score", "Dragoman", "Length", "LM"}
+
+
+def test_our_score_is_added_as_a_feature(tmp_path: Path, bundle: Path) -> None:
+    lists = "0 ||| ein hund ||| F= 1 ||| -2\n0 ||| der mann ||| F= 2 ||| -3\n3 ||| ja ||| F= 0 ||| -1 ||| 0-0\n"
+    config = files(tmp_path, lists, bundle=str(bundle), format="scored", lists=1)
+    assert rerank(config) == 0
+    scorer = open_scorer(load_bundle(bundle))
+    pairs = [("der hund", "ein hund"), ("der hund", "der mann"), ("der hund", "ja")]
+    found = [scorer.score([source], [target])[0].log_probability for source, target in pairs]
+    rows = (tmp_path / "out").read_text().splitlines()
+    assert [row.split(" Dragoman= ")[0] for row in rows] == [
+        "0 ||| ein hund ||| F= 1",
+        "0 ||| der mann ||| F= 2",
+        "3 ||| ja ||| F= 0",
+    ]
+    assert [float(row.split("Dragoman= ")[1].split()[0]) for row in rows] == pytest.approx(found, abs=1e-4)
+    assert rows[2].endswith(" ||| -1.000000 ||| 0-0")
+
+    assert rerank(files(tmp_path, lists, bundle=str(bundle), format="nbest")) == 0
+    first, second = (tmp_path / "out").read_text().splitlines()[:2]
+    totals = [float(row.split(" ||| ")[3]) for row in (first, second)]
+    assert totals == pytest.approx(sorted([(found[0] - 2) / 2, (found[1] - 3) / 2], reverse=True), abs=1e-4)
+
+
+def test_a_sentence_is_a_line_even_without_a_list(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lists = "2 ||| ja ||| Dragoman= 1 ||| 1\n4 ||| nein ||| Dragoman= 1 ||| 1\n4 ||| gut ||| Dragoman= 3 ||| 0\n"
+    assert rerank(files(tmp_path, lists)) == 0
+    assert (tmp_path / "out").read_text().split("\n") == ["", "", "ja", "", "gut", *[""] * 8]
+    assert "10 sentences have no list" in caplog.text
+
+
+def test_our_own_translations_are_such_lists(tmp_path: Path, bundle: Path) -> None:
+    """What the search ranks by log-probability keeps its order under the score of the same model."""
+    (tmp_path / "in").write_text("the dog\na house\nja\n")
+    for form in ("moses", "nbest"):
+        settings = TranslateConfig(
+            bundle=str(bundle), input=str(tmp_path / "in"), output=str(tmp_path / "l.gz"), format=form, nbest=3
+        )
+        assert translate(settings, DecodeConfig(length_penalty=0.0), ["decode.length_penalty=0"]) == 0
+        lines = gzip.decompress((tmp_path / "l.gz").read_bytes()).decode().splitlines()
+        config = files(tmp_path, "", bundle=str(bundle), nbest=str(tmp_path / "l.gz"), format="scored")
+        config.source = str(tmp_path / "in")
+        assert rerank(config) == 0
+        entries = [
+            entry for each in read_nbest((tmp_path / "out").read_text().splitlines(), "x") for entry in each.entries
+        ]
+        assert len(entries) == len(lines) == 9
+        if form == "moses":
+            for entry in entries:
+                assert entry.features["LogP"] == pytest.approx(entry.score, abs=1e-5)
+        assert all(entry.features["Dragoman"] < 0 for entry in entries)
+
+
+def test_standard_input_and_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(constructed().encode())))
+    (tmp_path / "src").write_text("".join(f"{line}\n" for line in SOURCES))
+    assert rerank(RerankConfig(source=str(tmp_path / "src"))) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("lists", "settings", "message"),
+    [
+        ("0 ||| a ||| Dragoman= 1 ||| x\n", {}, r"lists, line 1: the score is 'x'"),
+        ("0 ||| a\n", {}, r"lists, line 1: 2 columns"),
+        ("12 ||| a ||| Dragoman= 1 ||| 1\n", {}, r"lists, line 1: sentence 12, but .*src has 12 lines"),
+        ("0 ||| a ||| Dragoman= 1 ||| 1\n0 ||| a ||| F= 1 ||| 1\n", {}, r"line 2: no feature Dragoman, which others"),
+        ("0 ||| a ||| Dragoman= 1 ||| 1\n1 ||| a ||| F= 1 ||| 1\n", {"lists": 1}, r"line 2: no feature Dragoman"),
+        ("0 ||| a ||| Dragoman= 1\n", {}, r"line 1: no score in the last column"),
+        ("", {"source": None}, r"rerank\.source"),
+        ("", {"source": "nowhere"}, r"rerank\.source: nowhere cannot be read"),
+        ("", {"tune": "w"}, r"rerank\.references: weights are tuned against"),
+        ("", {"weights": "nowhere"}, r"rerank\.weights: nowhere cannot be read"),
+        ("", {"lists": 0}, r"rerank\.lists: 0"),
+        ("", {"feature": "a b"}, r"rerank\.feature: 'a b'"),
+        ("", {"tune": "w", "references": "REF"}, r"lists: no lists to tune on"),
+        ("", {"tune": "w", "references": "REF", "weights": "w"}, "not both"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, lists: str, settings: dict[str, Any], message: str) -> None:
+    settings = {key: str(tmp_path / "ref") if value == "REF" else value for key, value in settings.items()}
+    with pytest.raises(UserError, match=message):
+        rerank(files(tmp_path, lists, **settings))
+    assert not (tmp_path / "out").exists()
+
+
+def test_references_of_another_length_are_refused(tmp_path: Path) -> None:
+    config = files(tmp_path, constructed(), references=str(tmp_path / "short"))
+    (tmp_path / "short").write_text("one\n")
+    with pytest.raises(UserError, match=r"short has 1 lines, .*src 12"):
+        rerank(config)
+
+
+def test_a_hypothesis_too_long_is_named_or_cut(tmp_path: Path, bundle: Path) -> None:
+    lists = "0 ||| ja ||| F= 1 ||| 1\n0 ||| " + "gut " * 30 + "||| F= 1 ||| 1\n"
+    with pytest.raises(UserError, match=r"lists, line 2: the target has 120 tokens, more than the model's 64"):
+        rerank(files(tmp_path, lists, bundle=str(bundle)))
+    assert rerank(files(tmp_path, lists, bundle=str(bundle), too_long="truncate")) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is no file of weights"),
+        ('{"kind": "rerank-weights", "format_version": 9, "weights": {"a": 1}}', "format version 9; known: 1"),
+        ('{"kind": "rerank-weights", "format_version": 1, "weights": {}}', "holds no weights"),
+        ('{"kind": "rerank-weights", "format_version": 1, "weights": {"a": "1"}}', "the weight of 'a' is '1'"),
+        ('{"kind": "rerank-weights", "format_version": 1, "weights": {"a": NaN}}', "the weight of 'a' is nan"),
+    ],
+)
+def test_a_file_of_weights_is_checked(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "w").write_text(content)
+    with pytest.raises(UserError, match=message):
+        load_weights(str(tmp_path / "w"))
+
+
+def test_weights_come_back_as_they_were(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    weights = Weights({"Score": 0.25, "Gone": -0.75}, {"feature": "Other"})
+    weights.save(tmp_path / "w")
+    assert load_weights(str(tmp_path / "w")) == weights
+    with pytest.raises(UserError, match="weighs 'Other' and not 'Dragoman'"):
+        rerank(files(tmp_path, constructed(), weights=str(tmp_path / "w")))
+    assert rerank(files(tmp_path, constructed(name="Other"), weights=str(tmp_path / "w"), feature="Other")) == 0
+    assert "no hypothesis has: Gone" in caplog.text

@@ -1,0 +1,100 @@
+"""Lines in, translations out, without a server."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.errors import UserError
+from model.inference.translator import Alternative, Translation
+from model.settings import DecodeConfig
+from services.commands import translate as verb
+from services.commands.translate import translate, translated, written
+from services.settings import TranslateConfig
+
+
+def run(tmp_path: Path, bundle: Path, content: bytes, **settings: Any) -> str:
+    (tmp_path / "in.txt").write_bytes(content)
+    config = TranslateConfig(
+        bundle=str(bundle), input=str(tmp_path / "in.txt"), output=str(tmp_path / "out.txt"), **settings
+    )
+    assert translate(config, DecodeConfig()) == 0
+    return (tmp_path / "out.txt").read_text(encoding="utf-8")
+
+
+def test_a_line_in_is_a_line_out_and_empty_lines_stay(tmp_path: Path, bundle: Path) -> None:
+    lines = run(tmp_path, bundle, b"the dog\r\n\n  \na\xc2\x85b\xe2\x80\xa8c\nlast", lines=2).split("\n")
+    assert len(lines) == 6
+    assert lines[-1] == ""
+    assert [bool(line) for line in lines[:5]] == [True, False, False, True, True]
+
+
+def test_chunks_do_not_change_the_answers(tmp_path: Path, bundle: Path) -> None:
+    content = b"the dog sees\nja\na house is old .\n"
+    assert run(tmp_path, bundle, content, lines=1) == run(tmp_path, bundle, content, lines=256)
+
+
+def test_nbest_lists_are_mosess_and_json_has_scores(tmp_path: Path, bundle: Path) -> None:
+    rows = run(tmp_path, bundle, b"the dog\n\nja\n", format="nbest", nbest=2).splitlines()
+    assert [row.split(" ||| ")[0] for row in rows] == ["0", "0", "1", "2", "2"]
+    assert all(float(row.split(" ||| ")[2]) <= 0 for row in rows)
+    records = [json.loads(row) for row in run(tmp_path, bundle, b"the dog\n", format="json", nbest=3).splitlines()]
+    assert [record["source"] for record in records] == ["the dog"]
+    assert [one["score"] for one in records[0]["nbest"]] == sorted(
+        (one["score"] for one in records[0]["nbest"]), reverse=True
+    )
+    assert records[0]["text"] == records[0]["nbest"][0]["text"]
+
+
+def test_invalid_utf8_is_named_or_skipped(tmp_path: Path, bundle: Path) -> None:
+    with pytest.raises(UserError, match=r"in\.txt, line 2: not UTF-8 \(byte 0xff at 1\)"):
+        run(tmp_path, bundle, b"ok\nx\xff\n")
+    assert not (tmp_path / "out.txt").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+    assert run(tmp_path, bundle, b"\xef\xbb\xbfok\nx\xff\n", on_error="skip").split("\n")[1:] == ["", ""]
+
+
+def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.txt cannot be read"):
+        translate(TranslateConfig(bundle=str(bundle), input=str(tmp_path / "none.txt")), DecodeConfig())
+    with pytest.raises(UserError, match=r"translate\.nbest: 9 is more than the search finds"):
+        run(tmp_path, bundle, b"x\n", nbest=9)
+    with pytest.raises(UserError, match=r"translate\.lines: 0"):
+        run(tmp_path, bundle, b"x\n", lines=0)
+    with pytest.raises(UserError, match="cannot be written"):
+        translate(
+            TranslateConfig(bundle=str(bundle), input=str(bundle / "config.json"), output=str(tmp_path / "no" / "o")),
+            DecodeConfig(),
+        )
+
+
+class Shouting:
+    """A model of two alternatives a line."""
+
+    def translate(self, lines: list[str], nbest: int) -> list[Translation]:
+        found = [[Alternative(line.upper(), -1.0), Alternative(line, -3.0)][:nbest] for line in lines]
+        return [Translation(one[0].text, one[0].score, one) for one in found]
+
+
+def test_a_line_can_be_translated_sentence_by_sentence() -> None:
+    served: Any = Shouting()
+    answers = translated(served, ["Go now.  See it!", ""], TranslateConfig(split=True, nbest=2))
+    assert answers[0].nbest == [Alternative("GO NOW.  SEE IT!", -1.0), Alternative("Go now.  See it!", -3.0)]
+    assert answers[1].text == ""
+
+
+def test_a_translation_never_adds_a_line() -> None:
+    assert written(0, "x", Translation("a\nb\u2028c", 0.0), "text") == "a b c\n"
+
+
+def test_standard_input_goes_to_standard_output(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the dog\n\n")))
+    assert verb.translate(TranslateConfig(bundle=str(bundle)), DecodeConfig()) == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 2
+    assert err == ""

@@ -1,0 +1,149 @@
+"""The micro-batcher: order, batching, bounds, failures."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+
+import pytest
+
+from services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError
+
+
+class Gate:
+    """An engine that waits until it is opened, and remembers its batches."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.entered = threading.Event()
+        self.batches: list[tuple[str, list[str], int]] = []
+
+    def translate(self, engine: str, lines: list[str], nbest: int) -> list[str]:
+        self.batches.append((engine, lines, nbest))
+        self.entered.set()
+        assert self.open.wait(10)
+        if "bad" in lines:
+            raise ValueError("bad line")
+        if "deadly" in lines:
+            raise SystemExit
+        return [f"{engine}:{line}" for line in lines]
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def batcher(gate: Gate) -> Iterator[Batcher[str, str, str]]:
+    batcher = Batcher(gate.translate, limit=4, capacity=10)
+    batcher.start()
+    yield batcher
+    gate.open.set()
+    batcher.stop(10)
+
+
+def block(batcher: Batcher[str, str, str], gate: Gate) -> "Future[list[str]]":
+    """Occupy the thread with a request, so that what comes next queues."""
+    first = batcher.submit("a", ["first"])
+    assert gate.entered.wait(10)
+    return first
+
+
+def test_an_idle_batcher_takes_a_request_at_once(batcher: Batcher[str, str, str], gate: Gate) -> None:
+    gate.open.set()
+    assert batcher.submit("a", ["x", "y"]).result(10) == ["a:x", "a:y"]
+    assert batcher.submit("a", []).result(10) == []
+
+
+def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_limit(
+    batcher: Batcher[str, str, str], gate: Gate
+) -> None:
+    block(batcher, gate)
+    futures = [batcher.submit("a", [f"{number}0", f"{number}1"]) for number in range(3)]
+    gate.open.set()
+    assert [future.result(10) for future in futures] == [[f"a:{n}0", f"a:{n}1"] for n in range(3)]
+    assert [len(lines) for _, lines, _ in gate.batches] == [1, 4, 2]
+
+
+def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(
+    batcher: Batcher[str, str, str], gate: Gate
+) -> None:
+    gate.open.set()
+    lines = [str(number) for number in range(10)]
+    assert batcher.submit("a", lines).result(10) == [f"a:{line}" for line in lines]
+    assert batcher.queued == 0
+
+
+def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(
+    batcher: Batcher[str, str, str], gate: Gate
+) -> None:
+    block(batcher, gate)
+    asked = [("a", 1), ("b", 1), ("a", 1), ("a", 2)]
+    futures = [batcher.submit(engine, [f"{number}"], nbest) for number, (engine, nbest) in enumerate(asked)]
+    gate.open.set()
+    assert [future.result(10) for future in futures] == [["a:0"], ["b:1"], ["a:2"], ["a:3"]]
+    assert gate.batches[1:] == [("a", ["0", "2"], 1), ("b", ["1"], 1), ("a", ["3"], 2)]
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Batcher[str, str, str], gate: Gate) -> None:
+    block(batcher, gate)
+    batcher.submit("a", ["x"] * 9)
+    with pytest.raises(QueueFullError) as caught:
+        batcher.submit("a", ["y"] * 2)
+    assert 1 <= caught.value.retry_after <= 60
+    assert batcher.queued == 9
+
+
+def test_a_bad_line_fails_its_own_request_only(batcher: Batcher[str, str, str], gate: Gate) -> None:
+    block(batcher, gate)
+    good, bad = batcher.submit("a", ["x"]), batcher.submit("a", ["y", "bad"])
+    gate.open.set()
+    assert good.result(10) == ["a:x"]
+    with pytest.raises(ValueError, match="bad line"):
+        bad.result(10)
+    assert batcher.alive
+
+
+def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Batcher[str, str, str], gate: Gate) -> None:
+    gate.open.set()
+    failed = batcher.submit("a", ["bad", *["x"] * 8])
+    with pytest.raises(ValueError, match="bad line"):
+        failed.result(10)
+    assert batcher.queued == 0
+    assert batcher.submit("a", ["z"]).result(10) == ["a:z"]
+
+
+def test_a_cancelled_request_is_not_translated(batcher: Batcher[str, str, str], gate: Gate) -> None:
+    block(batcher, gate)
+    gone, stays = batcher.submit("a", ["gone"]), batcher.submit("a", ["stays"])
+    gone.cancel()
+    gate.open.set()
+    assert stays.result(10) == ["a:stays"]
+    assert all("gone" not in lines for _, lines, _ in gate.batches)
+    assert batcher.queued == 0
+
+
+def test_stopping_finishes_what_is_queued_and_refuses_what_comes(gate: Gate) -> None:
+    batcher = Batcher(gate.translate, limit=4, capacity=10)
+    batcher.start()
+    futures = [block(batcher, gate), batcher.submit("a", ["x"])]
+    threading.Timer(0.05, gate.open.set).start()
+    batcher.stop(10)
+    assert not wait(futures, 0).not_done
+    assert futures[1].result() == ["a:x"]
+    with pytest.raises(EngineStoppedError):
+        batcher.submit("a", ["late"])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Batcher[str, str, str], gate: Gate) -> None:
+    block(batcher, gate)
+    futures = [batcher.submit("a", ["deadly"]), batcher.submit("b", ["x"])]
+    gate.open.set()
+    for future in futures:
+        with pytest.raises(EngineStoppedError):
+            future.result(10)
+    batcher._thread.join(10)
+    assert not batcher.alive
+    with pytest.raises(EngineStoppedError):
+        batcher.submit("a", ["y"])

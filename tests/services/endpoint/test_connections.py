@@ -1,0 +1,169 @@
+"""Real connections to a server in this process: their deadlines, their number, what is written down of them."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from model.errors import UserError
+from services.endpoint.connections import Connection, QuietAccept, connection_class, reserve_descriptors
+from services.endpoint.serve import bind
+
+PATIENCE = 60  # seconds; nothing here takes long, but the machine may be busy
+REQUEST = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def hello(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"hi"})
+
+
+@contextlib.asynccontextmanager
+async def served(most: int = 100, patience: float = PATIENCE) -> AsyncIterator[tuple[uvicorn.Server, "Clients"]]:
+    """The server, and what opens connections to it."""
+    http = connection_class(most, patience)
+    server = uvicorn.Server(uvicorn.Config(hello, http=http, log_config=None, lifespan="off", backlog=32))
+    with contextlib.closing(bind("127.0.0.1", 0)) as listening:
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        await server.startup([listening])
+        clients = Clients(listening.getsockname()[1])
+        try:
+            yield server, clients
+        finally:
+            clients.close()
+            await server.shutdown([listening])
+
+
+class Clients:
+    """Connections, all closed at the end."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def open(self, said: bytes = b"") -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        writer.write(said)
+        return reader, writer
+
+    def close(self) -> None:
+        for writer in self.writers:
+            writer.close()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), PATIENCE))
+
+
+async def until(done: Callable[[], bool]) -> None:
+    while not done():
+        await asyncio.sleep(0.01)
+
+
+def test_small_packets_are_sent_at_once_on_every_connection() -> None:
+    """A kept-alive connection under Nagle's algorithm waits 40 ms for each answer."""
+
+    async def test() -> None:
+        async with served() as (server, clients):
+            await clients.open()
+            await until(lambda: len(server.server_state.connections) == 1)
+            (connection,) = server.server_state.connections
+            assert isinstance(connection, Connection)
+            accepted = connection.transport.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+    run(test)
+
+
+@pytest.mark.parametrize(("said", "answer"), [(b"", b""), (b"GET / HTTP/1.1\r\nHost:", b"HTTP/1.1 408 ")])
+def test_a_header_that_does_not_come_is_not_waited_for(said: bytes, answer: bytes) -> None:
+    async def test() -> None:
+        async with served(patience=0.1) as (_, clients):
+            reader, _ = await clients.open(said)
+            got = await reader.read()  # until the server closes
+            assert got.startswith(answer)
+            assert got.endswith(b'in 0.1 s"}') or not said
+
+    run(test)
+
+
+def test_a_kept_alive_connection_is_answered_again_and_its_deadline_begins_anew() -> None:
+    async def test() -> None:
+        async with served() as (server, clients):
+            reader, writer = await clients.open()
+            await until(lambda: len(server.server_state.connections) == 1)
+            (connection,) = server.server_state.connections
+            assert isinstance(connection, Connection)
+            deadlines = {connection._deadline}
+            for _ in range(3):
+                writer.write(REQUEST)
+                assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
+                deadlines.add(connection._deadline)
+            assert len(deadlines - {None}) == 4
+
+    run(test)
+
+
+def test_half_open_connections_keep_nobody_out() -> None:
+    async def test() -> None:
+        async with served(most=20) as (server, clients):
+            for _ in range(60):
+                await clients.open(b"POST / HTTP/1.1\r\n")
+            reader, _ = await clients.open(REQUEST)
+            assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
+            await until(lambda: len(server.server_state.connections) <= 20)
+
+    run(test)
+
+
+def test_where_every_connection_is_being_answered_one_more_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "waits", False)
+
+    async def test() -> None:
+        async with served(most=1) as (_, clients):
+            await clients.open(REQUEST)
+            reader, _ = await clients.open()
+            assert (await reader.read()).endswith(b'{"error": "All 1 connections are in use: try again later"}')
+
+    run(test)
+
+
+def test_what_is_no_http_is_answered_in_json() -> None:
+    async def test() -> None:
+        async with served() as (_, clients):
+            reader, _ = await clients.open(b"\x1b[31m nonsense\r\n\r\n")
+            got = await reader.read()
+            assert got.startswith(b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n")
+            assert got.endswith(b'{"error": "Invalid HTTP request received."}')
+
+    run(test)
+
+
+def test_accept_errors_are_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    handler = QuietAccept()
+    loop = asyncio.new_event_loop()
+    with contextlib.closing(loop), caplog.at_level(logging.WARNING):
+        for _ in range(1000):
+            handler(loop, {"message": "socket.accept() out of system resource", "exception": OSError(24, "too many")})
+    assert [record.getMessage() for record in caplog.records] == ["connections cannot be accepted: [Errno 24] too many"]
+
+
+def test_more_connections_than_descriptors_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    reserve_descriptors(512)
+    assert not asked  # the default fits where 1,024 are allowed
+    reserve_descriptors(2000)
+    assert asked == [(2256, 4096)]
+    with pytest.raises(UserError, match=r"serve\.connections: 5000 need 5256 .* at most 3840 here"):
+        reserve_descriptors(5000)

@@ -1,0 +1,106 @@
+"""The OpenAPI document is true: what it allows and what it forbids is asked, and the answers held against it."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import hypothesis
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from model.inference.translator import Alternative, Translation
+from model.settings import DecodeConfig
+from services.endpoint import serve
+from services.endpoint.app import Endpoint, create_app
+from services.endpoint.batcher import Batcher
+from services.endpoint.inference_queue import Desk
+from services.models.loaded_model import Served
+from services.models.origin import Origin
+from services.settings import Limits, ServeConfig
+
+# Schemathesis asks by way of Starlette's client, which would rather have the next httpx.
+pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
+
+
+class Echo:
+    """A translator that says everything again."""
+
+    def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str) -> list[Translation]:
+        return [Translation(line, 0.0, [Alternative(f"{line}{rank}", 0.0) for rank in range(3)]) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def app(vectors: Path) -> Iterator[FastAPI]:
+    """The application over a translator and real word vectors."""
+    translator: Any = Echo()
+    model = Served(translator, DecodeConfig(), Origin("echo", "1", "run1", "abc"), "en", "de")
+    config = ServeConfig(model=None, vectors=str(vectors))
+    limits = Limits(characters=100, texts=4, neighbours=7, body=5000)
+    with serve.vectors(config) as words, serve.working(config, Batcher(Served.translate)) as batcher:
+        yield create_app(Endpoint(Desk("model", "Cannot translate", lambda: model, batcher), words, limits))
+
+
+@pytest.fixture(scope="module")
+def document(app: FastAPI) -> schemathesis.BaseSchema:
+    return schemathesis.openapi.from_asgi("/openapi.json", app)
+
+
+@pytest.mark.parametrize("allowed", list(GenerationMode))
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/translate"),
+        ("POST", "/detect"),
+        ("GET", "/languages"),
+        ("GET", "/frontend/settings"),
+        ("GET", "/health"),
+        ("GET", "/vectors/{word}"),
+        ("GET", "/neighbours"),
+        ("POST", "/neighbours"),
+        ("GET", "/analogy"),
+        ("POST", "/analogy"),
+    ],
+)
+def test_everything_is_answered_as_the_document_says(
+    document: schemathesis.BaseSchema, method: str, path: str, allowed: GenerationMode
+) -> None:
+    operation = document[path][method]
+    if allowed == GenerationMode.NEGATIVE and not (operation.body or operation.query or operation.path_parameters):
+        return  # nothing can be asked wrongly
+
+    @hypothesis.seed(1)
+    @hypothesis.settings(max_examples=8, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @hypothesis.given(case=operation.as_strategy(generation_mode=allowed))
+    def ask(case: schemathesis.Case) -> None:
+        # Which languages, words and widths there are is the model's to say: what the document allows may be refused.
+        case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+    ask()
+
+
+def test_the_documentation_page_loads_nothing_from_elsewhere(app: FastAPI) -> None:
+    def get(path: str) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://endpoint") as client:
+                return await client.get(path)
+
+        return asyncio.run(ask())
+
+    page = get("/docs")
+    assert page.headers["Content-Security-Policy"].startswith("default-src 'self';")
+    links = re.findall(r'(?:src|href)="([^"]*)"', page.text)
+    assert len(links) == 4
+    for link in links:
+        if link != "data:,":
+            found = get(f"/{link}")
+            assert (found.status_code, len(found.content) > 50) == (200, True), link
+    assert "<script>" not in page.text  # the policy would keep an inline script from running
+    assert "openapi.json" in get("/docs/start.js").text
+    assert get("/openapi.json").status_code == 200

@@ -1,0 +1,176 @@
+"""The endpoint as a process of its own, asked by a client of others."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from libretranslatepy import LibreTranslateAPI
+
+from model.errors import UserError
+from pipelines.tracking.registry import Registry, RegistryConfig
+from pipelines.tracking.server import TrackingConfig
+from services.endpoint.serve import bind, check, read_keys
+from services.settings import ServeConfig
+
+PATIENCE = 120  # seconds; a busy machine takes its time to start a process
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def listening_to_interrupts() -> None:
+    """Where the tests themselves were started in the background, SIGINT is ignored, and processes inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def serving(*words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """`dragoman serve` on a free port: its address, once it answers, and its process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "services.cli", "serve", "serve.port=0", *words],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=listening_to_interrupts,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        address = process.stdout.readline().strip()
+        if not address:
+            raise AssertionError(process.stderr.read())
+        yield address, process
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_well(bundle: Path) -> None:
+    with serving(f"serve.bundle={bundle}", "decode.beam=2") as (address, process):
+        client = LibreTranslateAPI(address)
+        assert isinstance(client.translate("the dog", "en", "de"), str)
+        assert client.languages()[0] == {"code": "en", "name": "English", "targets": ["de"]}
+        assert client.detect("the dog")[0]["language"] == "en"
+
+        answer = httpx.post(
+            f"{address}/translate",
+            timeout=PATIENCE,
+            json={"q": ["the dog", ""], "source": "en", "target": "de", "alternatives": 4},
+        )
+        assert answer.headers["X-Run-Id"] == "r" * 32
+        assert answer.headers["X-Manifest-Hash"] == "ab" * 32
+        assert len(answer.json()["alternatives"][0]) <= 1  # what a beam of 2 has besides the best
+        health = httpx.get(f"{address}/health", timeout=PATIENCE).json()
+        assert (health["status"], health["model"]["name"]) == ("ok", "small")
+
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(
+    tracking: TrackingConfig, tmp_path: Path
+) -> None:
+    registry = Registry(tracking, RegistryConfig(name="m", alias="stage"))
+    words = (f"tracking.uri={tracking.uri}", "registry.name=m", "registry.alias=stage", f"serve.cache={tmp_path}")
+    with serving(*words, "serve.wait=true", "serve.poll=0.2") as (address, process):
+
+        def ask() -> httpx.Response:
+            return httpx.post(
+                f"{address}/translate", timeout=PATIENCE, json={"q": "the dog", "source": "en", "target": "de"}
+            )
+
+        answer = ask()
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        health = until(
+            lambda: httpx.get(f"{address}/health", timeout=PATIENCE),
+            lambda found: found.json()["reload_error"] is not None,
+        )
+        assert (health.status_code, health.json()["status"]) == (503, "loading")
+        assert "m has the aliases: champion" in health.json()["reload_error"]
+
+        for version in ("1", "2"):
+            registry.set_champion(version)
+            answer = until(ask, named(version))
+            assert answer.status_code == 200
+        health = httpx.get(f"{address}/health", timeout=PATIENCE)
+        assert (health.status_code, health.json()["reload_error"]) == (200, None)
+
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+
+
+def named(version: str) -> Callable[[httpx.Response], bool]:
+    """Whether an answer is of that model version."""
+    return lambda answer: answer.headers.get("X-Model-Version") == version
+
+
+def until(ask: Callable[[], httpx.Response], done: Callable[[httpx.Response], bool]) -> httpx.Response:
+    """The first answer that is `done`."""
+    end = time.monotonic() + PATIENCE
+    while not done(answer := ask()):
+        assert time.monotonic() < end, answer.text
+        time.sleep(0.1)
+    return answer
+
+
+def test_a_port_in_use_is_named_with_a_way_out() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=rf"serve\.port: {port} is in use on 127\.0\.0\.1.*serve\.port=0"):
+            bind("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.77", "no.such.host.invalid"])
+def test_a_host_that_is_not_this_machine_is_named(host: str) -> None:
+    with pytest.raises(UserError, match=r"serve\.host: .* is not an address of this machine"):
+        bind(host, 0)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open any port")
+def test_a_port_for_root_is_named() -> None:
+    with pytest.raises(UserError, match=r"serve\.port: 80 may not be opened"):
+        bind("127.0.0.1", 80)
+
+
+@pytest.mark.parametrize(("key", "value"), [("batch", 0), ("queue", 0), ("poll", 0.0), ("port", -1), ("port", 70_000)])
+def test_a_number_that_cannot_be_is_named(key: str, value: float) -> None:
+    with pytest.raises(UserError, match=rf"serve\.{key}: {value}"):
+        check(ServeConfig(**{key: value}))  # type: ignore[arg-type]  # one key of several types
+
+
+def test_keys_are_read_from_a_file_that_must_hold_some(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("one\n\n two \n")
+    file.chmod(0o600)
+    assert read_keys(str(file)) == ["one", "two"]
+    file.write_text("\n")
+    with pytest.raises(UserError, match="holds no key"):
+        read_keys(str(file))
+    with pytest.raises(UserError, match=r"serve\.keys: .* cannot be read"):
+        read_keys(str(tmp_path / "none"))
+    assert read_keys(None) == []
+
+
+def test_a_key_file_that_everybody_can_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("one\n")
+    for mode in (0o604, 0o644, 0o602):
+        file.chmod(mode)
+        with pytest.raises(UserError, match=rf"serve\.keys: .* is open to everybody .* chmod 600 {file}"):
+            read_keys(str(file))
+    file.chmod(0o640)
+    assert read_keys(str(file)) == ["one"]
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="is not text in UTF-8"):
+        read_keys(str(file))

@@ -1,0 +1,130 @@
+"""Following a reference: what is new is loaded, what fails leaves the last good model in place."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from model.errors import UserError
+from services.models.follower import Follower
+from services.models.registry import ModelVersion
+
+
+@dataclass
+class Shelf:
+    """A registry and a loader in one; a model is its version's number."""
+
+    version: str = "1"
+    away: bool = False
+    failing: dict[str, Exception] = field(default_factory=dict)
+    loads: list[str] = field(default_factory=list)
+
+    def resolve(self, reference: str) -> ModelVersion:
+        if self.away:
+            raise ConnectionError("registry is away")
+        return ModelVersion(reference, self.version, f"run{self.version}")
+
+    def load(self, version: ModelVersion) -> Any:
+        self.loads.append(version.version)
+        if version.version in self.failing:
+            raise self.failing[version.version]
+        return version.version
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+def follower(shelf: Shelf, seconds: float = 0.0) -> Follower[Any]:
+    return Follower(shelf, "m", shelf.load, seconds)
+
+
+def answering(following: Follower[Any]) -> object:
+    """The model that answers (here: a version's number)."""
+    return following.current
+
+
+def test_a_moved_alias_brings_the_new_model_and_a_still_one_nothing(shelf: Shelf) -> None:
+    following = follower(shelf)
+    for version in ("1", "1", "2", "2", "1"):
+        shelf.version = version
+        following.look()
+        assert answering(following) == version
+    assert shelf.loads == ["1", "2", "1"]
+
+
+def test_a_version_that_fails_leaves_the_last_good_one_and_is_named(shelf: Shelf) -> None:
+    shelf.failing = {"2": UserError("weights are torn")}
+    following = follower(shelf)
+    following.look()
+    shelf.version = "2"
+    for _ in range(3):
+        following.look()
+        assert answering(following) == "1"
+        assert following.error is not None
+        assert "weights are torn" in following.error
+    assert shelf.loads == ["1", "2"]  # an unsound bundle is not tried again
+    shelf.version = "3"
+    following.look()
+    assert (answering(following), following.error) == ("3", None)
+
+
+def test_going_back_to_the_version_that_answers_clears_the_error(shelf: Shelf) -> None:
+    shelf.failing = {"2": UserError("torn")}
+    following = follower(shelf)
+    for version in ("1", "2", "1"):
+        shelf.version = version
+        following.look()
+    assert (answering(following), following.error) == ("1", None)
+
+
+def test_what_may_pass_is_tried_again(shelf: Shelf) -> None:
+    shelf.failing = {"1": OSError("disk full")}
+    following = follower(shelf)
+    following.look()
+    assert answering(following) is None
+    shelf.failing = {}
+    following.look()
+    assert (answering(following), following.error) == ("1", None)
+
+
+def test_a_failure_that_may_pass_is_not_tried_again_at_once(shelf: Shelf) -> None:
+    shelf.failing = {"1": OSError("disk full")}
+    following = follower(shelf, seconds=1000)
+    following.look()
+    following.look()
+    assert shelf.loads == ["1"]
+
+
+def test_a_registry_that_is_away_stops_nothing(shelf: Shelf) -> None:
+    following = follower(shelf)
+    following.look()
+    shelf.away = True
+    following.look()
+    assert answering(following) == "1"
+    assert following.error is not None
+    assert "away" in following.error
+    shelf.away = False
+    following.look()
+    assert following.error is None
+
+
+def test_loading_now_lets_errors_through(shelf: Shelf) -> None:
+    shelf.failing = {"1": UserError("torn")}
+    with pytest.raises(UserError, match="torn"):
+        follower(shelf).load_now()
+
+
+def test_the_thread_follows_and_ends(shelf: Shelf) -> None:
+    following = follower(shelf, seconds=0.01)
+    following.start()
+    try:
+        while answering(following) != "1":
+            pass
+        shelf.version = "2"
+        while answering(following) != "2":
+            pass
+    finally:
+        following.stop()
+    assert not following._thread.is_alive()

@@ -1,0 +1,72 @@
+"""The registry as the services see it, over a version that the pipelines registered."""
+
+from pathlib import Path
+
+import pytest
+
+from model.errors import UserError
+from pipelines.tracking.server import TrackingConfig
+from services.models.registry import ModelVersion, Registry, bundle_within
+from services.models.source import Loader
+from services.settings import ModelSource
+
+
+def test_an_alias_is_resolved_and_its_bundle_fetched_once(tracking: TrackingConfig, tmp_path: Path) -> None:
+    registry = Registry(tracking.uri, tmp_path)
+    version = registry.resolve("models:/m@champion")
+    assert (version.name, version.version, len(version.run_id)) == ("m", "1", 32)
+    bundle = registry.fetch(version)
+    assert (bundle / "model.safetensors").is_file()
+    before = (bundle / "model.safetensors").stat().st_ino
+    assert registry.fetch(version) == bundle
+    assert (bundle / "model.safetensors").stat().st_ino == before
+    assert [path.name for path in (tmp_path / "m").iterdir()] == [f"1-{version.run_id[:12]}"]
+    assert registry.resolve("models:/m/2").version == "2"
+
+
+def test_a_loaded_version_names_itself(tracking: TrackingConfig, tmp_path: Path) -> None:
+    source = ModelSource(model="models:/m@champion", tracking_uri=tracking.uri, cache=str(tmp_path))
+    served = Loader(source).load()
+    headers = served.origin.headers()
+    assert (headers["X-Model-Name"], headers["X-Model-Version"]) == ("m", "1")
+    assert headers["X-Run-Id"] == served.origin.run_id != "r" * 32
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("models:/m@none", "m has the aliases: champion.*; the versions: 1, 2.*`dragoman promote registry.name=m`"),
+        ("models:/m/9", "m has the aliases: champion"),
+        ("models:/other@champion", "Registered models: m"),
+        ("m", "neither models:/NAME@ALIAS"),
+    ],
+)
+def test_what_the_registry_has_not_is_named_with_what_it_has(
+    tracking: TrackingConfig, tmp_path: Path, reference: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        Registry(tracking.uri, tmp_path).resolve(reference)
+
+
+def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.db is not there"):
+        Registry(f"sqlite:///{tmp_path}/none.db", tmp_path).resolve("models:/m@champion")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_is_away_is_named_without_its_secret(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"http://\*\*\*@127.0.0.1:9 does not answer") as caught:
+        Registry("http://me:secret@127.0.0.1:9", tmp_path).resolve("models:/m@champion")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_download_that_breaks_off_leaves_nothing(tracking: TrackingConfig, tmp_path: Path) -> None:
+    registry = Registry(tracking.uri, tmp_path)
+    with pytest.raises(OSError, match="could not be downloaded"):
+        registry.fetch(ModelVersion("m", "77", "r" * 32))
+    assert not list((tmp_path / "m").iterdir())
+
+
+def test_a_folder_without_a_bundle_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no bundle"):
+        bundle_within(tmp_path)

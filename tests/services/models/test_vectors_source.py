@@ -1,0 +1,82 @@
+"""Where word vectors are from: a directory, a run's name, the registry; and what is none of them."""
+
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from model.errors import UserError
+from services.models.registry import ModelVersion, Registry
+from services.models.source import Loader
+from services.models.vectors_source import VectorsLoader
+from services.settings import ModelSource
+
+
+class Shelf:
+    """A registry of one version whose bundle lies in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def resolve(self, reference: str) -> ModelVersion:
+        return ModelVersion(reference.removeprefix("models:/").partition("@")[0], "3", "q" * 32)
+
+    def registered(self, query: str) -> list[Any]:
+        assert query == "tags.bundle_kind = 'vectors'"
+        return [SimpleNamespace(name="m", version=3, run_id="q" * 32)]
+
+    def fetch(self, _version: ModelVersion) -> Path:
+        return self.directory
+
+
+def loader(directory: Path, runs: Path) -> VectorsLoader:
+    registry: Any = Shelf(directory)
+    return VectorsLoader("query.vectors", registry, runs)
+
+
+def test_a_directory_and_a_runs_name_and_a_reference_lead_to_the_bundle(vectors: Path) -> None:
+    runs = vectors.parents[1]
+    loading = loader(vectors, runs)
+    for reference in (str(vectors), str(vectors.parent), "words"):
+        served = loading.load(reference)
+        assert (served.origin.name, served.origin.run_id, len(served.embeddings)) == ("words", "v" * 32, 7)
+        assert served.origin.manifest_hash == "cd" * 32
+    served = loading.load("models:/m@champion")
+    assert (served.origin.name, served.origin.version, served.origin.run_id) == ("m", "3", "q" * 32)
+    assert served.facts() == {"method": "skipgram", "words": 7, "width": 4}
+
+
+def test_without_a_name_the_newest_run_with_word_vectors_is_taken(
+    vectors: Path, bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = tmp_path / "runs"
+    for age, (name, made) in enumerate({"translation": bundle, "new": vectors, "old": vectors}.items()):
+        shutil.copytree(made, runs / name / "bundle")
+        os.utime(runs / name / "bundle" / "config.json", (1e9 - age, 1e9 - age))
+    with caplog.at_level("INFO"):
+        served = loader(tmp_path / "nowhere", runs).load(None)
+    assert len(served.embeddings) == 7
+    assert "query.vectors is not given: the word vectors of the newest run that has any, new" in caplog.text
+
+
+def test_without_a_name_or_a_run_the_registry_is_asked(vectors: Path, tmp_path: Path) -> None:
+    assert loader(vectors, tmp_path).load(None).origin.version == "3"
+    with pytest.raises(UserError, match=r"query\.vectors: no word vectors in .*train model=skipgram"):
+        VectorsLoader("query.vectors", Registry(f"sqlite:///{tmp_path}/none.db", tmp_path), tmp_path).load(None)
+
+
+def test_a_name_that_is_nothing_lists_the_runs(vectors: Path) -> None:
+    with pytest.raises(UserError, match=r"query\.vectors: 'wrods' is neither .* Runs: words"):
+        loader(vectors, vectors.parents[1]).load("wrods")
+
+
+def test_a_bundle_of_the_other_kind_is_refused_with_the_key_that_takes_it(bundle: Path, vectors: Path) -> None:
+    with pytest.raises(UserError, match=r"query\.vectors: .* holds a translation model.*serve\.model or serve\.bundle"):
+        loader(bundle, vectors).load(str(bundle))
+    with pytest.raises(UserError, match=r"holds word vectors, not a translation model.*serve\.vectors"):
+        Loader(ModelSource(bundle=str(vectors))).load()
+    with pytest.raises(UserError, match=r"no translation model is named"):
+        Loader(ModelSource(model=None)).load()
