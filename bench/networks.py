@@ -21,7 +21,7 @@ from bench.train import TOKENS, VOCABULARY, default_precision, training_speed
 from conf import door
 from model.networks.architectures import any_network, architecture, model_config
 from pipelines.config import Config
-from pipelines.tasks.language_training import fresh_network, make_loader, text_tokenizer
+from pipelines.tasks.language import fresh_network, make_loader, text_tokenizer
 
 FIXED = {"embedding": 160, "width": 224}
 ATTENTIVE = {"embedding": 176, "width": 288, "encoder_width": 144}
@@ -77,7 +77,7 @@ def speed(shards: Path, steps: int, words: list[str]) -> float:
     values = door.compose([*words, f"paths.shards={shards}", *TEXT])
     model = model_config(values["model"])
     precision = default_precision(model)
-    if architecture(model.architecture).family == "translation":
+    if architecture(model.architecture).kind == "translation":
         return training_speed(shards, steps, precision, model=model)
     config = door.typed(Config, values)
     tokenizer = text_tokenizer(config)

@@ -14,6 +14,7 @@ from pipelines.corpus.settings import CorpusConfig
 from pipelines.evaluation.comparison_settings import CompareConfig
 from pipelines.settings import ClusterConfig, EmbeddingsConfig, EvaluateConfig, LoaderConfig, TrainConfig
 from pipelines.shards.manifest import ShardsConfig
+from pipelines.tracking.locate import locate_bundle
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import RegistryConfig
 from pipelines.tracking.server import TrackingConfig
@@ -102,3 +103,19 @@ class Config:
     def shard_dir(self) -> Path:
         """The shard directory, absolute."""
         return Path(self.paths.shards).absolute()
+
+    def bundle_dir(self, wanted: str | None, key: str) -> Path:
+        """The bundle of this run, or what the setting `key` names: a path, a run, MODEL@ALIAS or MODEL/VERSION.
+
+        Raises:
+            UserError: there is none of that name; says where it was looked for.
+        """
+        if wanted is None:
+            directory = self.run_dir / "bundle"
+            if not (directory / "config.json").is_file():
+                raise UserError(
+                    f"{key}: the run {self.name!r} has no bundle yet ({directory}); train it, or name another"
+                )
+            return directory
+        runs, cache = Path(self.paths.runs).absolute(), Path(self.paths.root).absolute() / "versions"
+        return locate_bundle(wanted, key, runs, cache, self.tracking, self.registry)

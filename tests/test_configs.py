@@ -7,8 +7,7 @@ import torch
 
 from conf import door
 from model.errors import UserError
-from model.networks.architectures import any_network, model_config
-from model.word_vectors.methods import is_vectors, method_config
+from model.networks.architectures import any_network, architecture, model_config
 from pipelines.config import Config
 from services.config import Config as ServicesConfig
 
@@ -28,11 +27,12 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
     values = door.compose([override])
     config = door.typed(Config, values)
     door.typed(ServicesConfig, values)
-    if is_vectors(config.model):
-        assert method_config(config.model).name == config.model["name"]
+    model = model_config(config.model)
+    if architecture(model.architecture).kind == "vectors":
+        assert model.name == config.model["name"]
         return
     with torch.device("meta"):
-        network = any_network(model_config(config.model), 100, 100)
+        network = any_network(model, 100, 100)
     assert network.parameter_count() > 0
 
 

@@ -7,99 +7,120 @@ What all kinds of bundle share. What a kind holds stands in `model/bundles/trans
 import contextlib
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, TypedDict
 
-from model.errors import UserError, unknown
+from model.errors import UserError
+from model.files import atomic_directory, atomic_write, file_sha256
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-BundleKind = Literal["translation", "vectors", "language", "masked"]
-KINDS: dict[BundleKind, str] = {
-    "translation": "a translation model",
-    "vectors": "word vectors",
-    "language": "a language model",
-    "masked": "a masked language model",
-}
-SHARED = ("format_version", "kind", "architecture", "model", "tokenizer", "files")
-STRUCTURE: dict[BundleKind, tuple[str, ...]] = {  # the rest are facts
-    "translation": (*SHARED, "vocabulary", "positions"),
-    "vectors": (*SHARED, "table"),
-    "language": (*SHARED, "vocabulary", "positions"),
-    "masked": (*SHARED, "vocabulary", "positions"),
-}
+# What a config.json says of the bundle itself, beside what its kind adds; the rest are facts.
+STRUCTURE = ("format_version", "kind", "architecture", "model", "tokenizer", "files")
+
+
+@dataclass(kw_only=True)
+class Bundle:
+    """A bundle on disk whose files have been checked; what is large is read when it is first asked for."""
+
+    directory: Path
+    config: Any  # the architecture's config dataclass
+    pair: str  # "en-de"; of a text "en"
+    facts: dict[str, Any] = field(default_factory=dict)  # scores, manifest_hash, run ...
+    files: tuple[str, ...] = ()
+    digest: str = ""  # sha256 (hex) of config.json, and through it of every file
+
+    @property
+    def normalisation(self) -> str:
+        """The Unicode form that texts are read in."""
+        return str(self.facts.get("normalisation", "NFC"))
+
+    def update_facts(self, facts: Mapping[str, Any]) -> None:
+        """Add or replace facts (scores measured after saving), here and in config.json; the files stay as they are.
+
+        Raises:
+            UserError: facts that use a name of the bundle's own.
+        """
+        record, _ = _content(self.directory)
+        check_facts(facts, set(record) - set(self.facts) - {"pair"})
+        content = _json({**record, **facts})
+        atomic_write(self.directory / CONFIG, content)
+        self.facts |= facts
+        self.digest = hashlib.sha256(content.encode()).hexdigest()
+
+
+class Common(TypedDict):
+    """The fields of `Bundle` that are read alike for every kind."""
+
+    directory: Path
+    pair: str
+    facts: dict[str, Any]
+    files: tuple[str, ...]
+    digest: str
 
 
 @contextlib.contextmanager
-def whole_directory(directory: Path) -> Iterator[Path]:
-    """A temporary directory beside `directory` to write into; it takes that name when the block ends without error.
+def new_bundle(directory: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Path]:
+    """A folder to write a bundle's files into; with its config.json it takes the place of `directory` at the end.
 
-    So the directory is there whole or not at all; an older one is replaced, and kept where the block fails.
+    `record` says what the bundle is, `facts` what it was made from: JSON, with at least `pair`.
+
+    Raises:
+        UserError: facts that use a name of the bundle's own.
     """
-    directory = directory.absolute()
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
+    check_facts(facts, {*STRUCTURE, *record})
+    with atomic_directory(directory) as work:
         yield work
-        for folder, _, names_in in os.walk(work):
-            for name in [*names_in, "."]:
-                synchronise(Path(folder) / name)
-        work.chmod(0o755)  # mkdtemp's own is closed to others
-        replace_directory(work, directory)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        files = {name: describe(work / name) for name in listing(work)}
+        content = {"format_version": FORMAT_VERSION, **record, "files": files, **facts}
+        (work / CONFIG).write_text(_json(content), encoding="utf-8")
 
 
-def update_facts(directory: Path, facts: Mapping[str, Any]) -> None:
-    """Add or replace facts (scores measured after saving) in config.json, atomically; its files stay as they are."""
-    kind = bundle_kind(directory)
-    check_facts(facts, kind)
-    record, _ = read_record(directory, kind)
-    temporary = directory / f".{CONFIG}.new"
-    write_json(temporary, {**record, **facts})
-    synchronise(temporary)
-    temporary.replace(directory / CONFIG)
-    synchronise(directory)
-
-
-def bundle_kind(directory: Path) -> BundleKind:
-    """What the bundle is of; those of translation models have no `kind`.
+def bundle_kind(directory: Path) -> str:
+    """What the bundle is of; those of translation models do not say it.
 
     Raises:
-        UserError: not a bundle, or one of a kind that this program does not know.
+        UserError: not a bundle.
     """
-    kind = _content(directory)[0].get("kind", "translation")
-    if kind not in KINDS:
-        raise unknown(f"{directory / CONFIG}: kind", kind, KINDS)
-    return kind  # type: ignore[no-any-return]  # one of KINDS, which are the literals
+    return str(_content(directory)[0].get("kind", "translation"))
 
 
-def read_record(directory: Path, kind: BundleKind = "translation") -> tuple[dict[str, Any], str]:
-    """The checked content of config.json and its sha256 (hex).
+def read_facts(directory: Path) -> dict[str, Any]:
+    """The content of config.json as it stands, with no file checked.
 
     Raises:
-        UserError: not a bundle, one of another kind, or something missing from it.
+        UserError: not a bundle.
+    """
+    return _content(directory)[0]
+
+
+def read_record(directory: Path, kind: str, own: tuple[str, ...]) -> tuple[dict[str, Any], Common]:
+    """The content of config.json of a bundle of `kind`, every file checked, and what is read alike for every kind.
+
+    `own`: what a bundle of this kind says of itself beside what all say.
+
+    Raises:
+        UserError: not a bundle, one of another kind, something missing from it, a file that is not the one saved.
     """
     record, digest = _content(directory)
     path = directory / CONFIG
     found = bundle_kind(directory)
     if found != kind:
-        raise UserError(f"{directory}: a bundle of {KINDS[found]}; one of {KINDS[kind]} is needed here")
-    for key in (*STRUCTURE[kind], "pair"):
+        raise UserError(f"{directory}: a bundle of the kind {found!r}; one of the kind {kind!r} is needed here")
+    structure = {*STRUCTURE, *own}
+    for key in (*STRUCTURE, *own, "pair"):
         if key not in record and key != "kind":
             raise UserError(f"{path}: {key} is missing")
-    if kind == "translation":
-        for key in ("vocabulary", "positions"):
-            sizes = record[key]
-            if not isinstance(sizes, dict) or not all(
-                isinstance(sizes.get(side), int) for side in ("source", "target")
-            ):
-                raise UserError(f"{path}: {key} must give a whole number for source and target")
-    return record, digest
+    check_files(directory, record["files"])
+    return record, {
+        "directory": directory,
+        "pair": str(record["pair"]),
+        "facts": {key: value for key, value in record.items() if key not in structure},
+        "files": tuple(record["files"]),
+        "digest": digest,
+    }
 
 
 def _content(directory: Path) -> tuple[dict[str, Any], str]:
@@ -119,9 +140,9 @@ def _content(directory: Path) -> tuple[dict[str, Any], str]:
     return record, hashlib.sha256(content).hexdigest()
 
 
-def check_facts(facts: Mapping[str, Any], kind: BundleKind) -> None:
+def check_facts(facts: Mapping[str, Any], structure: set[str]) -> None:
     """Raises UserError where facts use a name of the bundle's own."""
-    taken = sorted(set(facts) & set(STRUCTURE[kind]))
+    taken = sorted(set(facts) & structure)
     if taken:
         raise UserError(f"bundle facts: {', '.join(taken)} cannot be facts; they describe the bundle itself")
 
@@ -143,9 +164,7 @@ def check_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None
 
 def describe(path: Path) -> dict[str, Any]:
     """{sha256, bytes} of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"sha256": digest, "bytes": path.stat().st_size}
+    return {"sha256": file_sha256(path), "bytes": path.stat().st_size}
 
 
 def listing(directory: Path) -> list[str]:
@@ -153,25 +172,5 @@ def listing(directory: Path) -> list[str]:
     return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
 
 
-def write_json(path: Path, record: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def synchronise(path: Path) -> None:
-    """Make a file's or a directory's content survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def replace_directory(new: Path, directory: Path) -> None:
-    """Rename `new` to `directory`. One that is there is moved aside first and removed last, so never half a bundle."""
-    if not directory.exists():
-        new.rename(directory)
-        return
-    aside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.old.", dir=directory.parent))
-    directory.rename(aside / "bundle")
-    new.rename(directory)
-    shutil.rmtree(aside)
+def _json(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

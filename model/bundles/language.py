@@ -9,50 +9,37 @@ Nothing is pickled and nothing names code: the architecture is a row of a closed
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from model.bundles.directory import (
-    CONFIG,
-    FORMAT_VERSION,
-    STRUCTURE,
-    WEIGHTS,
-    bundle_kind,
-    check_facts,
-    check_files,
-    describe,
-    listing,
-    read_record,
-    whole_directory,
-    write_json,
-)
+from model.bundles.directory import CONFIG, WEIGHTS, Bundle, bundle_kind, new_bundle, read_record
 from model.bundles.translation import distinct_weights, load_weights
 from model.errors import UserError
-from model.networks.architectures import any_network, architecture, model_config, wrong_family
+from model.networks.architectures import any_network, architecture, model_config, wrong_kind
 from model.networks.language_network import LanguageNetwork
 from model.networks.network import Network
 from model.text.tokenizer import Tokenizer, TokenizerPair, load_pair
 
 TextKind = Literal["language", "masked"]
+OWN = ("vocabulary", "positions")  # what its config.json says beside what every bundle's does
 
 
-@dataclass
-class TextBundle:
-    """A bundle on disk whose files have been checked; the network is built when it is first asked for."""
+@dataclass(kw_only=True)
+class TextBundle(Bundle):
+    """The bundle of a network of one language; the network is built when it is first asked for."""
 
-    directory: Path
     kind: TextKind
     architecture: str
-    config: Any  # the architecture's config dataclass
     vocabulary: int
     positions: int | None  # the most tokens of a text; None: no bound
     tokenizer: Tokenizer
-    language: str  # "en"
-    facts: dict[str, Any] = field(default_factory=dict)  # scores, manifest_hash, run ...
-    files: tuple[str, ...] = ()
-    digest: str = ""  # sha256 (hex) of config.json, and through it of every file
+
+    @property
+    def language(self) -> str:
+        """Of its texts, such as "en"."""
+        return self.pair
 
     @cached_property
     def network(self) -> Network:
@@ -73,13 +60,8 @@ class TextBundle:
             UserError: the bundle is of a masked one.
         """
         if not isinstance(self.network, LanguageNetwork):
-            raise wrong_family(self.architecture, "language")
+            raise wrong_kind(self.architecture, "language")
         return self.network
-
-    @property
-    def normalisation(self) -> str:
-        """The Unicode form that texts are read in."""
-        return str(self.facts.get("normalisation", "NFC"))
 
 
 def save_text_bundle(
@@ -97,23 +79,18 @@ def save_text_bundle(
     kind = text_kind(config.architecture)
     if not facts.get("pair") or not isinstance(facts["pair"], str):
         raise UserError(f"bundle facts: pair must name the language such as en, got {facts.get('pair')!r}")
-    check_facts(facts, kind)
     tokenizers = TokenizerPair(tokenizer, tokenizer)
-    with whole_directory(directory) as work:
+    record = {
+        "kind": kind,
+        "architecture": config.architecture,
+        "model": dict(vars(config)),
+        "vocabulary": tokenizer.vocabulary,
+        "positions": getattr(network, "max_positions", None),  # recurrent networks have no bound
+        "tokenizer": tokenizers.describe(),
+    }
+    with new_bundle(directory, record, facts) as work:
         save_file(distinct_weights(network), work / WEIGHTS)
         tokenizers.save(work)
-        record = {
-            "format_version": FORMAT_VERSION,
-            "kind": kind,
-            "architecture": config.architecture,
-            "model": dict(vars(config)),
-            "vocabulary": tokenizer.vocabulary,
-            "positions": getattr(network, "max_positions", None),  # recurrent networks have no bound
-            "tokenizer": tokenizers.describe(),
-            "files": {name: describe(work / name) for name in listing(work)},
-            **facts,
-        }
-        write_json(work / CONFIG, record)
 
 
 def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundle:
@@ -125,11 +102,10 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
     """
     found = bundle_kind(directory)
     wanted: TextKind = kind or ("masked" if found == "masked" else "language")
-    record, digest = read_record(directory, wanted)
-    check_files(directory, record["files"])
+    record, common = read_record(directory, wanted, OWN)
     row = architecture(str(record["architecture"]))
     config = model_config(record["model"])
-    if not isinstance(config, row.config) or row.family != wanted:
+    if not isinstance(config, row.config) or row.kind != wanted:
         raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
     vocabulary, positions = record["vocabulary"], record["positions"]
     if not isinstance(vocabulary, int) or not isinstance(positions, int | None):
@@ -141,17 +117,13 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
             f"they are not of one bundle"
         )
     return TextBundle(
-        directory=directory,
+        **common,
         kind=wanted,
         architecture=config.architecture,
         config=config,
         vocabulary=vocabulary,
         positions=positions,
         tokenizer=tokenizer,
-        language=str(record["pair"]),
-        facts={key: value for key, value in record.items() if key not in STRUCTURE[wanted]},
-        files=tuple(record["files"]),
-        digest=digest,
     )
 
 
@@ -159,9 +131,10 @@ def text_kind(name: str) -> TextKind:
     """The kind of bundle that an architecture's networks are kept in.
 
     Raises:
-        UserError: an unknown architecture, or one of translations.
+        UserError: an unknown architecture, or one of another kind.
     """
-    family = architecture(name).family
-    if family == "translation":
-        raise wrong_family(name, "language")
-    return family
+    kind = architecture(name).kind
+    for found in get_args(TextKind):
+        if kind == found:
+            return found  # type: ignore[no-any-return]  # one of the literals
+    raise wrong_kind(name, "language")

@@ -12,7 +12,7 @@ checks both.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,7 @@ import torch
 from torch import Tensor
 
 from model.bundles.ctranslate2 import FOLDERS, Quantisation, export, exportable
-from model.bundles.directory import (
-    CONFIG,
-    FORMAT_VERSION,
-    STRUCTURE,
-    WEIGHTS,
-    bundle_kind,
-    check_facts,
-    check_files,
-    describe,
-    listing,
-    read_record,
-    update_facts,
-    whole_directory,
-    write_json,
-)
+from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
 from model.errors import UserError
 from model.networks.architectures import architecture, build_network, model_config
 from model.networks.network import Network, TranslationNetwork
@@ -43,26 +29,20 @@ from model.schema import build
 from model.settings import DecodeConfig
 from model.text.tokenizer import TokenizerPair, load_pair
 
-__all__ = ["Bundle", "bundle_kind", "distinct_weights", "fill", "load_bundle", "save_bundle", "update_facts"]
+OWN = ("vocabulary", "positions")  # what its config.json says beside what every bundle's does
 
 
-@dataclass
-class Bundle:
-    """A bundle on disk whose files have been checked; the network is built when it is first asked for."""
+@dataclass(kw_only=True)
+class TranslationBundle(Bundle):
+    """The bundle of a translation model; the network is built when it is first asked for."""
 
-    directory: Path
     architecture: str
-    config: Any  # the architecture's config dataclass
     source_vocabulary: int
     target_vocabulary: int
     source_positions: int  # the most source tokens, end of sentence included
     target_positions: int
     tokenizers: TokenizerPair
     decode: DecodeConfig
-    pair: str  # "en-de"
-    facts: dict[str, Any] = field(default_factory=dict)  # scores, manifest_hash, run ...
-    files: tuple[str, ...] = ()
-    digest: str = ""  # sha256 (hex) of config.json, and through it of every file
 
     @cached_property
     def network(self) -> TranslationNetwork:
@@ -112,42 +92,39 @@ def save_bundle(
 
     if not isinstance(facts.get("pair"), str) or "-" not in facts["pair"]:
         raise UserError(f"bundle facts: pair must name two languages such as en-de, got {facts.get('pair')!r}")
-    check_facts(facts, "translation")
-    with whole_directory(directory) as work:
+    record = {
+        "architecture": config.architecture,
+        "model": dict(vars(config)),
+        "vocabulary": {"source": tokenizers.source.vocabulary, "target": tokenizers.target.vocabulary},
+        "positions": {"source": network.max_source_positions, "target": network.max_target_positions},
+        "tokenizer": tokenizers.describe(),
+    }
+    with new_bundle(directory, record, facts) as work:
         save_file(distinct_weights(network), work / WEIGHTS)
         tokenizers.save(work)
         if exportable(network):
             for quantisation in exports:
                 export(network, work / FOLDERS[quantisation], *token_names(tokenizers), quantisation)
-        record = {
-            "format_version": FORMAT_VERSION,
-            "architecture": config.architecture,
-            "model": dict(vars(config)),
-            "vocabulary": {"source": tokenizers.source.vocabulary, "target": tokenizers.target.vocabulary},
-            "positions": {"source": network.max_source_positions, "target": network.max_target_positions},
-            "tokenizer": tokenizers.describe(),
-            "files": {name: describe(work / name) for name in listing(work)},
-            **facts,
-        }
-        write_json(work / CONFIG, record)
 
 
-def load_bundle(directory: Path) -> Bundle:
+def load_bundle(directory: Path) -> TranslationBundle:
     """Read and check a bundle.
 
     Raises:
         UserError: not a bundle, an unknown format version or architecture, a file that is missing or not the one that
             was saved (named), a configuration that does not fit its schema.
     """
-    record, digest = read_record(directory)
-    check_files(directory, record["files"])
+    record, common = read_record(directory, "translation", OWN)
+    for key in OWN:
+        sizes = record[key]
+        if not isinstance(sizes, dict) or not all(isinstance(sizes.get(side), int) for side in ("source", "target")):
+            raise UserError(f"{directory / CONFIG}: {key} must give a whole number for source and target")
     row = architecture(record["architecture"])
     config = model_config(record["model"])
     if not isinstance(config, row.config):
         raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
-    facts = {key: value for key, value in record.items() if key not in STRUCTURE["translation"]}
-    return Bundle(
-        directory=directory,
+    return TranslationBundle(
+        **common,
         architecture=record["architecture"],
         config=config,
         source_vocabulary=record["vocabulary"]["source"],
@@ -155,11 +132,7 @@ def load_bundle(directory: Path) -> Bundle:
         source_positions=record["positions"]["source"],
         target_positions=record["positions"]["target"],
         tokenizers=load_pair(directory, record["tokenizer"]),
-        decode=build(DecodeConfig, facts.get("decode", {}), "decode"),
-        pair=str(record["pair"]),
-        facts=facts,
-        files=tuple(record["files"]),
-        digest=digest,
+        decode=build(DecodeConfig, record.get("decode", {}), "decode"),
     )
 
 

@@ -13,7 +13,7 @@ Nothing is pickled and nothing names code: the method is a row of a closed table
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,24 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.bundles.directory import (
-    CONFIG,
-    FORMAT_VERSION,
-    STRUCTURE,
-    WEIGHTS,
-    check_facts,
-    check_files,
-    describe,
-    listing,
-    read_record,
-    whole_directory,
-    write_json,
-)
+from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
 from model.errors import UserError
+from model.networks.architectures import architecture, model_config
 from model.text.tokenizer import TokenizerPair, canonical_json, load_pair
 from model.word_vectors.embeddings import Embeddings, TextBasis
 from model.word_vectors.formats import Format, write_format
-from model.word_vectors.methods import method, method_config
 from model.word_vectors.search import Table, is_sparse
 
 WORDS, EXPORTS = "words.json", "exports"
@@ -46,20 +34,14 @@ TABLES = ("vectors", "contexts", "weights")
 CSR_PARTS = ("data", "indices", "indptr")
 
 
-@dataclass
-class VectorsBundle:
-    """A bundle on disk whose files have been checked; tables are read when they are first asked for."""
+@dataclass(kw_only=True)
+class VectorsBundle(Bundle):
+    """The bundle of word vectors; tables are read when they are first asked for."""
 
-    directory: Path
     words: list[str]  # (V,) most frequent first
     counts: NDArray[np.int64]  # (V,)
     width: int  # d
-    config: Any  # the method's config dataclass
     tokenizer: TokenizerPair
-    pair: str  # "en", or the languages of a parallel corpus
-    facts: dict[str, Any] = field(default_factory=dict)  # scores, manifest_hash, run ...
-    files: tuple[str, ...] = ()
-    digest: str = ""  # sha256 (hex) of config.json, and through it of every file
 
     @cached_property
     def embeddings(self) -> Embeddings:
@@ -107,29 +89,24 @@ def save_vectors(
     """
     if not facts.get("pair") or not isinstance(facts["pair"], str):
         raise UserError(f"bundle facts: pair must name the language such as en, got {facts.get('pair')!r}")
-    check_facts(facts, "vectors")
     found: dict[str, Table] = {"vectors": tables} if is_sparse(tables) else dict(tables)
     if "vectors" not in found or set(found) - set(TABLES):
         raise UserError(f"bundle tables: {', '.join(found) or 'none'}; vectors is needed, of {', '.join(TABLES)}")
     embeddings = Embeddings(words, counts, found["vectors"], found.get("weights"))  # checks them
-    with whole_directory(directory) as work:
+    record = {
+        "kind": "vectors",
+        "architecture": config.architecture,
+        "model": dict(vars(config)),
+        "table": {"words": len(embeddings), "width": embeddings.width, "sparse": embeddings.sparse},
+        "tokenizer": tokenizer.describe(),
+    }
+    with new_bundle(directory, record, facts) as work:
         write_tables(work / WEIGHTS, {**found, "vectors": embeddings.vectors})
         content = canonical_json({"words": embeddings.words, "counts": embeddings.counts.tolist()})
         (work / WORDS).write_bytes(content + b"\n")
         tokenizer.save(work)
         for name in exports:
             write_format(work / EXPORTS, name, embeddings)
-        record = {
-            "format_version": FORMAT_VERSION,
-            "kind": "vectors",
-            "architecture": config.architecture,
-            "model": dict(vars(config)),
-            "table": {"words": len(embeddings), "width": embeddings.width, "sparse": embeddings.sparse},
-            "tokenizer": tokenizer.describe(),
-            "files": {name: describe(work / name) for name in listing(work)},
-            **facts,
-        }
-        write_json(work / CONFIG, record)
 
 
 def load_vectors(directory: Path) -> VectorsBundle:
@@ -139,12 +116,11 @@ def load_vectors(directory: Path) -> VectorsBundle:
         UserError: not a bundle or one of a translation model, an unknown format version or method, a file that is
             missing or not the one that was saved (named), a configuration that does not fit its schema.
     """
-    record, digest = read_record(directory, "vectors")
-    check_files(directory, record["files"])
+    record, common = read_record(directory, "vectors", ("table",))
     if WORDS not in record["files"]:
         raise UserError(f"{directory / CONFIG}: files: {WORDS} is missing")
-    config = method_config(record["model"])
-    if not isinstance(config, method(str(record["architecture"])).config):
+    config = model_config(record["model"])
+    if not isinstance(config, architecture(str(record["architecture"])).config):
         raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
     stored = json.loads((directory / WORDS).read_text(encoding="utf-8"))
     words, counts = stored["words"], np.asarray(stored["counts"], np.int64)
@@ -152,16 +128,12 @@ def load_vectors(directory: Path) -> VectorsBundle:
     if not isinstance(table, dict) or table.get("words") != len(words) or not isinstance(table.get("width"), int):
         raise UserError(f"{directory / CONFIG}: table must give width and the {len(words):,} words of {WORDS}")
     return VectorsBundle(
-        directory=directory,
+        **common,
         words=words,
         counts=counts,
         width=table["width"],
         config=config,
         tokenizer=load_pair(directory, record["tokenizer"]),
-        pair=str(record["pair"]),
-        facts={key: value for key, value in record.items() if key not in STRUCTURE["vectors"]},
-        files=tuple(record["files"]),
-        digest=digest,
     )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, Reading, Weights, read
 from model.alignment.spans import WordSpans, merged, shares, surfaces, token_spans, word_spans
-from model.bundles.translation import Bundle
+from model.bundles.translation import TranslationBundle
 from model.decoding.search import fit, pad
 from model.errors import UserError
 from model.inference.scoring import pair_batches
@@ -227,7 +227,7 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
     return found.shape[1], found.shape[2]
 
 
-def open_aligner(bundle: Bundle, config: AlignmentConfig | None = None, device: str = "cpu") -> Aligner:
+def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = None, device: str = "cpu") -> Aligner:
     """An aligner of the bundle's network: always by PyTorch, whatever exports stand beside it.
 
     Raises:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.bundles.translation import Bundle
+from model.bundles.translation import TranslationBundle
 from model.errors import UserError
 from model.layers.losses import CHUNK_ROWS
 from model.networks.network import Network, TranslationNetwork
@@ -104,7 +104,7 @@ class Scorer:
         return [ids[text] for text in texts]
 
 
-def open_scorer(bundle: Bundle, device: str = "cpu") -> Scorer:
+def open_scorer(bundle: TranslationBundle, device: str = "cpu") -> Scorer:
     """A scorer of the bundle's network: always by PyTorch, whatever exports stand beside it."""
     return Scorer(bundle.network.to(device), bundle.tokenizers, str(bundle.facts.get("normalisation", "NFC")))
 

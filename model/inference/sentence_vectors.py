@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.bundles.directory import KINDS, bundle_kind
+from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle
 from model.bundles.translation import load_bundle
 from model.bundles.vectors import load_vectors
@@ -155,8 +155,8 @@ def open_sentence_vectors(
     text = load_text_bundle(directory)
     if not isinstance(text.network, EncoderOnly):
         raise UserError(
-            f"{directory}: a bundle of {KINDS[kind]}, which reads in one direction only; sentence vectors are of "
-            f"{KINDS['masked']}, {KINDS['translation']} or {KINDS['vectors']}"
+            f"{directory}: a bundle of a language model, which reads in one direction only; sentence vectors are of "
+            f"a masked language model, a translation model or word vectors"
         )
     return NetworkVectors(
         text.network.to(device),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from model.bundles.translation import Bundle, load_bundle
+from model.bundles.translation import TranslationBundle, load_bundle
 from model.decoding.hypothesis import Hypothesis
 from model.errors import UserError
 from model.inference.engines import CTranslate2Engine, Engine, TorchEngine, runs_int8
@@ -124,7 +124,7 @@ class Translator:
 
 
 def open_translator(
-    directory: Path | Bundle,
+    directory: Path | TranslationBundle,
     engine: EngineName = "auto",
     *,
     device: str = "cpu",
@@ -139,7 +139,7 @@ def open_translator(
         UserError: not a sound bundle, an unknown engine, or an export that this bundle has not got or this machine
             cannot run.
     """
-    bundle = directory if isinstance(directory, Bundle) else load_bundle(Path(directory))
+    bundle = directory if isinstance(directory, TranslationBundle) else load_bundle(Path(directory))
     if engine not in ENGINES:
         raise UserError(f"engine: {engine!r} is not known. Choices: {', '.join(ENGINES)}")
     return Translator(
@@ -158,7 +158,7 @@ def network_translator(
     return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions, form)
 
 
-def choose_engine(bundle: Bundle, engine: EngineName, device: str, threads: int | None) -> Engine:
+def choose_engine(bundle: TranslationBundle, engine: EngineName, device: str, threads: int | None) -> Engine:
     accepted = bool(dict(bundle.facts.get("int8") or {}).get("accepted"))
     wishes: dict[str, list[str]] = {
         "auto": [*(["int8"] if accepted and runs_int8(device) else []), "float32", "torch"],

@@ -1,8 +1,8 @@
-"""The closed table of networks. A new one is a file, a config dataclass, a row here and a YAML in conf/model/."""
+"""The closed table of architectures. A new one is a file, a config dataclass, a row here and a YAML in conf/model/."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
@@ -21,23 +21,37 @@ from model.schema import build
 from model.settings import LossConfig
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
+from model.word_vectors.counting import BagOfWordsConfig, OneHotConfig, TfidfConfig
+from model.word_vectors.glove import GloveConfig
+from model.word_vectors.word2vec import Word2VecConfig
 
-Family = Literal["translation", "language", "masked"]
 Loss = Callable[[Any, Any, LossConfig], tuple[Tensor, Tensor]]
+
+
+def no_network(config: Any, _source: int, _target: int) -> Network:
+    """Raises UserError: what word vectors have in the place of a network's builder."""
+    raise UserError(f"model.architecture: {config.architecture!r} is a method of word vectors, and has no network")
+
+
+def no_loss(network: Any, _batch: Any, _config: LossConfig) -> tuple[Tensor, Tensor]:
+    """The same for the loss."""
+    raise TypeError(f"{network}: is no network that this table made")
 
 
 @dataclass(frozen=True)
 class Architecture:
     """One row: how a configuration becomes a network, and a network and a batch a summed loss.
 
-    A translation network trains on `TranslationBatch`; one of the other families on `TextBatch`, and is built with
-    its one vocabulary in both places.
+    A network that translates trains on `TranslationBatch`, another on `TextBatch` and is built with its one vocabulary
+    in both places. Word vectors have tables rather than a network (`model/word_vectors`): they are learned in rounds
+    over segments, or counted in one pass with nothing to train.
     """
 
-    network: Callable[[Any, int, int], Network]
     config: type[Any]
-    loss: Loss
-    family: Family = "translation"
+    network: Callable[[Any, int, int], Network] = no_network
+    loss: Loss = no_loss
+    kind: str = "translation"  # of its bundles (model/inference/kinds.py) and of its task (pipelines/tasks/base.py)
+    counted: bool = False
 
 
 def one_vocabulary(network: Callable[[Any, int], Network]) -> Callable[[Any, int, int], Network]:
@@ -55,13 +69,18 @@ def translation_loss(network: TranslationNetwork, batch: TranslationBatch, confi
 
 
 ARCHITECTURES: dict[str, Architecture] = {
-    "bert": Architecture(one_vocabulary(EncoderOnly), EncoderOnlyConfig, language_loss, "masked"),
-    "gpt": Architecture(one_vocabulary(DecoderOnly), DecoderOnlyConfig, language_loss, "language"),
-    "prefixlm": Architecture(PrefixTranslation, PrefixConfig, translation_loss),
-    "rnnenc": Architecture(EncoderDecoder, EncoderDecoderConfig, translation_loss),
-    "rnnlm": Architecture(one_vocabulary(RecurrentLanguage), RecurrentLanguageConfig, language_loss, "language"),
-    "rnnsearch": Architecture(RNNSearch, RNNSearchConfig, translation_loss),
-    "transformer": Architecture(Transformer, TransformerConfig, translation_loss),
+    "bert": Architecture(EncoderOnlyConfig, one_vocabulary(EncoderOnly), language_loss, "masked"),
+    "gpt": Architecture(DecoderOnlyConfig, one_vocabulary(DecoderOnly), language_loss, "language"),
+    "prefixlm": Architecture(PrefixConfig, PrefixTranslation, translation_loss),
+    "rnnenc": Architecture(EncoderDecoderConfig, EncoderDecoder, translation_loss),
+    "rnnlm": Architecture(RecurrentLanguageConfig, one_vocabulary(RecurrentLanguage), language_loss, "language"),
+    "rnnsearch": Architecture(RNNSearchConfig, RNNSearch, translation_loss),
+    "transformer": Architecture(TransformerConfig, Transformer, translation_loss),
+    "word2vec": Architecture(Word2VecConfig, kind="vectors"),
+    "glove": Architecture(GloveConfig, kind="vectors"),
+    "one_hot": Architecture(OneHotConfig, kind="vectors", counted=True),
+    "bag_of_words": Architecture(BagOfWordsConfig, kind="vectors", counted=True),
+    "tfidf": Architecture(TfidfConfig, kind="vectors", counted=True),
 }
 
 
@@ -77,7 +96,7 @@ def architecture(name: str) -> Architecture:
 
 
 def model_config(values: Mapping[str, Any]) -> Any:
-    """The typed configuration of one network from plain values, chosen by their key `architecture`.
+    """The typed configuration of one model from plain values, chosen by their key `architecture`.
 
     Raises:
         UserError: no or an unknown architecture, an unknown key, a value of the wrong type.
@@ -88,7 +107,11 @@ def model_config(values: Mapping[str, Any]) -> Any:
 
 
 def any_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> Network:
-    """A freshly initialised network of a typed configuration, whatever its family."""
+    """A freshly initialised network of a typed configuration, whatever its kind.
+
+    Raises:
+        UserError: the architecture has none.
+    """
     return architecture(config.architecture).network(config, source_vocabulary, target_vocabulary)
 
 
@@ -96,11 +119,11 @@ def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -
     """A freshly initialised translation network of a typed configuration.
 
     Raises:
-        UserError: the architecture is of another family.
+        UserError: the architecture is of another kind.
     """
     network = any_network(config, source_vocabulary, target_vocabulary)
     if not isinstance(network, TranslationNetwork):
-        raise wrong_family(config.architecture, "translation")
+        raise wrong_kind(config.architecture, "translation")
     return network
 
 
@@ -108,15 +131,15 @@ def build_language_network(config: Any, vocabulary: int) -> LanguageNetwork:
     """A freshly initialised language model of a typed configuration.
 
     Raises:
-        UserError: the architecture is of another family.
+        UserError: the architecture is of another kind.
     """
     network = any_network(config, vocabulary, vocabulary)
     if not isinstance(network, LanguageNetwork):
-        raise wrong_family(config.architecture, "language")
+        raise wrong_kind(config.architecture, "language")
     return network
 
 
-def wrong_family(name: str, wanted: Family) -> UserError:
-    """The error for an architecture where one of the family `wanted` is needed."""
-    choices = ", ".join(sorted(row for row, found in ARCHITECTURES.items() if found.family == wanted))
-    return UserError(f"model.architecture: {name!r} is of the {architecture(name).family} family. Choices: {choices}")
+def wrong_kind(name: str, wanted: str) -> UserError:
+    """The error for an architecture where one of the kind `wanted` is needed."""
+    choices = ", ".join(sorted(row for row, found in ARCHITECTURES.items() if found.kind == wanted))
+    return UserError(f"model.architecture: {name!r} is of the kind {architecture(name).kind}. Choices: {choices}")

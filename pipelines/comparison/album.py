@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from model.bundles.translation import Bundle
+from model.bundles.translation import TranslationBundle
 from model.device import pick_device
 from pipelines.comparison import gradients
 from pipelines.comparison.alignments import sentence_maps, translations
@@ -30,7 +30,7 @@ class Compared:
     """All that was found out, by label, in the order of the comparison."""
 
     measures: dict[str, Measures]
-    bundles: dict[str, Bundle]
+    bundles: dict[str, TranslationBundle]
     records: dict[str, TrainingRecord]  # of those whose journal is there
     sources: list[str]
     references: list[str]

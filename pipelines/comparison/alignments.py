@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from model.alignment.attention_map import AlignmentConfig, AttentionMap, Weights
-from model.bundles.translation import Bundle
+from model.bundles.translation import TranslationBundle
 from model.errors import UserError
 from model.inference.aligner import open_aligner
 from model.inference.translator import network_translator
@@ -33,14 +33,14 @@ class SentenceMaps:
         return SentenceMaps(self.translation, chosen, [[one[:most] for one in layer] for layer in self.heads])
 
 
-def translations(bundle: Bundle, sentences: Sequence[str]) -> list[str]:
+def translations(bundle: TranslationBundle, sentences: Sequence[str]) -> list[str]:
     """By the bundle's own decoding settings, in PyTorch."""
     form = str(bundle.facts.get("normalisation", "NFC"))
     translator = network_translator(bundle.network, bundle.tokenizers, bundle.decode, form)
     return [answer.text for answer in translator.translate(sentences)]
 
 
-def sentence_maps(bundle: Bundle, sentences: Sequence[str], texts: Sequence[str]) -> list[SentenceMaps]:
+def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Sequence[str]) -> list[SentenceMaps]:
     """The maps of the sentences and the network's translations `texts` of them; none where it has no attention."""
     try:
         aligner = open_aligner(bundle, AlignmentConfig(units="words"))

@@ -13,8 +13,6 @@ from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
 from model.networks.architectures import ARCHITECTURES, architecture, model_config
 from model.schema import build
-from model.word_vectors.methods import is_vectors
-from pipelines.evaluate import locate
 from pipelines.settings import OptimizerConfig
 
 if TYPE_CHECKING:
@@ -75,7 +73,7 @@ def entry(config: "Config", item: str) -> Entry:
     if name:
         return Entry(name, config=run_config(config, name))
     try:
-        bundle = locate(config, item, "models")
+        bundle = config.bundle_dir(item, "models")
     except UserError as problem:
         raise UserError(f"{problem}. {unknown('A model to train', item, [*translation_models(), *SHORT])}") from None
     kind = bundle_kind(bundle)
@@ -137,4 +135,4 @@ def translation_models() -> list[str]:
 def translates(values: dict[str, Any]) -> bool:
     """Whether a model's plain values are those of a translation network."""
     name = values.get("architecture")
-    return not is_vectors(values) and name in ARCHITECTURES and architecture(name).family == "translation"
+    return name in ARCHITECTURES and architecture(name).kind == "translation"

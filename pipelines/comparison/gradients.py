@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.bundles.translation import Bundle
+from model.bundles.translation import TranslationBundle
 from model.layers.attention import causal_bias
 from model.layers.positions import sinusoids
 from model.layers.recurrent import Recurrent
@@ -87,7 +87,9 @@ def norms_by_distance(gradient: Tensor) -> NDArray[np.float64]:
     return norms
 
 
-def trained_curve(bundle: Bundle, label: str, sources: Sequence[str], targets: Sequence[str]) -> GradientCurve | None:
+def trained_curve(
+    bundle: TranslationBundle, label: str, sources: Sequence[str], targets: Sequence[str]
+) -> GradientCurve | None:
     """The same of a trained decoder: the loss of the end of sentence, d by the word that it read k steps before.
 
     Of the longest of these pairs. None where the decoder's input cannot be told from its other inputs.
@@ -153,7 +155,7 @@ def curve(label: str, gradient: Tensor, lengths: Sequence[int]) -> GradientCurve
     return GradientCurve(label, distances, means)
 
 
-def tokenizer_ids(bundle: Bundle, texts: Sequence[str], side: str, form: str) -> list[NDArray[Any]]:
+def tokenizer_ids(bundle: TranslationBundle, texts: Sequence[str], side: str, form: str) -> list[NDArray[Any]]:
     """Ids of one side with the end of sentence."""
     tokenizer = bundle.tokenizers.source if side == "source" else bundle.tokenizers.target
     encoded = tokenizer.encode([normalise(text, form) for text in texts])

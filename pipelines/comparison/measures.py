@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conf import door
-from model.bundles.translation import Bundle, load_bundle
+from model.bundles.translation import TranslationBundle, load_bundle
 from model.device import pick_device
 from model.errors import UserError
 from model.inference.bleu import tokeniser
@@ -69,7 +69,9 @@ class Measures:
         return found
 
 
-def measure(config: "Config", one: Entry, directory: Path, references: Sequence[str]) -> tuple[Measures, Bundle]:
+def measure(
+    config: "Config", one: Entry, directory: Path, references: Sequence[str]
+) -> tuple[Measures, TranslationBundle]:
     """The bundle in `directory` on the held-out set, measured now or found as it was measured before."""
     bundle = load_bundle(directory)
     key = door.fingerprint(
@@ -91,7 +93,7 @@ def measure(config: "Config", one: Entry, directory: Path, references: Sequence[
     return found, bundle
 
 
-def measured(config: "Config", one: Entry, bundle: Bundle, key: str, references: Sequence[str]) -> Measures:
+def measured(config: "Config", one: Entry, bundle: TranslationBundle, key: str, references: Sequence[str]) -> Measures:
     """Decode the held-out set and score it."""
     settings = config.evaluate
     evaluation = evaluate_bundle(
@@ -135,7 +137,7 @@ def measured(config: "Config", one: Entry, bundle: Bundle, key: str, references:
     )
 
 
-def record_of(bundle: Bundle) -> TrainingRecord | None:
+def record_of(bundle: TranslationBundle) -> TrainingRecord | None:
     """The training behind a bundle, where its run's journal lies beside it."""
     return training_record(bundle.directory.parent)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.bundles.translation import Bundle
+from model.bundles.translation import TranslationBundle
 from model.decoding.search import fit, pad
 from model.inference.translator import network_translator
 from model.networks.network import TranslationNetwork
@@ -28,7 +28,7 @@ class StateMap:
     alike: float | None  # share of sentences whose nearest neighbour means the same; None: meanings are not known
 
 
-def state_map(bundle: Bundle, sentences: Sequence[str], meanings: Sequence[int]) -> StateMap:
+def state_map(bundle: TranslationBundle, sentences: Sequence[str], meanings: Sequence[int]) -> StateMap:
     """The states of the sentences by PCA; neighbours are sought in the states themselves, by cosine."""
     network = bundle.network
     translator = network_translator(

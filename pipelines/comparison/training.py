@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.errors import UserError
-from pipelines import train
 from pipelines.comparison.entries import Entry
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.shards.reader import ShardReader
-from pipelines.tasks import translation_release
-from pipelines.tasks.translation_training import claim, identity, remaining, with_lanes
+from pipelines.tasks.base import task_for
+from pipelines.tasks.launch import train
+from pipelines.tasks.release import is_released
+from pipelines.tasks.run_directory import claim_run_dir, with_lanes
 from pipelines.training import checkpoint, journal
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def with_budget(config: "Config", entries: Sequence[Entry]) -> list[Entry]:
     for one in entries:
         limits = None if one.config is None else limited(replace(one.config, loader=config.loader), steps)
         if limits is not None:
-            train.refuse_what_cannot_be(limits)
+            task_for(limits.model).validate(limits)
             refuse_more(limits)
         found.append(replace(one, config=limits))
     return found
@@ -76,7 +77,7 @@ def refuse_more(config: "Config") -> None:
     """A run that was started with other settings, or went on longer than the others may, does not compare with them."""
     if (config.run_dir / "run.json").is_file():
         try:
-            claim(config, identity(config))
+            claim_run_dir(config, task_for(config.model).fingerprint(config))
         except UserError as problem:
             raise UserError(f"{problem} (of a comparison: choose another compare.name=)") from None
     newest = checkpoint.newest(config.run_dir)
@@ -103,16 +104,12 @@ def bundle_of(one: Entry) -> Path:
     if finished(one.config):
         logger.info(f"{one.label}: trained before, in {one.config.run_dir}")
     else:
-        train.task(one.config)
+        train(one.config)
     return bundle
 
 
 def finished(config: "Config") -> bool:
     """Whether the run has come to its end and its bundle is of its last weights."""
+    task = task_for(config.model)
     known = (config.run_dir / "run.json").is_file() and checkpoint.newest(config.run_dir) is not None
-    if not known or remaining(config):
-        return False
-    released = (config.run_dir / f"evaluation.{config.evaluate.split}.json").is_file()
-    return released and translation_release.made_from(config.run_dir / "bundle") == translation_release.weights_hashes(
-        config
-    )
+    return known and not task.needs_training(config) and is_released(config, task)

@@ -31,7 +31,7 @@ from model.alignment.attention_map import (
     read,
 )
 from model.alignment.spans import merged
-from model.bundles.translation import Bundle
+from model.bundles.translation import TranslationBundle
 from model.inference.aligner import Aligner, open_aligner
 from pipelines.corpus.gold import Links, gold_alignments, gold_words
 from pipelines.evaluation.translation import held_out
@@ -141,7 +141,11 @@ class AlignmentEvaluation:
 
 
 def evaluate_alignment(
-    bundle: Bundle, shards: Path, split: str = "test", config: AlignmentConfig | None = None, sentences: int = 0
+    bundle: TranslationBundle,
+    shards: Path,
+    split: str = "test",
+    config: AlignmentConfig | None = None,
+    sentences: int = 0,
 ) -> AlignmentEvaluation:
     """Every head against the gold alignment of the held-out pairs of `split`; `sentences` 0 means all.
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from model.bundles.translation import Bundle, load_bundle
+from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError, unknown
+from model.files import atomic_write
 from model.inference.translator import open_translator
 from model.settings import DecodeConfig, EngineName
 from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
@@ -57,7 +58,7 @@ class Evaluation:
 
 
 def evaluate_bundle(
-    directory: Path | Bundle,
+    directory: Path | TranslationBundle,
     shards: Path,
     split: str = "test",
     decode: DecodeConfig | None = None,
@@ -76,7 +77,7 @@ def evaluate_bundle(
     Raises:
         UserError: not a bundle, no such split, or held-out texts of other languages.
     """
-    bundle = directory if isinstance(directory, Bundle) else load_bundle(directory)
+    bundle = directory if isinstance(directory, TranslationBundle) else load_bundle(directory)
     sources, references = held_out(shards, split, bundle.languages, sentences)
     wanted = replace(bundle.decode if decode is None else decode, nbest=1)
     validation = None
@@ -104,21 +105,23 @@ def evaluate_bundle(
     )
 
 
-def held_out(shards: Path, split: str, languages: Sequence[str], sentences: int = 0) -> tuple[list[str], list[str]]:
+def held_out(
+    shards: Path, split: str, languages: Sequence[str], sentences: int = 0, key: str = "evaluate.split"
+) -> tuple[list[str], list[str]]:
     """Sources and references of a split as the shard directory keeps them; the first `sentences` of them, 0 for all.
 
     Raises:
         UserError: no such split or language, or a file that is not the one that was written (named).
     """
-    source, target = (held_out_lines(shards, split, language, sentences) for language in languages)
+    source, target = (held_out_lines(shards, split, language, sentences, key) for language in languages)
     return source, target
 
 
-def held_out_lines(shards: Path, split: str, language: str, most: int = 0) -> list[str]:
-    """One language of `held_out`."""
+def held_out_lines(shards: Path, split: str, language: str, most: int = 0, key: str = "evaluate.split") -> list[str]:
+    """One language of `held_out`; `key` is the setting that asks, for the message."""
     texts = read_manifest(shards).texts
     if split not in texts:
-        raise unknown("evaluate.split", split, texts)
+        raise unknown(key, split, texts)
     if language not in texts[split]:
         raise UserError(f"{shards}: {split} is in {', '.join(texts[split])}; the bundle needs {language!r}")
     entry = texts[split][language]
@@ -140,9 +143,7 @@ def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Pat
     content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
     lines = "".join(f"{line}\n" for line in evaluation.hypotheses)
     for path, text in ((texts, lines), (record, content)):
-        temporary = path.with_name(f".{path.name}.new")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        atomic_write(path, text)
     return record, texts
 
 

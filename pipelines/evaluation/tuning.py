@@ -4,10 +4,9 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from model.bundles.translation import Bundle, load_bundle, update_facts
+from model.bundles.translation import TranslationBundle
 from model.decoding.hypothesis import Hypothesis
 from model.decoding.search import decode
 from model.inference.bleu import tokeniser
@@ -70,7 +69,7 @@ def best_under(hypotheses: Sequence[Hypothesis], penalty: float) -> Hypothesis:
 
 def settled(
     config: DecodeConfig,
-    bundle: Bundle,
+    bundle: TranslationBundle,
     validation: tuple[Sequence[str], Sequence[str]] | None,
     penalties: Sequence[float] = PENALTIES,
 ) -> DecodeConfig:
@@ -92,7 +91,7 @@ def settled(
 
 
 def gate_int8(
-    directory: Path, sources: Sequence[str], references: Sequence[str], tolerance: float = 0.5
+    bundle: TranslationBundle, sources: Sequence[str], references: Sequence[str], tolerance: float = 0.5
 ) -> dict[str, Any] | None:
     """Let int8 serve only where its chrF on these sentences is at most `tolerance` below float32's and it is faster.
 
@@ -100,7 +99,6 @@ def gate_int8(
     (`int8`), where `open_translator` reads it, and returned; None where the bundle has not both exports, or this
     machine runs no int8: float32 then serves.
     """
-    bundle = load_bundle(directory)
     both = bundle.export_folder("float32") is not None and bundle.export_folder("int8") is not None
     if not both or not runs_int8("cpu"):
         return None
@@ -121,11 +119,11 @@ def gate_int8(
         "tolerance": tolerance,
         "sentences": len(sources),
     }
-    update_facts(directory, {"int8": verdict})
+    bundle.update_facts({"int8": verdict})
     return verdict
 
 
-def timed(bundle: Bundle, engine: EngineName, sources: Sequence[str]) -> tuple[list[str], float]:
+def timed(bundle: TranslationBundle, engine: EngineName, sources: Sequence[str]) -> tuple[list[str], float]:
     """The translations, and the seconds that all cores together spent on them: hardly more where others work too."""
     translator = open_translator(bundle, engine)
     translator.translate(sources[:1])  # the kernels are made ready

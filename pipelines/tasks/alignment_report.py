@@ -10,26 +10,26 @@ import numpy as np
 
 from model.alignment.attention_map import READINGS, AlignmentConfig, AttentionMap, Head, Link, pharaoh, read
 from model.alignment.attention_plots import heads_picture, maps_picture, save
-from model.bundles.translation import Bundle, load_bundle, update_facts
+from model.bundles.translation import TranslationBundle
 from model.errors import UserError
+from model.files import atomic_write
 from model.inference.aligner import open_aligner
+from pipelines.config import Config
 from pipelines.corpus.gold import Links, gold_words
 from pipelines.evaluation.alignment_error import AlignmentEvaluation, evaluate_alignment, report, word_maps
+from pipelines.tasks.run_directory import newest_step
 from pipelines.tracking.plots import panels
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import checkpoint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from pipelines.config import Config  # it imports this module's caller
 
 logger = logging.getLogger(__name__)
 
 EXAMPLES, LONGEST = 4, 14  # sentences that are shown, and the most words of either side
 
 
-def measure_run(config: "Config", directory: Path) -> AlignmentEvaluation:
+def measure_run(config: Config, bundle: TranslationBundle) -> AlignmentEvaluation:
     """`dragoman evaluate evaluate.alignment=true`: measure, print, keep beside the bundle.
 
     Where it is the run `name`'s own bundle, the run's record gets it too. The bundle itself stays as it is.
@@ -37,34 +37,32 @@ def measure_run(config: "Config", directory: Path) -> AlignmentEvaluation:
     Raises:
         UserError: a network without attention, or shards without a gold alignment.
     """
-    evaluation, pictures = measured(config, load_bundle(directory), config.evaluate.split)
+    evaluation, pictures = measured(config, bundle, config.evaluate.split)
     print("", report(evaluation), sep="\n")
-    files = keep(evaluation, pictures, directory.parent)
+    files = keep(evaluation, pictures, bundle.directory.parent)
     logger.info(f"kept in {', '.join(str(file) for file in files)}")
-    if directory.parent == config.run_dir:
+    if bundle.directory.parent == config.run_dir:
         with TrackedRun(config.tracking, config.run_dir, config.name, system=False) as tracked:
-            newest = checkpoint.newest(config.run_dir)
-            step = 0 if newest is None else checkpoint.state(newest)["step"]
-            log(tracked, step, evaluation, pictures, files)
+            log(tracked, newest_step(config), evaluation, pictures, files)
     return evaluation
 
 
-def record_alignment(config: "Config", bundle: Path, tracked: TrackedRun, step: int) -> None:
+def record_alignment(config: Config, bundle: TranslationBundle, tracked: TrackedRun, step: int) -> None:
     """The same at the end of a training, where the bundle also learns which head it is best to show.
 
     What cannot be measured (no attention, no gold alignment) is said and left out: the training was not in vain.
     """
     try:
-        evaluation, pictures = measured(config, load_bundle(bundle), config.evaluate.split)
+        evaluation, pictures = measured(config, bundle, config.evaluate.split)
     except UserError as problem:
         logger.warning(f"the alignment is not measured: {problem}")
         return
-    update_facts(bundle, {"alignment": evaluation.facts()})
+    bundle.update_facts({"alignment": evaluation.facts()})
     log(tracked, step, evaluation, pictures, keep(evaluation, pictures, config.run_dir))
     print(report(evaluation))
 
 
-def measured(config: "Config", bundle: Bundle, split: str) -> tuple[AlignmentEvaluation, "dict[str, Figure]"]:
+def measured(config: Config, bundle: TranslationBundle, split: str) -> tuple[AlignmentEvaluation, "dict[str, Figure]"]:
     """The evaluation by the sections `evaluate` and `alignment`, and its pictures."""
     evaluation = evaluate_alignment(bundle, config.shard_dir, split, config.alignment, config.evaluate.sentences)
     return evaluation, all_pictures(evaluation, bundle)
@@ -78,9 +76,7 @@ def keep(evaluation: AlignmentEvaluation, pictures: "dict[str, Figure]", folder:
         (lines, "".join(f"{pharaoh(pairs)}\n" for pairs in evaluation.pharaoh)),
         (record, content),
     ):
-        temporary = path.with_name(f".{path.name}.new")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        atomic_write(path, text)
     files = [record, lines]
     (folder / "pictures").mkdir(exist_ok=True)
     for name, figure in pictures.items():
@@ -118,7 +114,7 @@ def log(
             tracked.artifact(file, "alignment")
 
 
-def all_pictures(evaluation: AlignmentEvaluation, bundle: Bundle) -> "dict[str, Figure]":
+def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> "dict[str, Figure]":
     """`errors` of every head; `heads`: all of them on one sentence; `maps`: the best on several."""
     pictures = {"errors": errors_picture(evaluation)}
     chosen = examples(evaluation)
@@ -133,7 +129,7 @@ def all_pictures(evaluation: AlignmentEvaluation, bundle: Bundle) -> "dict[str, 
 
 
 def every_head(
-    evaluation: AlignmentEvaluation, bundle: Bundle, source: str, target: str, gold: Sequence[Link]
+    evaluation: AlignmentEvaluation, bundle: TranslationBundle, source: str, target: str, gold: Sequence[Link]
 ) -> "Figure":
     """One pair's map of each head, in the reading of the chosen one."""
     reading, head = evaluation.single

@@ -1,58 +1,59 @@
-"""From the last checkpoints to a registered version: average, bundle, measure, sample, register."""
+"""A language model's end, plain or masked: its bundle, its figures on a held-out text, its rivals."""
 
 import json
 import logging
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import update_facts
-from model.bundles.language import save_text_bundle
+import torch
+
+from model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
 from model.bundles.translation import fill
-from model.networks.architectures import model_config
+from model.errors import UserError
+from model.networks.architectures import any_network, model_config
+from model.networks.network import Network
+from model.text.tokenizer import Tokenizer
 from pipelines.config import Config
-from pipelines.evaluation.language.evaluation import TextEvaluation, report, write_text_evaluation
+from pipelines.evaluation.language.comparison import compare as significance
+from pipelines.evaluation.language.evaluation import (
+    TextEvaluation,
+    evaluate_text_bundle,
+    report,
+    write_text_evaluation,
+)
 from pipelines.evaluation.language.plots import curves, surprise_by_line
-from pipelines.loaders.text import side_number
+from pipelines.loaders.text import side_number, side_tokenizer
 from pipelines.shards.manifest import manifest_hash, read_manifest
-from pipelines.tasks.language_evaluate import evaluate
-from pipelines.tasks.language_training import fresh_network, text_tokenizer
-from pipelines.tasks.translation_release import final_weights, made_from, note, weights_hashes
-from pipelines.tracking.registry import register_bundle
+from pipelines.tasks.base import Measured
+from pipelines.tracking.promotion import Comparison, PromoteConfig
+from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import checkpoint
+from pipelines.training.final_weights import final_weights, weights_facts
+from pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
 
-
-def release(config: Config) -> Path:
-    """Make the run's bundle, measure it, record and register it; a bundle of the same weights is made once.
-
-    Returns the bundle's directory.
-    """
-    bundle = config.run_dir / "bundle"
-    with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
-        if made_from(bundle) == weights_hashes(config):
-            logger.info(f"the bundle {bundle} is of these weights already")
-        else:
-            make_bundle(config, bundle, tracked)
-        evaluation = evaluate(config, bundle)
-        record(config, bundle, evaluation, tracked)
-        print(report(evaluation))
-        if config.registry.register:
-            version = register_bundle(config.tracking, config.registry, tracked, bundle)
-            scores = evaluation.scores()
-            note(config, bundle, tracked, version, manifest_hash=evaluation.manifest_hash, scores=scores)
-    return bundle
+METRICS = ("auto", "likelihood")
 
 
-def make_bundle(config: Config, bundle: Path, tracked: TrackedRun) -> None:
+def text_tokenizer(config: Config) -> Tokenizer:
+    """The tokenizer of the text that is trained on."""
+    return side_tokenizer(config.shard_dir, read_manifest(config.shard_dir), config.loader.side)
+
+
+def fresh_network(config: Config, tokenizer: Tokenizer) -> Network:
+    """The untrained network of the configuration; every rank draws the same weights from the seed."""
+    torch.manual_seed(config.seed)
+    return any_network(model_config(config.model), tokenizer.vocabulary, tokenizer.vocabulary)
+
+
+def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBundle:
     """The final weights with everything that reading, writing and guessing text needs."""
     manifest, settings = read_manifest(config.shard_dir), config.loader
     tokenizer = text_tokenizer(config)
-    weights, steps = final_weights(config)
-    logger.info(
-        f"the final model: {config.train.final} of {len(steps)} checkpoints (step {steps[0]:,} to {steps[-1]:,})"
-    )
+    weights, steps = final_weights(config.run_dir, config.train)
     network = fresh_network(config, tokenizer)
     fill(network, weights, str(config.run_dir))
     facts: dict[str, Any] = {
@@ -61,30 +62,94 @@ def make_bundle(config: Config, bundle: Path, tracked: TrackedRun) -> None:
         "manifest_hash": manifest_hash(config.shard_dir),
         "sources": manifest.sources,
         "run": {"name": config.name, "id": tracked.run_id},
-        "weights": {"from": config.train.final, "steps": steps, "sha256": weights_hashes(config)},
+        "weights": weights_facts(config.run_dir, config.train, steps),
         "masking": {"share": settings.mask, "whole_words": settings.whole_words},
     }
     save_text_bundle(
-        bundle,
+        directory,
         network=network.eval(),
         config=model_config(config.model),
         tokenizer=tokenizer,
         facts=json.loads(json.dumps(facts)),
     )
+    return load_text_bundle(directory)
 
 
-def record(config: Config, bundle: Path, evaluation: TextEvaluation, tracked: TrackedRun) -> None:
-    """Scores beside the bundle, in the bundle, and in the run with samples and curves."""
-    scores = evaluation.scores()
-    update_facts(bundle, {"scores": {evaluation.split: scores}})
-    tracked.artifact(write_text_evaluation(evaluation, config.run_dir), "evaluation")
-    newest = checkpoint.newest(config.run_dir)
-    tracked.metrics(
-        0 if newest is None else checkpoint.state(newest)["step"],
-        {f"{evaluation.split}_{name}": value for name, value in scores.items()},
+def evaluate(config: Config, bundle: TextBundle) -> Measured:
+    """`evaluate_text_bundle` by the section `evaluate`."""
+    settings = config.evaluate
+    found = evaluate_text_bundle(
+        bundle,
+        config.shard_dir,
+        settings.split,
+        stride=settings.stride,
+        records=settings.sentences,
+        samples=settings.samples,
     )
+    scores = found.scores()
+    return Measured(
+        report=report(found),
+        scores={f"{found.split}_{name}": value for name, value in scores.items()},
+        facts={found.split: scores},
+        summary={"scores": scores},
+        details=found,
+    )
+
+
+def write(measured: Measured, directory: Path) -> Sequence[Path]:
+    """The record; its path."""
+    return [write_text_evaluation(measured.details, directory)]
+
+
+def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: TrackedRun) -> None:
+    """Samples and curves."""
+    evaluation: TextEvaluation = measured.details
     names = ["masked", "guessed", "truth"] if evaluation.kind == "masked" else ["prompt", "continuation", "truth"]
     tracked.table(names, [[one.prompt, one.text, one.truth] for one in evaluation.samples], "samples.json")
-    tracked.text(f"{report(evaluation)}\n", "evaluation/report.txt")
     tracked.figure(curves(tracked.history(), config.name), "curves.png")
     tracked.figure(surprise_by_line(evaluation), f"evaluation/surprise-{evaluation.split}.png")
+
+
+def compare(config: Config, measured: Measured, rivals: Sequence[TextBundle], _directory: Path) -> str:
+    """A line a rival: both figures, their difference and how likely it is by chance."""
+    found = (significance(evaluate(config, one).details, measured.details, config.evaluate.bootstrap) for one in rivals)
+    return "\n\n".join(map(str, found))
+
+
+def judge(
+    registry: Registry,
+    candidate: Version,
+    champion: Version,
+    config: PromoteConfig,
+    shards: Path,
+    _sets: EvaluateVectors,
+) -> Comparison:
+    """The candidate against the champion by the likelihood of a held-out split of `shards`.
+
+    Raises:
+        UserError: a metric of other models, no such split, versions that cannot be compared.
+    """
+    if config.metric not in METRICS:
+        raise UserError(
+            f"promote.metric={config.metric}: language models are compared by the likelihood of a text. "
+            f"Choices: {', '.join(METRICS)}"
+        )
+    baseline, ours = (measure(registry, version, config.split, shards) for version in (champion, candidate))
+    found = significance(baseline, ours, config.samples)
+    return Comparison(
+        found.metric,
+        found.candidate,
+        found.baseline,
+        found.p_value,
+        found.records,
+        "records",
+        lower_is_better=True,
+        digits=4,
+    )
+
+
+def measure(registry: Registry, version: Version, split: str, shards: Path) -> TextEvaluation:
+    """A version's evaluation; nothing of a download stays behind."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = load_text_bundle(registry.bundle(version, Path(folder)))
+        return evaluate_text_bundle(bundle, shards, split, samples=0)

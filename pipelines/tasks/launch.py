@@ -1,23 +1,69 @@
-"""Starting the processes of a training, with the run claimed, its record begun and its progress on the driver."""
+"""One sequence for every training: check, claim the folder, run the ranks, release what came out of it."""
 
 import contextlib
-import os
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from conf import door
+from model.errors import UserError
 from pipelines.cluster import ray_train
-from pipelines.cluster.ranks import Ranks, from_environment
+from pipelines.cluster.ranks import from_environment
 from pipelines.config import Config
+from pipelines.tasks.base import Plan, Task, task_for
+from pipelines.tasks.release import release
+from pipelines.tasks.run_directory import claim_run_dir, is_first, with_lanes
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import resolved
 from pipelines.training import progress, run_lock
 from pipelines.training.stopping import Signals, signals
 
 
-def is_first() -> bool:
-    """Whether this process speaks for the run; torchrun starts the command on every rank."""
-    return int(os.environ.get("RANK", "0")) == 0
+def train(config: Config) -> Path | None:
+    """Train the run `name` to its end, then release it; the same call goes on with what is there.
+
+    Returns the bundle's directory, on the first rank. What is refused leaves no folder of a run.
+
+    Raises:
+        UserError: what the task's `validate` refuses, the folder belongs to a run of other settings, or another command
+            trains it.
+        Interrupted: a signal came.
+    """
+    new = not config.run_dir.exists()
+    try:
+        return _train(with_lanes(config, [config.run_dir]))
+    except UserError:
+        if new and not (config.run_dir / "spool").exists():  # it has not begun
+            shutil.rmtree(config.run_dir, ignore_errors=True)
+        raise
+
+
+def _train(config: Config) -> Path | None:
+    task = task_for(config.model)
+    task.validate(config)
+    claim_run_dir(config, task.fingerprint(config))
+    with running(config) as received:
+        # as it was written: with no path of this machine
+        values = {key: value for key, value in door.plain(config).items() if key not in task.unread}
+        # workers may be started in another folder
+        config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+        if task.needs_training(config):
+            run_ranks(task, config, task.plan(config), values, received)
+        return release(config, task) if is_first() else None
+
+
+def check(config: Config) -> None:
+    """Refuse what a start would refuse at once, as far as it can be known where the shards may be out of sight.
+
+    Raises:
+        UserError: what the task's `validate` refuses; without shards, what its `validate_settings` does.
+    """
+    config = with_lanes(config, [config.run_dir])
+    task = task_for(config.model)
+    (task.validate if config.paths.visible else task.validate_settings)(config)
 
 
 @contextlib.contextmanager
@@ -33,46 +79,35 @@ def running(config: Config) -> Iterator[Signals]:
         yield received
 
 
-def launch(
-    train_rank: Callable[[Config, Ranks], object],
-    config: Config,
-    values: dict[str, Any],
-    steps: int,
-    unit: str,
-    received: Signals,
-) -> None:
-    """Run `train_rank` on all workers until it has come to its end.
+def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str, Any], received: Signals) -> None:
+    """Run the task's `train_rank` on all workers until it has come to its end, with the record begun before.
 
     Args:
-        train_rank: a function of a module's top level; it goes on from the run's newest checkpoint.
+        plan: how; None where nothing is to be done by ranks.
         values: the configuration as it was written, for the record.
-        steps: where the journal's steps end; `unit` is what its tokens are.
         received: what stops it; from `running`.
     """
-    with contextlib.ExitStack() as stack:
-        if config.cluster.backend == "ray":
-            stack.enter_context(ray_train.connected(config.cluster))  # a cluster that refuses leaves no run behind
-        begin(config, values)
-        _run(train_rank, config, steps, unit, received)
+    if plan is None:
+        record_start(config, values)
+        return
+    config = replace(config, cluster=plan.cluster)
+    connected = ray_train.connected(config.cluster) if config.cluster.backend == "ray" else contextlib.nullcontext()
+    shown = progress.shown(config.run_dir, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
+    with connected:  # a cluster that refuses leaves no run behind
+        record_start(config, values)
+        try:
+            with shown, received.awaited():
+                if config.cluster.backend == "local":
+                    task.train_rank(config, from_environment(config.cluster.device))
+                else:
+                    ray_train.fit(task.train_rank, config, config.cluster, config.run_dir / "ray", config.name)
+        except BaseException as problem:
+            killed = isinstance(problem, KeyboardInterrupt)
+            TrackedRun(config.tracking, config.run_dir, config.name).finish("KILLED" if killed else "FAILED")
+            raise
 
 
-def _run(
-    train_rank: Callable[[Config, Ranks], object], config: Config, steps: int, unit: str, received: Signals
-) -> None:
-    shown = progress.shown(config.run_dir, steps, unit) if is_first() else contextlib.nullcontext()
-    try:
-        with shown, received.awaited():
-            if config.cluster.backend == "local":
-                train_rank(config, from_environment(config.cluster.device))
-            else:
-                ray_train.fit(train_rank, config, config.cluster, config.run_dir / "ray", config.name)
-    except BaseException as problem:
-        killed = isinstance(problem, KeyboardInterrupt)
-        TrackedRun(config.tracking, config.run_dir, config.name).finish("KILLED" if killed else "FAILED")
-        raise
-
-
-def begin(config: Config, values: dict[str, Any]) -> None:
+def record_start(config: Config, values: Mapping[str, Any]) -> None:
     """Record what the run is made from; it stays open for whoever goes on with it."""
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
         log_training(tracked, values, door.fingerprint(values), config.shard_dir)

@@ -11,25 +11,26 @@ and output layer share (model.tie) is one table: frozen for one of them, it is f
 
 import json
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from torch import nn
 
+from model.bundles.vectors import VectorsBundle, load_vectors
 from model.errors import UserError
+from model.files import atomic_path
 from model.networks.network import TranslationNetwork
 from model.settings import Side
 from model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair, load_pair
-
-if TYPE_CHECKING:
-    from model.bundles.vectors import VectorsBundle
-    from pipelines.config import Config  # it imports this module's section
+from pipelines.config import Config
+from pipelines.shards.manifest import manifest_hash, read_manifest
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class FoundRows:
     record: dict[str, Any]  # where they come from: reference, bundle's digest and run, rows, vocabulary
 
 
-def initialise(config: "Config", network: TranslationNetwork, tokenizers: TokenizerPair) -> None:
+def initialise(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair) -> None:
     """Give the tables of `network` the vectors that the section asks for, and freeze them where it does.
 
     Raises:
@@ -94,18 +95,15 @@ def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) ->
         table.weight[torch.from_numpy(found.ids)] = torch.from_numpy(found.vectors * np.float32(spread / own))
 
 
-def find_rows(config: "Config", side: Side, tokenizers: TokenizerPair) -> FoundRows:
+def find_rows(config: Config, side: Side, tokenizers: TokenizerPair) -> FoundRows:
     """The rows of one side, from the bundle that the section names.
 
     Raises:
         UserError: no such bundle, not one of word vectors, sparse ones, or no piece is a word of it.
     """
-    from model.bundles.vectors import load_vectors
-    from pipelines.evaluate import locate
-
     reference = config.embeddings.references[side]
     key = f"embeddings.{side}"
-    directory = locate(config, reference, key)
+    directory = config.bundle_dir(reference, key)
     try:
         bundle = load_vectors(directory)
         vectors = bundle.embeddings.vectors
@@ -131,7 +129,7 @@ def find_rows(config: "Config", side: Side, tokenizers: TokenizerPair) -> FoundR
     return FoundRows(ids, np.ascontiguousarray(vectors[rows], np.float32), record)
 
 
-def matches(tokenizer: Tokenizer, bundle: "VectorsBundle") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def matches(tokenizer: Tokenizer, bundle: VectorsBundle) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(token ids, rows of the bundle) of the pieces that are a word of the bundle; special ids are none.
 
     Between tokenizers of one kind a piece is itself. Else it is the word that it spells, as the bundle's tokenizer
@@ -160,14 +158,12 @@ def spelling(piece: str, kind: str) -> str:
     return piece[1:] if kind in SUBWORDS and piece.startswith(WORD_START) else ""
 
 
-def keep(config: "Config") -> None:
+def keep(config: Config) -> None:
     """Find the rows of a run that begins and keep them in its directory; says how many there are.
 
     Raises:
         UserError: as `initialise`.
     """
-    from pipelines.shards.manifest import read_manifest
-
     settings = config.embeddings
     if not settings.references or kept_rows(config):
         return
@@ -187,10 +183,8 @@ def keep(config: "Config") -> None:
             )
 
 
-def kept_rows(config: "Config") -> dict[Side, FoundRows] | None:
+def kept_rows(config: Config) -> dict[Side, FoundRows] | None:
     """The rows that the run has kept; None where it has none of these settings and shards."""
-    from safetensors import safe_open
-
     path = config.run_dir / FILE
     if not path.is_file():
         return None
@@ -207,30 +201,25 @@ def kept_rows(config: "Config") -> dict[Side, FoundRows] | None:
 
 def write_rows(path: Path, rows: Mapping[Side, FoundRows], made_for: Mapping[str, Any]) -> None:
     """The file whole or not at all."""
-    from safetensors.numpy import save_file
-
     tensors: dict[str, NDArray[Any]] = {}
     for side, found in rows.items():
         tensors |= {f"{side}.ids": found.ids, f"{side}.vectors": found.vectors}
     notes = {"made_for": made_for, "sides": {side: found.record for side, found in rows.items()}}
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # torchrun's processes write the same at once
-    save_file(tensors, part, {"embeddings": json.dumps(notes)})
-    part.replace(path)
+    with atomic_path(path) as part:  # torchrun's processes write the same at once
+        save_file(tensors, part, {"embeddings": json.dumps(notes)})
 
 
-def made_for(config: "Config") -> dict[str, Any]:
+def made_for(config: Config) -> dict[str, Any]:
     """What kept rows depend on."""
-    from pipelines.shards.manifest import manifest_hash
-
     return {"sides": dict(config.embeddings.references), "shards": manifest_hash(config.shard_dir)}
 
 
-def identity(config: "Config") -> dict[str, Any]:
+def identity(config: Config) -> dict[str, Any]:
     """The section as a part of what makes two starts the same run; nothing where it asks for nothing."""
     return {"embeddings": asdict(config.embeddings)} if config.embeddings.references else {}
 
 
-def facts(config: "Config") -> dict[str, Any]:
+def facts(config: Config) -> dict[str, Any]:
     """What a bundle says about the vectors that its network began with; nothing where there were none."""
     rows = kept_rows(config) if config.embeddings.references else None
     if rows is None:

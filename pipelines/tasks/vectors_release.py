@@ -1,61 +1,56 @@
-"""From the trained tables to a registered version: bundle, evaluate, draw, register."""
+"""Word vectors' end: their bundle, their scores and pictures, their rivals."""
 
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from conf import door
-from model.bundles.directory import update_facts
 from model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
 from model.errors import UserError
+from model.files import atomic_write
+from model.networks.architectures import architecture, model_config
 from model.text.tokenizer import TokenizerPair
-from model.word_vectors.methods import method, method_config
 from model.word_vectors.vocabulary import Vocabulary
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
-from pipelines.evaluation.word_vectors.evaluation import evaluate_embeddings, read_sets, report
-from pipelines.evaluation.word_vectors.plots import all_pictures
+from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation, evaluate_embeddings, read_sets, report
+from pipelines.evaluation.word_vectors.plots import all_pictures, losses
+from pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from pipelines.loaders.segments import language, shard_vocabulary
-from pipelines.shards.manifest import manifest_hash, read_manifest
-from pipelines.tasks.translation_release import note
-from pipelines.tasks.vectors_evaluate import PICTURES, asked_records, keep
-from pipelines.tasks.vectors_training import identity, make_learner, make_text
-from pipelines.tracking.registry import register_bundle
+from pipelines.shards.manifest import MANIFEST, manifest_hash, read_manifest
+from pipelines.tasks.base import Measured
+from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint
 from pipelines.word_vectors.loop import TABLES, check_tables
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 logger = logging.getLogger(__name__)
 
-
-def release(config: Config) -> Path:
-    """Make the run's bundle, measure it, record and register it; a bundle of the same tables is made once.
-
-    Returns the bundle's directory.
-    """
-    bundle = config.run_dir / "bundle"
-    with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
-        origin = made_of(config)
-        if made_from(bundle) == origin:
-            logger.info(f"the bundle {bundle} is of these vectors already")
-        else:
-            make_bundle(config, bundle, origin, tracked)
-        scores = record(config, load_vectors(bundle), tracked)
-        if config.registry.register:
-            version = register_bundle(config.tracking, config.registry, tracked, bundle)
-            shards = manifest_hash(config.shard_dir)
-            note(config, bundle, tracked, version, manifest_hash=shards, scores=dict(scores))
-    return bundle
+PICTURES = "pictures"
 
 
-def make_bundle(config: Config, bundle: Path, origin: Mapping[str, Any], tracked: TrackedRun) -> None:
+@dataclass(frozen=True)
+class Details:
+    """An evaluation with what its pictures are drawn from."""
+
+    bundle: VectorsBundle
+    evaluation: VectorsEvaluation
+    sets: Sets
+    records: Records
+    pictures: "dict[str, Figure]"
+
+
+def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> VectorsBundle:
     """The words and their vectors with all that says what they come from."""
-    settings, model = config.vectors, method_config(config.model)
+    settings, model = config.vectors, model_config(config.model)
     manifest = read_manifest(config.shard_dir)
     vocabulary, tokenizer = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
     facts: dict[str, Any] = {
@@ -65,11 +60,11 @@ def make_bundle(config: Config, bundle: Path, origin: Mapping[str, Any], tracked
         "sources": manifest.sources,
         "run": {"name": config.name, "id": tracked.run_id},
         "tokens": vocabulary.tokens,
-        "made_from": origin,
+        "made_from": origin(config),
     }
-    tables = counted_tables if method(model.architecture).kind == "counted" else trained_tables
+    tables = counted_tables if architecture(model.architecture).counted else trained_tables
     save_vectors(
-        bundle,
+        directory,
         words=vocabulary.words,
         counts=vocabulary.counts,
         tables=tables(config, vocabulary),
@@ -78,7 +73,8 @@ def make_bundle(config: Config, bundle: Path, origin: Mapping[str, Any], tracked
         facts=json.loads(json.dumps(facts)),
         exports=settings.export,
     )
-    logger.info(f"{len(vocabulary):,} words of {facts['pair']} in {bundle}")
+    logger.info(f"{len(vocabulary):,} words of {facts['pair']} in {directory}")
+    return load_vectors(directory)
 
 
 def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
@@ -86,10 +82,11 @@ def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
 
     Its tables take the place of fresh ones as they lie in the file, so that memory never holds more than one of both.
     """
-    groups, _ = checkpoint.read(newest(config))
+    newest = checkpoint.last(config.run_dir)
+    groups, _ = checkpoint.read(newest)
     on_cpu = replace(config, vectors=replace(config.vectors, backend="numba"))
     learner = make_learner(on_cpu, vocabulary, Ranks(0, 1, torch.device("cpu")))
-    check_tables(learner, groups[TABLES], str(newest(config)))
+    check_tables(learner, groups[TABLES], str(newest))
     learner.tables |= {name: table.numpy() for name, table in groups[TABLES].items()}
     return learner.vectors()
 
@@ -100,54 +97,69 @@ def counted_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
 
     text = make_text(config, vocabulary)
     texts = (text.segment(0, index) for index in range(text.segments))
-    return count_vectors(method_config(config.model), texts, len(vocabulary))
+    return count_vectors(model_config(config.model), texts, len(vocabulary))
 
 
-def record(config: Config, bundle: VectorsBundle, tracked: TrackedRun) -> dict[str, float]:
-    """Measure and draw: into the run and its directory, the scores into the bundle too."""
-    settings, embeddings = config.vectors.evaluate, bundle.embeddings
-    sets = read_sets(settings)
-    evaluation = evaluate_embeddings(embeddings, settings, sets, asked_records(config))
-    scores = evaluation.scores()
-    update_facts(bundle.directory, {"scores": scores})
-    tracked.metrics(int(bundle.facts["made_from"].get("step", 0)), scores)
-    history = tracked.history()
-    pictures = all_pictures(embeddings, evaluation, sets, history, settings.words) if settings.pictures else {}
-    tracked.artifact(keep(evaluation, pictures, config.run_dir), "evaluation")
-    if pictures:
-        tracked.artifact(config.run_dir / PICTURES, PICTURES)
-    text = report(evaluation)
-    tracked.text(f"{text}\n", "evaluation/report.txt")
-    print(text)
-    return scores
-
-
-def made_of(config: Config) -> dict[str, Any]:
+def origin(config: Config) -> dict[str, Any]:
     """What a bundle of this run depends on, as plain values: trained tables, or for counted ones the settings."""
     exports = sorted(config.vectors.export)
-    if method(config.model["architecture"]).kind == "counted":
-        return {"settings": door.fingerprint(identity(config)), "exports": exports}
-    manifest = json.loads((newest(config) / "manifest.json").read_text(encoding="utf-8"))
-    state = checkpoint.state(newest(config))
+    if architecture(config.model["architecture"]).counted:
+        return {"settings": door.fingerprint(fingerprint(config)), "exports": exports}
+    newest = checkpoint.last(config.run_dir)
+    manifest = json.loads((newest / "manifest.json").read_text(encoding="utf-8"))
+    state = checkpoint.state(newest)
     tables = {name: digest for name, digest in manifest["files"].items() if name.endswith(".safetensors")}
     return {"step": state["step"], "tables": tables, "losses": state["losses"], "exports": exports}
 
 
-def made_from(bundle: Path) -> dict[str, Any] | None:
-    """What `made_of` gave when the bundle was made."""
-    if not (bundle / "config.json").is_file():
-        return None
-    found: dict[str, Any] | None = load_vectors(bundle).facts.get("made_from")
-    return found
+def evaluate(config: Config, bundle: VectorsBundle) -> Measured:
+    """`evaluate_embeddings` by the section `vectors.evaluate`, with the pictures that it asks for."""
+    settings, embeddings = config.vectors.evaluate, bundle.embeddings
+    sets, records = read_sets(settings), asked_records(config)
+    evaluation = evaluate_embeddings(embeddings, settings, sets, records)
+    pictures = all_pictures(embeddings, evaluation, sets, words=settings.words) if settings.pictures else {}
+    scores = evaluation.scores()
+    return Measured(
+        report=report(evaluation),
+        scores=scores,
+        facts=scores,
+        summary={"scores": scores},
+        details=Details(bundle, evaluation, sets, records, pictures),
+    )
 
 
-def newest(config: Config) -> Path:
-    """The last checkpoint.
+def asked_records(config: Config) -> Records:
+    """The records that retrieval asks for, of `paths.shards`; none where there are no shards that hold them."""
+    if not (config.shard_dir / MANIFEST).is_file():
+        return ()
+    try:
+        return held_out(config.shard_dir, config.vectors.side)
+    except UserError as problem:
+        logger.info(f"no retrieval: {problem}")
+        return ()
 
-    Raises:
-        UserError: the run has none.
-    """
-    found = checkpoint.newest(config.run_dir)
-    if found is None:
-        raise UserError(f"{config.run_dir}: no checkpoint; the run has not got that far")
-    return found
+
+def write(measured: Measured, folder: Path) -> Sequence[Path]:
+    """`evaluation.vectors.json` and `pictures/NAME.png` into `folder`; the record's path."""
+    details: Details = measured.details
+    record = folder / "evaluation.vectors.json"
+    values = {**details.evaluation.record(), "scores": details.evaluation.scores()}
+    atomic_write(record, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+    draw(details.pictures, folder)
+    return [record]
+
+
+def draw(pictures: "Mapping[str, Figure]", folder: Path) -> None:
+    """`pictures/NAME.png` below `folder`."""
+    (folder / PICTURES).mkdir(exist_ok=True)
+    for name, figure in pictures.items():
+        figure.savefig(folder / PICTURES / f"{name}.png")
+
+
+def record(config: Config, _bundle: VectorsBundle, measured: Measured, tracked: TrackedRun) -> None:
+    """The pictures, with that of the run's loss."""
+    if measured.details.pictures:
+        loss = losses(tracked.history())
+        if loss is not None:
+            draw({"loss": loss}, config.run_dir)
+        tracked.artifact(config.run_dir / PICTURES, PICTURES)

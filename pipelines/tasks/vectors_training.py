@@ -9,8 +9,8 @@ import torch
 
 from conf import door
 from model.errors import UserError
+from model.networks.architectures import model_config
 from model.word_vectors.learner import Learner
-from model.word_vectors.methods import method_config
 from model.word_vectors.vocabulary import Vocabulary
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
@@ -29,7 +29,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     Raises:
         UserError: the shards, the model or the run directory do not fit each other, or the learning rate is too high.
     """
-    settings, model = config.vectors, method_config(config.model)
+    settings, model = config.vectors, model_config(config.model)
     vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
     feed = make_feed(config, vocabulary)
     learner = make_learner(config, vocabulary, ranks)
@@ -85,7 +85,7 @@ def cooccurrences(config: Config, vocabulary: Vocabulary) -> "tuple[Path, Counti
     """Where GloVe's pass keeps what it has counted, and what that is. It may be deleted when no run needs it."""
     from pipelines.word_vectors.cooccurrence import Counting
 
-    settings, model = config.vectors, method_config(config.model)
+    settings, model = config.vectors, model_config(config.model)
     source = f"{manifest_hash(config.shard_dir)} {settings.side or ''} {model.min_count} {settings.segment_words}"
     counting = Counting(source, len(vocabulary), model.window, model.symmetric, config.seed)
     name = door.fingerprint(asdict(counting))[:16]
@@ -94,7 +94,7 @@ def cooccurrences(config: Config, vocabulary: Vocabulary) -> "tuple[Path, Counti
 
 def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learner:
     """The untrained tables of the configuration; every rank draws the same from the seed."""
-    model, backend = method_config(config.model), config.vectors.backend
+    model, backend = model_config(config.model), config.vectors.backend
     if model.architecture == "glove":
         from model.word_vectors.glove import Glove
 
@@ -120,7 +120,7 @@ def check_method(config: Config, words: int) -> None:
     Raises:
         UserError: names the key, its value and what it may be.
     """
-    model, backend = method_config(config.model), config.vectors.backend
+    model, backend = model_config(config.model), config.vectors.backend
     if model.architecture == "word2vec":
         from model.word_vectors.word2vec import check
 
@@ -133,7 +133,7 @@ def check_method(config: Config, words: int) -> None:
         raise UserError(f"vectors.backend={backend}: {model.name} has no such path. Choices: numba")
 
 
-def identity(config: Config) -> dict[str, Any]:
+def fingerprint(config: Config) -> dict[str, Any]:
     """What makes two starts the same run: everything that the tables after a given step depend on.
 
     The number of ranks and threads is not part of it: a run may go on with others.
@@ -143,6 +143,6 @@ def identity(config: Config) -> dict[str, Any]:
     return {
         "seed": config.seed,
         "shards": manifest_hash(config.shard_dir),
-        "model": asdict(method_config(config.model)),
+        "model": asdict(model_config(config.model)),
         "vectors": {key: settings[key] for key in kept},
     }

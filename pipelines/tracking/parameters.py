@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from model.bundles.directory import BundleKind
 
-
-def parameters(kind: BundleKind, config: Mapping[str, Any]) -> Any:
+def parameters(kind: str, config: Mapping[str, Any]) -> Any:
     """MLflow's `ParamSchema` for a bundle of that kind; None where nothing can be set. `config`: its `config.json`."""
     from mlflow.types import DataType, ParamSchema, ParamSpec
 
@@ -17,7 +15,7 @@ def parameters(kind: BundleKind, config: Mapping[str, Any]) -> Any:
     )
 
 
-def settings(kind: BundleKind, config: Mapping[str, Any]) -> dict[str, int | float]:
+def settings(kind: str, config: Mapping[str, Any]) -> dict[str, int | float]:
     """What a caller may set, with the values that hold where nothing is said: those that the endpoint goes by too."""
     if kind == "translation":
         from model.schema import build

@@ -87,6 +87,18 @@ def newest(run: Path) -> Path | None:
     return max(_numbered(run / "checkpoints", ""), default=(0, None), key=lambda pair: pair[0])[1]
 
 
+def last(run: Path) -> Path:
+    """The same of a run that must have one.
+
+    Raises:
+        UserError: it has none.
+    """
+    found = newest(run)
+    if found is None:
+        raise UserError(f"{run}: no checkpoint; the run has not got that far")
+    return found
+
+
 def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
     """(groups of tensors, state), every file checked against the manifest.
 

@@ -10,7 +10,7 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.bundles.translation import Bundle
+from model.bundles.translation import TranslationBundle
 from model.errors import UserError
 from model.inference.bleu import SentenceBleu, bleu, tokeniser
 from model.inference.reranking import Lists, TunerConfig, tune
@@ -51,7 +51,7 @@ class Reranker:
             )
 
     @cached_property
-    def bundle(self) -> Bundle:
+    def bundle(self) -> TranslationBundle:
         return open_bundle(self.config)
 
     @cached_property

@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TextIO
 
 from conf import door
+from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle
-from model.bundles.translation import bundle_kind, load_bundle
+from model.bundles.translation import load_bundle
 from model.errors import UserError
+from model.inference.kinds import check_translates
 from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
 from model.inference.text_scoring import TextScorer, open_text_scorer
 from model.settings import DecodeConfig
 from services.commands.lines import batches, flat, open_input, read_lines
 from services.commands.output import opened_output
-from services.models.source import bundle_directory, check_translation
+from services.models.source import bundle_directory
 from services.settings import ScoreConfig
 
 logger = logging.getLogger(__name__)
@@ -108,7 +110,7 @@ def opened_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfi
                     f"{name or directory} holds a language model, which scores the texts of score.input"
                 )
         return open_text_scorer(load_text_bundle(directory, "language"), config.device), None
-    check_translation(directory, name)
+    check_translates(directory, name)
     bundle = load_bundle(directory)
     return open_scorer(bundle, config.device), bundle.decode if config.searched else None
 

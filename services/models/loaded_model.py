@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from model.alignment.attention_map import AlignmentConfig
-from model.bundles.translation import load_bundle
 from model.errors import UserError
 from model.inference.aligner import Aligner, open_aligner
-from model.inference.translator import Translation, Translator, open_translator
+from model.inference.kinds import check_translates, open_any_translator
+from model.inference.translator import Translation, Translator
 from model.settings import DecodeConfig, EngineName
 from services.models.origin import Origin
 
@@ -96,8 +96,8 @@ def load_served(
     Raises:
         UserError: not a sound translation bundle, or it does not translate the lines that every model must.
     """
-    bundle = load_bundle(directory)
-    translator = open_translator(bundle, engine, device=device, threads=threads)
+    check_translates(directory, name)
+    bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
     source, target = bundle.languages
     served = Served(
         translator=translator,
@@ -107,11 +107,11 @@ def load_served(
         target=target,
         open_aligner=partial(open_aligner, bundle, alignment, device),
     )
-    check_translates(served)
+    check_answers(served)
     return served
 
 
-def check_translates(served: Served) -> None:
+def check_answers(served: Served) -> None:
     """Warm up, and refuse a model that fails or has nothing to say.
 
     Raises:

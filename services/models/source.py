@@ -7,21 +7,16 @@ from pathlib import Path
 import torch
 
 from model.alignment.attention_map import AlignmentConfig
-from model.bundles.directory import KINDS, BundleKind
 from model.bundles.language import TextBundle, TextKind, load_text_bundle
-from model.bundles.translation import Bundle, bundle_kind, load_bundle
+from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
+from model.inference.kinds import check_translates
 from model.settings import DecodeConfig
 from services.models.loaded_model import Served, load_served
 from services.models.registry import ModelVersion, Registry
 from services.settings import BundleSource, ModelSource
 
 logger = logging.getLogger(__name__)
-ADVICE: dict[BundleKind, str] = {
-    "vectors": "serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)",
-    "language": "go on with texts by it (dragoman generate), or score them (dragoman score)",
-    "masked": "turn texts into vectors by it (dragoman embed)",
-}
 
 
 class Loader:
@@ -59,7 +54,6 @@ class Loader:
         return self._load(directory, version.name, version.version, version.run_id)
 
     def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> Served:
-        check_translation(directory, name)
         served = load_served(
             directory,
             engine=self.source.engine,
@@ -76,14 +70,14 @@ class Loader:
         return served
 
 
-def open_bundle(source: BundleSource) -> Bundle:
+def open_bundle(source: BundleSource) -> TranslationBundle:
     """The bundle itself, for what asks the network and does not decode.
 
     Raises:
         UserError: no sound translation bundle, or the registry has no such model.
     """
     directory, name = bundle_directory(source, "translation")
-    check_translation(directory, name)
+    check_translates(directory, name)
     return load_bundle(directory)
 
 
@@ -117,10 +111,3 @@ def check_device(source: BundleSource) -> None:
     """Raises UserError where a GPU is asked for and torch sees none."""
     if source.device == "cuda" and not torch.cuda.is_available():
         raise UserError("device=cuda: torch sees no GPU here; choose device=cpu")
-
-
-def check_translation(directory: Path, name: str = "") -> None:
-    """Raises UserError for a bundle of another kind; `name` is the registered model's."""
-    kind = bundle_kind(directory)
-    if kind != "translation":
-        raise UserError(f"{name or directory} holds {KINDS[kind]}, not a translation model: {ADVICE[kind]}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundles.translation import Bundle, load_bundle, save_bundle
+from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from model.decoding.search import decode
 from model.errors import UserError
 from model.inference.translator import network_translator, open_translator
@@ -32,7 +32,7 @@ def lines(count: int, seed: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> TranslationBundle:
     """In `home/runs/small/bundle`."""
     pair = train_pair(TokenizerConfig(type="bpe", vocabulary=150), lines(200, 1), lines(200, 2))
     config = TransformerConfig(
@@ -49,7 +49,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 @pytest.fixture(scope="module")
-def shards(bundle: Bundle) -> Path:
+def shards(bundle: TranslationBundle) -> Path:
     """A shard directory with held-out texts; the references are what the bundle itself says, twice damaged."""
     directory = bundle.directory.parents[2] / "shards"
     directory.mkdir()
@@ -70,7 +70,7 @@ def shards(bundle: Bundle) -> Path:
     return directory
 
 
-def test_an_evaluation_holds_scores_texts_and_origins(bundle: Bundle, shards: Path) -> None:
+def test_an_evaluation_holds_scores_texts_and_origins(bundle: TranslationBundle, shards: Path) -> None:
     found = evaluate_bundle(bundle, shards, samples=4)
     assert len(found.hypotheses) == len(found.references) == found.scores.sentences == 40
     assert found.hypotheses[3] == ""
@@ -81,7 +81,7 @@ def test_an_evaluation_holds_scores_texts_and_origins(bundle: Bundle, shards: Pa
     assert found.engine == "ctranslate2 (ct2)"
 
 
-def test_the_record_and_the_hypotheses_are_kept(bundle: Bundle, shards: Path, tmp_path: Path) -> None:
+def test_the_record_and_the_hypotheses_are_kept(bundle: TranslationBundle, shards: Path, tmp_path: Path) -> None:
     found = evaluate_bundle(bundle, shards)
     record, texts = write_evaluation(found, tmp_path)
     assert (record.name, texts.name) == ("evaluation.test.json", "hypotheses.test.de.txt")
@@ -90,19 +90,21 @@ def test_the_record_and_the_hypotheses_are_kept(bundle: Bundle, shards: Path, tm
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_the_report_names_scores_signatures_buckets_and_samples(bundle: Bundle, shards: Path) -> None:
+def test_the_report_names_scores_signatures_buckets_and_samples(bundle: TranslationBundle, shards: Path) -> None:
     text = report(evaluate_bundle(bundle, shards, samples=2))
     for expected in ("BLEU|nrefs:1|case:mixed", "case:lc", "sacremoses.de.lc", "chrF2|", "TER|", "1-5", "hypothesis"):
         assert expected in text
 
 
-def test_both_engines_score_the_same(bundle: Bundle, shards: Path) -> None:
+def test_both_engines_score_the_same(bundle: TranslationBundle, shards: Path) -> None:
     first, second = (evaluate_bundle(bundle, shards, engine=engine) for engine in ("torch", "ctranslate2"))  # type: ignore[arg-type]  # literals
     assert first.hypotheses == second.hypotheses
     assert first.scores == second.scores
 
 
-def test_an_automatic_penalty_is_the_bundles_own_or_tuned_on_validation(bundle: Bundle, shards: Path) -> None:
+def test_an_automatic_penalty_is_the_bundles_own_or_tuned_on_validation(
+    bundle: TranslationBundle, shards: Path
+) -> None:
     automatic = DecodeConfig(beam=3, length_penalty="auto")
     assert evaluate_bundle(bundle, shards, decode=automatic).decode.length_penalty == 0.9
     unsettled = replace(bundle, decode=replace(bundle.decode, length_penalty="auto"))
@@ -113,7 +115,7 @@ def test_an_automatic_penalty_is_the_bundles_own_or_tuned_on_validation(bundle: 
     assert evaluate_bundle(unsettled, shards, "valid", decode=automatic).decode.length_penalty == 1.0
 
 
-def test_ranking_anew_equals_searching_again(bundle: Bundle, shards: Path) -> None:
+def test_ranking_anew_equals_searching_again(bundle: TranslationBundle, shards: Path) -> None:
     sources, references = held_out(shards, "valid", ("en", "de"))
     config = DecodeConfig(beam=4, max_ratio=1.0, max_extra=4)
     penalties = (0.3, 1.0, 2.5)
@@ -126,7 +128,9 @@ def test_ranking_anew_equals_searching_again(bundle: Bundle, shards: Path) -> No
     assert choice.tried[choice.penalty] == choice.bleu
 
 
-def test_of_equal_penalties_the_one_nearest_to_the_mean_per_token_is_chosen(bundle: Bundle, shards: Path) -> None:
+def test_of_equal_penalties_the_one_nearest_to_the_mean_per_token_is_chosen(
+    bundle: TranslationBundle, shards: Path
+) -> None:
     sources, _ = held_out(shards, "valid", ("en", "de"))
     references = ["nothing alike"] * len(sources)
     choice = tune_length_penalty(
@@ -135,7 +139,7 @@ def test_of_equal_penalties_the_one_nearest_to_the_mean_per_token_is_chosen(bund
     assert choice.penalty == 1.2
 
 
-def test_every_hypothesis_found_is_given_on_request(bundle: Bundle) -> None:
+def test_every_hypothesis_found_is_given_on_request(bundle: TranslationBundle) -> None:
     encoded = network_translator(bundle.network, bundle.tokenizers, DecodeConfig()).encode(lines(5, 9))
     few, many = decode(bundle.network, encoded, DecodeConfig()), decode(bundle.network, encoded, DecodeConfig(), True)
     assert all(len(a) == 1 and len(b) >= 5 and a[0] == b[0] for a, b in zip(few, many, strict=True))
@@ -150,35 +154,37 @@ def spending(seconds: dict[str, float]) -> Callable[..., tuple[list[str], float]
 
 
 def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(
-    bundle: Bundle, shards: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: TranslationBundle, shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "timed", spending({"ctranslate2": 1.5, "ctranslate2-int8": 1.0}))
     sources, references = held_out(shards, "valid", ("en", "de"))
-    generous = gate_int8(bundle.directory, sources, references, tolerance=100.0)
+    generous = gate_int8(bundle, sources, references, tolerance=100.0)
     assert generous is not None
     assert generous["accepted"]
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2-int8)"
-    strict = gate_int8(bundle.directory, sources, references, tolerance=-100.0)
+    strict = gate_int8(bundle, sources, references, tolerance=-100.0)
     assert strict is not None
     assert not strict["accepted"]
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
     assert load_bundle(bundle.directory).facts["int8"] == strict
 
 
-def test_int8_that_is_not_faster_does_not_serve(bundle: Bundle, shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_that_is_not_faster_does_not_serve(
+    bundle: TranslationBundle, shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tuning, "timed", spending({"ctranslate2": 1.0, "ctranslate2-int8": 1.0}))
-    verdict = gate_int8(bundle.directory, *held_out(shards, "valid", ("en", "de")), tolerance=100.0)
+    verdict = gate_int8(bundle, *held_out(shards, "valid", ("en", "de")), tolerance=100.0)
     assert verdict is not None
     assert not verdict["accepted"] and verdict["faster"] == 1.0
 
 
-def test_the_time_of_a_decoding_is_the_processors_own(bundle: Bundle) -> None:
+def test_the_time_of_a_decoding_is_the_processors_own(bundle: TranslationBundle) -> None:
     texts, seconds = tuning.timed(bundle, "ctranslate2", lines(5, 9))
     assert texts == [answer.text for answer in open_translator(bundle, "ctranslate2").translate(lines(5, 9))]
     assert seconds > 0
 
 
-def test_held_out_texts_are_checked(bundle: Bundle, shards: Path, tmp_path: Path) -> None:
+def test_held_out_texts_are_checked(bundle: TranslationBundle, shards: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"evaluate.split: 'tset' is not known. Did you mean 'test'"):
         held_out(shards, "tset", ("en", "de"))
     with pytest.raises(UserError, match="the bundle needs 'fr'"):
@@ -194,7 +200,7 @@ def test_held_out_texts_are_checked(bundle: Bundle, shards: Path, tmp_path: Path
 
 
 def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
-    bundle: Bundle, shards: Path, capsys: pytest.CaptureFixture[str]
+    bundle: TranslationBundle, shards: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = bundle.directory.parents[2]
     places = [f"paths.root={home}", f"paths.shards={shards}", "decode.beam=2"]
@@ -219,7 +225,7 @@ def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
     ],
 )
 def test_a_users_mistake_ends_with_two_and_is_named(
-    words: list[str], message: str, bundle: Bundle, shards: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, bundle: TranslationBundle, shards: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = bundle.directory.parents[2]
     assert main(["name=small", f"paths.root={home}", f"paths.shards={shards}", *words]) == 2

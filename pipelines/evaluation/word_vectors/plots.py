@@ -49,10 +49,9 @@ def all_pictures(
     embeddings: Embeddings,
     evaluation: VectorsEvaluation,
     sets: Sets,
-    history: Mapping[str, Points] | None = None,
     words: Sequence[str] = (),
 ) -> "dict[str, Figure]":
-    """Name -> figure, of what there is to see. `history`: the run's metrics; `words`: drawn whatever the sets hold."""
+    """Name -> figure, of what there is to see; `words` are drawn whatever the sets hold."""
     drawn = drawn_words(embeddings, sets, words)
     found: dict[str, Figure | None] = {
         "projection-pca": projection(embeddings, drawn, "pca"),
@@ -64,8 +63,6 @@ def all_pictures(
         found["analogies"] = analogy_steps(embeddings, sections)
     if evaluation.similarity or evaluation.analogies:
         found["scores"] = scores(evaluation)
-    if history:
-        found["loss"] = losses(history)
     return {name: figure for name, figure in found.items() if figure is not None}
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundles.directory import bundle_kind, update_facts
+from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle, save_text_bundle, text_kind
 from model.bundles.translation import load_bundle
 from model.errors import UserError
+from model.inference.kinds import open_bundle
 from model.networks.architectures import any_network, model_config
 from model.text.tokenizer import TokenizerConfig, train
 
@@ -38,14 +39,16 @@ def test_what_is_saved_is_what_is_opened(bundle: Path) -> None:
     fresh = any_network(found.config, found.vocabulary, found.vocabulary)
     for name, value in found.language_network.state_dict().items():
         assert torch.equal(value, fresh.state_dict()[name])
-    update_facts(bundle, {"scores": {"valid": {"nats": 2.0}}})
+    open_bundle(bundle).update_facts({"scores": {"valid": {"nats": 2.0}}})
     assert load_text_bundle(bundle).facts["scores"]["valid"]["nats"] == 2.0
 
 
 def test_a_bundle_of_one_kind_is_no_other(bundle: Path) -> None:
-    with pytest.raises(UserError, match="a bundle of a language model; one of a translation model is needed here"):
+    with pytest.raises(
+        UserError, match="a bundle of the kind 'language'; one of the kind 'translation' is needed here"
+    ):
         load_bundle(bundle)
-    with pytest.raises(UserError, match="a bundle of a language model; one of a masked language model is needed here"):
+    with pytest.raises(UserError, match="a bundle of the kind 'language'; one of the kind 'masked' is needed here"):
         load_text_bundle(bundle, "masked")
     with pytest.raises(UserError, match="'transformer' is of the translation family"):
         text_kind("transformer")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundles.translation import load_bundle, save_bundle, update_facts
+from model.bundles.translation import load_bundle, save_bundle
 from model.errors import UserError
+from model.inference.kinds import open_bundle
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
 from model.text.tokenizer import TokenizerConfig, TokenizerPair, train_pair
@@ -155,7 +156,7 @@ def test_a_failed_save_leaves_the_older_bundle(saved: Path, monkeypatch: pytest.
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("model.bundles.translation.write_json", full)
+    monkeypatch.setattr("model.bundles.directory._json", full)
     with pytest.raises(OSError, match="No space"):
         save_bundle(saved, network=model, config=model.config, tokenizers=tokenizers(), facts=FACTS)
     assert load_bundle(saved).digest == before
@@ -164,12 +165,12 @@ def test_a_failed_save_leaves_the_older_bundle(saved: Path, monkeypatch: pytest.
 
 def test_facts_are_added_without_touching_the_files(saved: Path) -> None:
     before = load_bundle(saved)
-    update_facts(saved, {"scores": {"bleu": 12.5}})
+    open_bundle(saved).update_facts({"scores": {"bleu": 12.5}})
     after = load_bundle(saved)
     assert after.facts == before.facts | {"scores": {"bleu": 12.5}}
     assert after.files == before.files
     with pytest.raises(UserError, match="files cannot be facts"):
-        update_facts(saved, {"files": {}})
+        open_bundle(saved).update_facts({"files": {}})
 
 
 def test_facts_must_name_the_pair(tmp_path: Path) -> None:

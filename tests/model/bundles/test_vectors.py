@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, eye
 
-from model.bundles.translation import bundle_kind, load_bundle, update_facts
+from model.bundles.directory import bundle_kind
+from model.bundles.translation import load_bundle
 from model.bundles.vectors import load_vectors, save_vectors
 from model.errors import UserError
+from model.inference.kinds import open_bundle
 from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
 from model.text.words import WordTokenizer
 from model.word_vectors.word2vec import Word2VecConfig
@@ -117,24 +119,24 @@ def test_a_table_of_another_shape_is_refused(saved: Path) -> None:
 
 
 def test_a_bundle_of_the_other_kind_is_said(saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="a bundle of word vectors; one of a translation model is needed here"):
+    with pytest.raises(UserError, match="a bundle of the kind 'vectors'; one of the kind 'translation' is needed here"):
         load_bundle(saved)
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.json").write_text(json.dumps({"format_version": 1, "architecture": "transformer"}))
     assert bundle_kind(other) == "translation"
-    with pytest.raises(UserError, match="a bundle of a translation model; one of word vectors is needed here"):
+    with pytest.raises(UserError, match="a bundle of the kind 'translation'; one of the kind 'vectors' is needed here"):
         load_vectors(other)
 
 
 def test_scores_are_added_without_touching_the_files(saved: Path) -> None:
     before = load_vectors(saved)
-    update_facts(saved, {"scores": {"simlex": 30.0}})
+    open_bundle(saved).update_facts({"scores": {"simlex": 30.0}})
     after = load_vectors(saved)
     assert after.facts == before.facts | {"scores": {"simlex": 30.0}}
     assert after.files == before.files
     with pytest.raises(UserError, match="table cannot be facts"):
-        update_facts(saved, {"table": {}})
+        open_bundle(saved).update_facts({"table": {}})
 
 
 def test_what_cannot_be_saved_leaves_the_older_bundle(saved: Path) -> None:

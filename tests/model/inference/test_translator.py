@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.translation import Bundle, load_bundle, save_bundle, update_facts
+from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from model.decoding.hypothesis import Hypothesis
 from model.errors import UserError
 from model.inference.translator import Translator, network_translator, open_translator
@@ -27,7 +27,7 @@ def lines(count: int, seed: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> TranslationBundle:
     pair = train_pair(TokenizerConfig(type="bpe", vocabulary=200), lines(300, 1), lines(300, 2))
     config = TransformerConfig(
         width=32, heads=4, feed_forward=48, encoder_layers=2, decoder_layers=2, max_positions=64, norm="pre"
@@ -43,11 +43,11 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 @pytest.fixture(params=["torch", "ctranslate2"])
-def translator(request: pytest.FixtureRequest, bundle: Bundle) -> Translator:
+def translator(request: pytest.FixtureRequest, bundle: TranslationBundle) -> Translator:
     return open_translator(bundle, request.param, threads=2)
 
 
-def test_both_engines_give_the_same_texts_and_scores(bundle: Bundle) -> None:
+def test_both_engines_give_the_same_texts_and_scores(bundle: TranslationBundle) -> None:
     asked = ["", *lines(30, 5)]
     answers = [open_translator(bundle, engine).translate(asked) for engine in ("torch", "ctranslate2")]  # type: ignore[arg-type]  # literals
     assert [a.text for a in answers[0]] == [b.text for b in answers[1]]
@@ -136,20 +136,20 @@ def test_a_failing_line_does_not_take_its_neighbours_with_it() -> None:
         translator.translate(["ab", "abcd", "abc"])
 
 
-def test_auto_takes_int8_only_where_it_was_accepted(bundle: Bundle) -> None:
+def test_auto_takes_int8_only_where_it_was_accepted(bundle: TranslationBundle) -> None:
     assert open_translator(bundle).engine.name == "ctranslate2 (ct2)"
-    update_facts(bundle.directory, {"int8": {"accepted": True}})
+    bundle.update_facts({"int8": {"accepted": True}})
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2-int8)"
-    update_facts(bundle.directory, {"int8": {"accepted": False}})
+    bundle.update_facts({"int8": {"accepted": False}})
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
     assert open_translator(bundle.directory, "ctranslate2-int8").engine.name == "ctranslate2 (ct2-int8)"
 
 
 def test_a_machine_without_int8_takes_float32_and_refuses_int8_by_name(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: TranslationBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.inference.translator.runs_int8", lambda device: False)
-    update_facts(bundle.directory, {"int8": {"accepted": True}})
+    bundle.update_facts({"int8": {"accepted": True}})
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
     with pytest.raises(
         UserError, match=r"'ctranslate2-int8': no int8 products on this cpu\. Choices: auto, ctranslate2"
@@ -157,7 +157,7 @@ def test_a_machine_without_int8_takes_float32_and_refuses_int8_by_name(
         open_translator(bundle.directory, "ctranslate2-int8")
 
 
-def test_a_bundle_without_exports_is_served_by_pytorch(bundle: Bundle, tmp_path: Path) -> None:
+def test_a_bundle_without_exports_is_served_by_pytorch(bundle: TranslationBundle, tmp_path: Path) -> None:
     save_bundle(
         tmp_path / "b",
         network=bundle.network,
@@ -173,7 +173,7 @@ def test_a_bundle_without_exports_is_served_by_pytorch(bundle: Bundle, tmp_path:
         open_translator(tmp_path / "b", "tensorrt")  # type: ignore[arg-type]  # on purpose
 
 
-def test_a_network_in_memory_translates_as_its_bundle_does(bundle: Bundle) -> None:
+def test_a_network_in_memory_translates_as_its_bundle_does(bundle: TranslationBundle) -> None:
     asked = lines(5, 8)
     in_memory = network_translator(bundle.network, bundle.tokenizers, bundle.decode)
     assert in_memory.translate(asked) == open_translator(bundle, "torch").translate(asked)

@@ -151,6 +151,6 @@ def test_berts_base_has_its_number_of_parameters_without_segments_and_their_norm
 
 
 def test_it_is_of_the_masked_family() -> None:
-    assert architecture("bert").family == "masked"
+    assert architecture("bert").kind == "masked"
     with pytest.raises(UserError, match="'bert' is of the masked family"):
         build_network(EncoderOnlyConfig(**SIZES), 30, 30)  # type: ignore[arg-type]

@@ -245,7 +245,7 @@ def test_a_bundle_learns_at_its_release_which_head_to_show(home: Path, tmp_path:
     )
     paths = PathsConfig(str(tmp_path), str(home / "shards"), str(tmp_path / "runs"), str(tmp_path / "mlflow"))
     config = Config(name="new", paths=paths)
-    record_alignment(config, config.run_dir / "bundle", tracked, 10)
+    record_alignment(config, load_bundle(config.run_dir / "bundle"), tracked, 10)
     facts = load_bundle(config.run_dir / "bundle").facts["alignment"]
     assert set(facts) == {"head", "reading", "split", "aer", "precision", "recall", "single"}
     assert str(Aligner(made.network, made.tokenizers, known=facts).head) == facts["head"]
@@ -253,7 +253,7 @@ def test_a_bundle_learns_at_its_release_which_head_to_show(home: Path, tmp_path:
 
 def test_a_release_without_attention_goes_on(home: Path, tracked: TrackedRun, caplog: pytest.LogCaptureFixture) -> None:
     paths = PathsConfig(str(home), str(home / "shards"), str(home / "runs"), str(home / "mlflow"))
-    record_alignment(Config(name="rnnenc", paths=paths), home / "runs" / "rnnenc" / "bundle", tracked, 10)
+    record_alignment(Config(name="rnnenc", paths=paths), load_bundle(home / "runs" / "rnnenc" / "bundle"), tracked, 10)
     assert "the alignment is not measured: rnnenc: this network has no attention" in caplog.text
 
 

@@ -13,7 +13,7 @@ from model.errors import UserError
 from pipelines import evaluate, train
 from pipelines.config import Config
 from pipelines.shard import shard
-from pipelines.tasks.language_promotion import compare_texts
+from pipelines.tasks.language_release import judge
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import Version
 from services.commands.contents import contents
@@ -100,11 +100,11 @@ def test_versions_are_compared_by_likelihood(home: Path) -> None:
     shards = config(home).shard_dir
     settings = PromoteConfig(split="valid", samples=100)
     ours, theirs = Version("rnnlm_lstm", ""), Version("gpt_tiny", "")
-    found = compare_texts(shelf, ours, theirs, settings, shards)
+    found = judge(shelf, ours, theirs, settings, shards)
     assert found.better(1.1) is (found.candidate < found.champion)
     assert "bits a character" in str(found) and "records" in str(found)
     with pytest.raises(UserError, match=r"promote\.metric=bleu: language models are compared by the likelihood"):
-        compare_texts(shelf, ours, theirs, PromoteConfig(metric="bleu"), shards)
+        judge(shelf, ours, theirs, PromoteConfig(metric="bleu"), shards)
 
 
 @pytest.mark.parametrize(

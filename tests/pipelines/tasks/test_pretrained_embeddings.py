@@ -24,7 +24,6 @@ from model.text.subwords import train_subwords
 from model.text.tokenizer import SPECIAL, SPECIAL_PIECES, Tokenizer, TokenizerConfig, TokenizerPair
 from model.text.words import CharacterTokenizer, WordRules, WordTokenizer
 from model.word_vectors.word2vec import Word2VecConfig
-from pipelines import evaluate
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config, PathsConfig
 from pipelines.loaders.pairs import LaneLoader
@@ -229,7 +228,7 @@ def test_a_registry_reference_is_looked_up(
         assert (name, version, is_alias, key) == ("words-en", "champion", True, "embeddings.source")
         return path
 
-    monkeypatch.setattr(evaluate, "registered", registered)
+    monkeypatch.setattr("pipelines.config.locate_bundle", registered)
     keep(config(source=reference))
     rows = kept_rows(config(source=reference))
     assert rows is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
+from model.files import file_sha256
 from pipelines import promote as verb
 from pipelines.promote import PromoteConfig, promote_version
 from pipelines.shards.manifest import Manifest, write_manifest
@@ -30,7 +31,12 @@ def shards(tmp_path: Path) -> Path:
     names = {"en": "test.en.txt", "de": "test.de.txt"}
     (directory / names["en"]).write_text("".join(f"line {i}\n" for i in range(100)), encoding="utf-8")
     (directory / names["de"]).write_text("".join(f"{line}\n" for line in REFERENCES), encoding="utf-8")
-    texts = {"test": {language: {"file": name, "sha256": "", "lines": 100} for language, name in names.items()}}
+    texts = {
+        "test": {
+            language: {"file": name, "sha256": file_sha256(directory / name), "lines": 100}
+            for language, name in names.items()
+        }
+    }
     write_manifest(directory, Manifest("demo", ["en", "de"], {"files": []}, "<u2", {}, texts=texts))
     return directory
 
@@ -50,7 +56,7 @@ class Translators:
 @pytest.fixture
 def translators(monkeypatch: pytest.MonkeyPatch) -> Translators:
     translators = Translators()
-    monkeypatch.setattr(verb, "translate", translators)
+    monkeypatch.setattr("pipelines.tasks.translation_release.translate", translators)
     return translators
 
 
@@ -106,7 +112,7 @@ def test_a_split_that_was_not_held_out_is_named(
     for right in (40, 80):
         register(tracking, tmp_path, right)
     promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
-    with pytest.raises(UserError, match=r"promote\.split: 'valid' is not held out .* Choices: test"):
+    with pytest.raises(UserError, match=r"promote\.split: 'valid' is not known\. Choices: test"):
         promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="valid"), shards, tmp_path)
 
 

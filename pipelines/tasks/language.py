@@ -1,7 +1,11 @@
-"""What one training process does for a language model: puts text, loader, network and tracking together and runs the
-loop. Networks that carry states read streams, those with a bounded view windows, masked ones whole records."""
+"""Language models, plain and masked: the tasks' rows, and what one training process of them does.
 
+Networks that carry states read streams, those with a bounded view windows, masked ones whole records.
+"""
+
+import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +15,7 @@ from model.networks.architectures import any_network, architecture, model_config
 from model.networks.language_network import LanguageNetwork
 from model.networks.network import Network
 from model.text.text_batch import TextBatch
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import SPECIAL, Tokenizer
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
@@ -20,12 +24,33 @@ from pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked
 from pipelines.loaders.masking import masking
 from pipelines.loaders.prefetch import Lanes
 from pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
-from pipelines.loaders.text import SplitText, side_tokenizer
-from pipelines.shards.manifest import read_manifest
-from pipelines.tasks.precision import settled
-from pipelines.tasks.translation_training import identity_of_text
+from pipelines.loaders.text import SplitText
+from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.tasks.base import Plan, Task
+from pipelines.tasks.language_release import (
+    compare,
+    evaluate,
+    fresh_network,
+    judge,
+    record,
+    save_bundle,
+    text_tokenizer,
+    write,
+)
+from pipelines.tasks.precision import refuse_unrunnable, settled
+from pipelines.tasks.run_directory import (
+    check_lanes_of,
+    check_shards,
+    needs_training,
+    network_fingerprint,
+    warn_of_warmup,
+    worker_count,
+)
 from pipelines.tracking.run import TrackedRun
+from pipelines.training.final_weights import stored_weights, weights_hashes
 from pipelines.training.loop import Progress, Trainer
+
+logger = logging.getLogger(__name__)
 
 
 def train_rank(config: Config, ranks: Ranks) -> Progress:
@@ -56,17 +81,6 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
         if tracked:
             # The run goes on in the driver (evaluation, registration): hand over without ending it.
             tracked.leave()
-
-
-def text_tokenizer(config: Config) -> Tokenizer:
-    """The tokenizer of the text that is trained on."""
-    return side_tokenizer(config.shard_dir, read_manifest(config.shard_dir), config.loader.side)
-
-
-def fresh_network(config: Config, tokenizer: Tokenizer) -> Network:
-    """The untrained network of the configuration; every rank draws the same weights from the seed."""
-    torch.manual_seed(config.seed)
-    return any_network(model_config(config.model), tokenizer.vocabulary, tokenizer.vocabulary)
 
 
 def carries(network: Network) -> bool:
@@ -124,8 +138,73 @@ def validation_batches(
     return lambda: span_batches(text, spans, rows, settings.length, ranks.rank, ranks.world)
 
 
-def identity(config: Config, network: Network) -> dict[str, Any]:
+def validate(config: Config) -> None:
+    """Everything that can be known to be wrong is said here, before any worker starts.
+
+    Raises:
+        UserError: a setting out of range, no shards, of other languages, a model or lanes that do not fit them,
+            settings of translations.
+    """
+    config.train.check()
+    manifest = read_manifest(config.shard_dir)
+    check_shards(config)
+    if config.train.early_stopping.metric == "bleu" or config.train.bleu_every:
+        key = "early_stopping.metric=bleu" if config.train.early_stopping.metric == "bleu" else "bleu_every"
+        raise UserError(f"train.{key}: a language model translates nothing; early stopping may watch the loss")
+    if config.evaluate.split not in manifest.texts:
+        raise UserError(
+            f"evaluate.split={config.evaluate.split}: {config.shard_dir} holds out "
+            f"{', '.join(manifest.texts) or 'nothing'}"
+        )
+    if config.embeddings.references:
+        raise UserError("embeddings.source: only translation models start from word vectors")
+    tokenizer = text_tokenizer(config)
+    network = fresh_network(config, tokenizer)
+    refuse_unrunnable(config, network)
+    warn_of_warmup(config)
+    processes = worker_count(config)
+    make_loader(config, network, tokenizer, 0, processes).close()
+    train = SplitText(config.shard_dir, "train", config.loader.side)
+    SplitText(config.shard_dir, "valid", config.loader.side)
+    if config.train.loss.label_smoothing:
+        logger.warning(
+            f"train.loss.label_smoothing={config.train.loss.label_smoothing}: spreads probability that a language "
+            f"model is measured by; train.loss.label_smoothing=0 gives the better perplexity"
+        )
+    reading = "streams with carried states" if carries(network) else "rows that each stand for themselves"
+    logger.info(
+        f"{config.name}: {config.model['name']} ({architecture(config.model['architecture']).kind}), "
+        f"{network.parameter_count():,} parameters; {train.tokens:,} tokens of {train.language} as {reading}; "
+        f"{processes} workers, {config.loader.lanes} lanes of {config.loader.batch_tokens:,} tokens; "
+        f"shards {manifest_hash(config.shard_dir)[:12]}"
+    )
+
+
+def fingerprint(config: Config) -> dict[str, Any]:
     """What makes two starts the same run: everything that the weights after a given step depend on."""
+    with torch.device("meta"):  # its shape is asked for, not its weights
+        network = any_network(model_config(config.model), len(SPECIAL), len(SPECIAL))
     if isinstance(network, LanguageNetwork):
-        return identity_of_text(config, OF_STREAMS if carries(network) else OF_WINDOWS)
-    return identity_of_text(config, OF_MASKED)
+        return network_fingerprint(config, OF_STREAMS if carries(network) else OF_WINDOWS)
+    return network_fingerprint(config, OF_MASKED)
+
+
+LANGUAGE = Task(
+    kind="language",
+    unread=("vectors", "embeddings", "decode"),
+    validate=validate,
+    validate_settings=check_lanes_of,
+    fingerprint=fingerprint,
+    needs_training=needs_training,
+    plan=lambda config: Plan(config.train.max_steps, "tokens", config.cluster),
+    train_rank=train_rank,
+    weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
+    stored_origin=stored_weights,
+    save_bundle=save_bundle,
+    record=record,
+    evaluate=evaluate,
+    write=write,
+    compare=compare,
+    judge=judge,
+)
+MASKED = replace(LANGUAGE, kind="masked")

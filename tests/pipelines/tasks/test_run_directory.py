@@ -11,7 +11,7 @@ from model.errors import UserError
 from model.networks.transformer import TransformerConfig
 from pipelines.config import Config, PathsConfig
 from pipelines.loaders.prefetch import check_lanes
-from pipelines.tasks.translation_training import claim, with_lanes
+from pipelines.tasks.run_directory import claim_run_dir, with_lanes
 
 
 @pytest.fixture
@@ -24,15 +24,15 @@ def wanted(**model: Any) -> dict[str, Any]:
 
 
 def test_a_directory_is_claimed_once_and_by_the_same_settings_again(config: Config) -> None:
-    claim(config, wanted())
-    claim(config, wanted())
+    claim_run_dir(config, wanted())
+    claim_run_dir(config, wanted())
     assert [path.name for path in config.run_dir.iterdir()] == ["run.json"]
 
 
 def test_other_settings_are_named_with_both_values(config: Config) -> None:
-    claim(config, wanted())
+    claim_run_dir(config, wanted())
     with pytest.raises(UserError, match=r"name=one: .*model\.dropout was 0\.1, is 0\.3; seed was 1, is 2"):
-        claim(config, {**wanted(dropout=0.3), "seed": 2})
+        claim_run_dir(config, {**wanted(dropout=0.3), "seed": 2})
 
 
 def with_workers(config: Config, workers: int, lanes: int = 0) -> Config:
@@ -47,7 +47,7 @@ def test_lanes_follow_the_workers(config: Config, workers: int, lanes: int) -> N
 
 
 def test_a_run_keeps_the_lanes_that_it_began_with(config: Config) -> None:
-    claim(config, {**wanted(), "loader": {"lanes": 8}})
+    claim_run_dir(config, {**wanted(), "loader": {"lanes": 8}})
     for workers in (1, 4, 8):
         assert with_lanes(with_workers(config, workers), [config.run_dir]).loader.lanes == 8
     with pytest.raises(UserError, match=r"loader\.lanes=8: 3 ranks .* cluster\.workers=1\|2\|4\|8"):
@@ -59,6 +59,6 @@ def test_a_run_from_before_a_switch_was_added_goes_on_while_that_is_at_its_defau
     older = wanted()
     del older["model"]["kv_heads"]
     (config.run_dir / "run.json").write_text(json.dumps(older))
-    claim(config, wanted())
+    claim_run_dir(config, wanted())
     with pytest.raises(UserError, match=r"model\.kv_heads was "):
-        claim(config, wanted(kv_heads=1))
+        claim_run_dir(config, wanted(kv_heads=1))

@@ -1,0 +1,132 @@
+"""The kinds of finished model, a row each: what a bundle of it is called, how it is opened, what it answers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from model.bundles.directory import CONFIG, Bundle, bundle_kind
+from model.bundles.language import load_text_bundle
+from model.bundles.translation import load_bundle
+from model.bundles.vectors import load_vectors
+from model.decoding.fill_mask import fill_masks
+from model.decoding.generation import generate
+from model.errors import UserError, unknown
+from model.inference.translator import Translator, open_translator
+from model.settings import EngineName, GenerateConfig
+
+Answer = Callable[[Sequence[str]], list[Any]]  # texts -> an answer each, in order
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One row."""
+
+    what: str  # in a sentence: "a translation model"
+    use: str  # how one uses it, for those who brought it where another kind is needed
+    load: Callable[[Path], Bundle]
+    answer: Callable[[Any], Answer]  # of a loaded bundle, with its own settings
+    open_translator: Callable[..., Translator] | None = None  # of a kind that translates: what the endpoint asks
+
+
+def translations(bundle: Any) -> Answer:
+    """Of each sentence its translation, decoded by the bundle's defaults."""
+    translator = open_translator(bundle)
+    return lambda texts: [one.text for one in translator.translate(list(texts))]
+
+
+def continuations(bundle: Any) -> Answer:
+    """Of each text how it may go on, drawn by `GenerateConfig`'s defaults."""
+    network, form = bundle.language_network, bundle.normalisation
+    return lambda texts: [
+        found[0].text for found in generate(network, bundle.tokenizer, list(texts), GenerateConfig(), form)
+    ]
+
+
+def filled_texts(bundle: Any) -> Answer:
+    """Of each text with `<mask>` in it the text with the likeliest tokens there."""
+    network, form = bundle.network, bundle.normalisation
+    return lambda texts: [one.text for one in fill_masks(network, bundle.tokenizer, list(texts), 1, form)]
+
+
+def word_vectors(bundle: Any) -> Answer:
+    """Of each word its vector, as plain numbers."""
+    embeddings = bundle.embeddings
+    return lambda words: [[float(number) for number in embeddings.vector(word)] for word in words]
+
+
+KINDS: dict[str, Kind] = {
+    "translation": Kind(
+        "a translation model",
+        "translate by it (dragoman translate), or serve it with serve.model or serve.bundle",
+        load_bundle,
+        translations,
+        open_translator,
+    ),
+    "language": Kind(
+        "a language model",
+        "go on with texts by it (dragoman generate), or score them (dragoman score)",
+        partial(load_text_bundle, kind="language"),
+        continuations,
+    ),
+    "masked": Kind(
+        "a masked language model",
+        "turn texts into vectors by it (dragoman embed)",
+        partial(load_text_bundle, kind="masked"),
+        filled_texts,
+    ),
+    "vectors": Kind(
+        "word vectors",
+        "serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)",
+        load_vectors,
+        word_vectors,
+    ),
+}
+
+
+def kind_of(directory: Path) -> Kind:
+    """The row of the bundle in `directory`.
+
+    Raises:
+        UserError: not a bundle, or one of a kind that this program does not know.
+    """
+    name = bundle_kind(directory)
+    if name not in KINDS:
+        raise unknown(f"{directory / CONFIG}: kind", name, KINDS)
+    return KINDS[name]
+
+
+def open_bundle(directory: Path) -> Bundle:
+    """The bundle in `directory`, whatever its kind, every file checked.
+
+    Raises:
+        UserError: not a sound bundle.
+    """
+    return kind_of(directory).load(directory)
+
+
+def check_translates(directory: Path, name: str = "") -> None:
+    """Refuse a bundle that does not translate; `name` is the registered model's, where it has one.
+
+    Raises:
+        UserError: a bundle of another kind; says what that is for.
+    """
+    kind = kind_of(directory)
+    if kind.open_translator is None:
+        raise UserError(f"{name or directory} holds {kind.what}, not {KINDS['translation'].what}: {kind.use}")
+
+
+def open_any_translator(
+    directory: Path, engine: EngineName = "auto", *, device: str = "cpu", threads: int | None = None
+) -> tuple[Any, Translator]:
+    """The bundle in `directory`, of whatever kind translates, and its translator.
+
+    Raises:
+        UserError: not a sound bundle, or one of a kind that does not translate.
+    """
+    check_translates(directory)
+    kind = kind_of(directory)
+    bundle = kind.load(directory)
+    assert kind.open_translator is not None, "checked above"
+    return bundle, kind.open_translator(bundle, engine, device=device, threads=threads)

@@ -1,0 +1,62 @@
+"""One sequence from a run's last weights to a registered version: bundle, evaluate, record, register."""
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from model.bundles.directory import CONFIG, read_facts
+from model.inference.kinds import open_bundle
+from pipelines.config import Config
+from pipelines.shards.manifest import manifest_hash
+from pipelines.tasks.base import Task
+from pipelines.tasks.run_directory import newest_step, write_release
+from pipelines.tracking.registry import register_bundle
+from pipelines.tracking.run import TrackedRun
+
+logger = logging.getLogger(__name__)
+
+
+def release(config: Config, task: Task) -> Path:
+    """Make the run's bundle, score it, record and register it; a bundle of the same weights is made once.
+
+    Returns the bundle's directory.
+    """
+    directory = config.run_dir / "bundle"
+    config = replace(config, evaluate=replace(config.evaluate, bundle=None))
+    with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
+        if stored_origin(task, directory) == plain(task.weights_origin(config)):
+            logger.info(f"the bundle {directory} is of these weights already")
+            bundle = open_bundle(directory)
+        else:
+            bundle = task.save_bundle(config, directory, tracked)
+        measured = task.evaluate(config, bundle)
+        bundle.update_facts({"scores": measured.facts})
+        for file in task.write(measured, config.run_dir):
+            tracked.artifact(file, "evaluation")
+        tracked.metrics(newest_step(config), measured.scores)
+        tracked.text(f"{measured.report}\n", "evaluation/report.txt")
+        task.record(config, bundle, measured, tracked)
+        print(measured.report)
+        if config.registry.register:
+            version = register_bundle(config.tracking, config.registry, tracked, directory)
+            shards = manifest_hash(config.shard_dir)
+            write_release(config, tracked, version, manifest_hash=shards, **measured.summary)
+    return directory
+
+
+def is_released(config: Config, task: Task) -> bool:
+    """Whether the run's bundle is of its last weights, and has been evaluated."""
+    evaluated = (config.run_dir / f"evaluation.{config.evaluate.split}.json").is_file()
+    return evaluated and stored_origin(task, config.run_dir / "bundle") == plain(task.weights_origin(config))
+
+
+def stored_origin(task: Task, bundle: Path) -> Any:
+    """What the task's `weights_origin` gave when the bundle was made; None where there is none."""
+    return task.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON gives it back."""
+    return json.loads(json.dumps(value))

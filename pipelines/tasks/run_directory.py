@@ -1,0 +1,161 @@
+"""The folder of a run: whose it is, how far it has come, what it was released as."""
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from model.files import atomic_write
+from model.networks.architectures import ARCHITECTURES, model_config
+from pipelines.config import Config
+from pipelines.loaders.prefetch import check_lanes
+from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.shards.verify import verify_once
+from pipelines.tracking.run import TrackedRun
+from pipelines.training import checkpoint
+from pipelines.training.loop import limits
+
+logger = logging.getLogger(__name__)
+
+RECORD = "run.json"  # in a run's folder: what it is made of
+
+
+def worker_count(config: Config) -> int:
+    """How many processes will train."""
+    return config.cluster.workers if config.cluster.backend == "ray" else int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def with_lanes(config: Config, runs: Iterable[Path]) -> Config:
+    """The configuration with its number of lanes settled, where `loader.lanes` leaves it open (0).
+
+    It is that of the first of `runs` that has begun, which goes on with the same batches on any number of ranks that
+    divides it; else one a rank, two at least.
+    """
+    if config.loader.lanes:
+        return config
+    begun = (json.loads((run / RECORD).read_text(encoding="utf-8")) for run in runs if (run / RECORD).is_file())
+    kept = (record["loader"]["lanes"] for record in begun if "loader" in record)
+    return replace(config, loader=replace(config.loader, lanes=next(kept, max(2, worker_count(config)))))
+
+
+def check_shards(config: Config) -> None:
+    """Read every byte of the shards once and remember it: a flipped token id would train without a word.
+
+    Raises:
+        UserError: a file is missing or is not the one in the manifest, or shards of other languages than `pair`.
+    """
+    manifest = read_manifest(config.shard_dir)
+    if tuple(manifest.languages) != config.languages:
+        raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    if is_first():
+        verify_once(config.shard_dir, Path(config.paths.root).absolute() / "verified")
+
+
+def is_first() -> bool:
+    """Whether this process speaks for the run: torchrun starts the same command on every rank."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def warn_of_warmup(config: Config) -> None:
+    """Say that a run will hardly train at its learning rate: most such warm-ups were meant for a longer run."""
+    warmup, steps = config.train.optimizer.warmup_steps, config.train.max_steps
+    if 3 * warmup > steps:
+        logger.warning(
+            f"train.optimizer.warmup_steps={warmup}: more than a third of train.max_steps={steps}; the learning rate "
+            + (f"reaches {config.train.optimizer.lr:g} late" if warmup < steps else "never reaches its height")
+            + f", and {max(1, steps // 10)} would leave it time to fall"
+        )
+
+
+def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, Any]:
+    """What makes two starts of a network's training the same run: all that the weights after a given step depend on.
+
+    `of_loader`: the settings that its loader's order depends on.
+    """
+    train = asdict(config.train)
+    return {
+        "seed": config.seed,
+        "shards": manifest_hash(config.shard_dir),
+        "model": asdict(model_config(config.model)),
+        "loader": {key: getattr(config.loader, key) for key in of_loader},
+        "train": {key: train[key] for key in ("precision", "optimizer", "loss")},
+    }
+
+
+def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
+    """Make the run's folder, or check that it belongs to the same run: to one of this fingerprint.
+
+    Raises:
+        UserError: a run of this name was started with other settings; names each.
+    """
+    path = config.run_dir / RECORD
+    if not path.is_file():
+        config.run_dir.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, json.dumps(fingerprint, indent=2, sort_keys=True))
+        return
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    if fingerprint.get("train", {}).get("precision") == "auto":  # a run keeps the precision that it began in
+        began = stored.get("train", {}).get("precision")
+        fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": began}}
+    if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
+        # A network that has been given a switch since then is the same one while that is at its default.
+        stored["model"] = asdict(model_config(stored["model"]))
+    differences = [
+        f"{key} was {before!r}, is {now!r}"
+        for key, before, now in _differences(stored, json.loads(json.dumps(fingerprint)))
+    ]
+    if differences:
+        raise UserError(
+            f"name={config.name}: the run in {config.run_dir} was started with other settings: "
+            f"{'; '.join(differences)}. Choose another name=, or put the settings back to go on with it"
+        )
+
+
+def _differences(before: Any, now: Any, where: str = "") -> Iterable[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in sorted(before.keys() | now.keys()):
+            yield from _differences(before.get(key), now.get(key), f"{where}.{key}" if where else key)
+    elif before != now:
+        yield where, before, now
+
+
+def check_lanes_of(config: Config) -> None:
+    """Raises UserError where the workers cannot share the lanes evenly; needs no shards."""
+    check_lanes(config.loader.lanes, worker_count(config))
+
+
+def needs_training(config: Config) -> bool:
+    """Whether there is anything left to train of a network."""
+    newest = checkpoint.newest(config.run_dir)
+    if newest is None:
+        return True
+    state = checkpoint.state(newest)
+    step, max_steps = state["step"], config.train.max_steps
+    over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
+    then = "is trained to its end" if over else f"goes on to step {max_steps:,}"
+    logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {then}")
+    return not over
+
+
+def newest_step(config: Config) -> int:
+    """The step of the newest checkpoint; 0 where there is none."""
+    newest = checkpoint.newest(config.run_dir)
+    return 0 if newest is None else int(checkpoint.state(newest)["step"])
+
+
+def write_release(config: Config, tracked: TrackedRun, version: str | None, **measured: Any) -> None:
+    """RUN/release.json: where everything is and what was `measured`, for whoever comes next."""
+    content = {
+        "run": config.name,
+        "run_id": tracked.run_id,
+        "bundle": str(config.run_dir / "bundle"),
+        "model": config.registry.name,
+        "version": version,
+        "shards": str(config.shard_dir),
+        **measured,
+    }
+    atomic_write(config.run_dir / "release.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,172 @@
+"""Translation models, plain pairs of sentences: the task's row, and what one training process of it does."""
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import torch
+
+from model.errors import UserError
+from model.inference.translator import network_translator
+from model.networks.architectures import architecture, build_network, model_config
+from model.networks.network import TranslationNetwork
+from model.settings import DecodeConfig
+from model.text.batch import TranslationBatch
+from model.text.tokenizer import TokenizerPair, load_pair
+from pipelines.cluster.ranks import Ranks
+from pipelines.config import Config
+from pipelines.corpus.report import WITHOUT, missing
+from pipelines.evaluation.metrics import quick_bleu
+from pipelines.evaluation.translation import held_out as held_out_texts
+from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, held_out_batches
+from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.shards.reader import ShardReader
+from pipelines.tasks import pretrained_embeddings
+from pipelines.tasks.base import Plan, Task
+from pipelines.tasks.precision import refuse_unrunnable, settled
+from pipelines.tasks.run_directory import (
+    check_lanes_of,
+    check_shards,
+    needs_training,
+    network_fingerprint,
+    warn_of_warmup,
+    worker_count,
+)
+from pipelines.tasks.translation_release import compare, evaluate, judge, measure_more, record, save_bundle, write
+from pipelines.tracking.run import TrackedRun
+from pipelines.training.final_weights import stored_weights, weights_hashes
+from pipelines.training.loop import Progress, Trainer
+
+logger = logging.getLogger(__name__)
+
+VALIDATION_SENTENCES = 500  # decoded for a BLEU in mid-training; the final evaluation takes all
+
+
+def train_rank(config: Config, ranks: Ranks) -> Progress:
+    """Train on this rank until the run is over; goes on from the run's newest checkpoint.
+
+    Raises:
+        UserError: the shards, the model or the run directory do not fit each other.
+    """
+    run = config.run_dir
+    reader = ShardReader(config.shard_dir, "train")
+    tokenizers = load_pair(config.shard_dir, reader.manifest.tokenizer)
+    network = fresh_network(config, tokenizers)
+    loader = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
+    tracked = TrackedRun(config.tracking, run, config.name) if ranks.first else None
+    try:
+        trainer = Trainer(
+            network,
+            architecture(config.model["architecture"]).loss,
+            loader,
+            config.loader.lanes,
+            settled(config, network, ranks, tracked),
+            run,
+            ranks,
+            config.seed,
+            held_out=validation_batches(config, ranks),
+            bleu=partial(validation_bleu, config, network, tokenizers, ranks),
+        )
+        return trainer.run(tracked.metrics if tracked else lambda step, values: None)
+    finally:
+        loader.close()
+        if tracked:
+            # The run goes on in the driver (evaluation, registration): hand over without ending it.
+            tracked.leave()
+
+
+def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwork:
+    """The untrained network of the configuration; every rank draws the same weights from the seed.
+
+    Raises:
+        UserError: one table for two vocabularies, or the section `embeddings` asks for vectors that it cannot have.
+    """
+    torch.manual_seed(config.seed)
+    network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+    network.check_vocabularies(tokenizers.joint)
+    pretrained_embeddings.initialise(config, network, tokenizers)
+    return network
+
+
+def validation_batches(config: Config, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
+    """This rank's share of the validation batches, anew at each call."""
+    reader = ShardReader(config.shard_dir, "valid")
+    return lambda: held_out_batches(reader, config.loader.batch_tokens, ranks.rank, ranks.world)
+
+
+def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:
+    """Greedy sacreBLEU on the head of the validation set; each rank decodes its part, all get the same number."""
+    sources, references = held_out_texts(config.shard_dir, "valid", config.languages, VALIDATION_SENTENCES)
+    network.eval()
+    translator = network_translator(network, tokenizers, DecodeConfig(beam=1))
+    mine = [answer.text for answer in translator.translate(sources[ranks.rank :: ranks.world])]
+    network.train()
+    hypotheses = [""] * len(sources)
+    for rank, texts in enumerate(ranks.gather(mine)):
+        hypotheses[rank :: ranks.world] = texts
+    return quick_bleu(hypotheses, references)
+
+
+def validate(config: Config) -> None:
+    """Everything that can be known to be wrong is said here, before any worker starts.
+
+    Raises:
+        UserError: a setting out of range, no shards, of other languages, a model or lanes that do not fit them.
+    """
+    config.train.check()
+    manifest = read_manifest(config.shard_dir)
+    if manifest.kind != "parallel":
+        raise UserError(
+            f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "
+            f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). Word vectors and language "
+            f"models can be trained on them: model=skipgram, model=rnnlm_lstm"
+        )
+    check_shards(config)
+    for split in ("valid", config.evaluate.split):
+        if split in WITHOUT and split not in manifest.splits:
+            raise UserError(f"{config.shard_dir}: {missing(manifest, split)} (dragoman shard)")
+    processes = worker_count(config)
+    LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, processes).close()
+    ShardReader(config.shard_dir, "valid")
+    network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
+    refuse_unrunnable(config, network)
+    warn_of_warmup(config)
+    train = manifest.split("train")
+    logger.info(
+        f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {train.records:,} pairs, "
+        f"{train.target_tokens:,} target tokens; {processes} workers, {config.loader.lanes} lanes of "
+        f"{config.loader.batch_tokens:,} tokens; shards {manifest_hash(config.shard_dir)[:12]}"
+    )
+
+
+def fingerprint(config: Config) -> dict[str, Any]:
+    """What makes two starts the same run: everything that the weights after a given step depend on."""
+    return {**network_fingerprint(config, OF_PAIRS), **pretrained_embeddings.identity(config)}
+
+
+def plan(config: Config) -> Plan:
+    """The vectors that the network begins with are looked up once, before the ranks start."""
+    pretrained_embeddings.keep(config)
+    return Plan(config.train.max_steps, "target tokens", config.cluster)
+
+
+TRANSLATION = Task(
+    kind="translation",
+    unread=("vectors",),
+    validate=validate,
+    validate_settings=check_lanes_of,
+    fingerprint=fingerprint,
+    needs_training=needs_training,
+    plan=plan,
+    train_rank=train_rank,
+    weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
+    stored_origin=stored_weights,
+    save_bundle=save_bundle,
+    record=record,
+    evaluate=evaluate,
+    write=write,
+    compare=compare,
+    judge=judge,
+    measure_more=measure_more,
+)

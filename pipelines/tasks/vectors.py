@@ -1,0 +1,125 @@
+"""Word vectors: the task's row, and what is to be known before their training starts."""
+
+import logging
+from dataclasses import replace
+
+from model.errors import UserError
+from model.networks.architectures import architecture, model_config
+from pipelines.config import Config
+from pipelines.loaders.segments import shard_vocabulary, side_number
+from pipelines.settings import ClusterConfig
+from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.tasks.base import Plan, Task
+from pipelines.tasks.run_directory import check_shards, is_first, worker_count
+from pipelines.tasks.vectors_comparison import compare, judge
+from pipelines.tasks.vectors_release import evaluate, origin, record, save_bundle, write
+from pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
+from pipelines.training import checkpoint
+
+logger = logging.getLogger(__name__)
+
+
+def validate(config: Config) -> None:
+    """Everything that can be known to be wrong is said here, before any worker starts.
+
+    Raises:
+        UserError: no shards, of other languages, too few words, settings that cannot be.
+    """
+    settings, model = config.vectors, model_config(config.model)
+    settings.check()
+    manifest = read_manifest(config.shard_dir)
+    check_shards(config)
+    side_number(manifest, settings.side)
+    if (
+        manifest.kind == "parallel"
+        and config.registry.register
+        and config.registry.name == f"{config.corpus.name}-{config.pair}"
+    ):
+        raise UserError(
+            f"registry.name={config.registry.name}: is the name of this corpus' translation model; word vectors need "
+            f"one of their own. Choices: registry=vectors, registry.name=ANOTHER, registry.register=false"
+        )
+    vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
+    check_method(config, len(vocabulary))
+    logger.info(
+        f"{config.name}: {config.model['name']}, {len(vocabulary):,} words of {vocabulary.tokens:,} in the text; "
+        f"{f'{worker_count(config)} workers' if learned(config) else 'counted here'}; "
+        f"shards {manifest_hash(config.shard_dir)[:12]}"
+    )
+
+
+def plan(config: Config) -> Plan | None:
+    """Count what has to be counted first, on one rank of a machine; models that are counted whole need no ranks.
+
+    Raises:
+        UserError: more workers than segments, so that some would never train.
+    """
+    if not learned(config):
+        return None
+    config = replace(config, cluster=with_device(config))
+    if not is_first():  # under torchrun the first rank counts and says how long it is
+        return Plan(0, "", config.cluster)
+    settings, model = config.vectors, model_config(config.model)
+    vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
+    count(config, vocabulary, report_counting)
+    feed, processes = make_feed(config, vocabulary), worker_count(config)
+    if processes > feed.segments:
+        raise UserError(
+            f"cluster.workers={processes}: an epoch has only {feed.segments} segments, one a worker and round; take "
+            f"fewer workers, or shorter segments than vectors.segment_words={config.vectors.segment_words}"
+        )
+    return Plan(config.vectors.epochs * feed.segments, feed.unit, config.cluster)
+
+
+def learned(config: Config) -> bool:
+    """Whether the model has tables that workers train; one that is counted needs none of them."""
+    return not architecture(config.model["architecture"]).counted
+
+
+def with_device(config: Config) -> ClusterConfig:
+    """The cluster's section; methods that run on a CPU alone ask for no GPU and talk to each other over gloo."""
+    return config.cluster if config.vectors.backend in ("torch", "triton") else replace(config.cluster, device="cpu")
+
+
+def needs_training(config: Config) -> bool:
+    """Whether there is anything left to train; what is counted whole is counted again, in seconds."""
+    newest = checkpoint.newest(config.run_dir)
+    if newest is None:
+        return True
+    state = checkpoint.state(newest)
+    over = int(state["epoch"]) >= config.vectors.epochs
+    then = "is trained to its end" if over else f"goes on in epoch {state['epoch'] + 1} of {config.vectors.epochs}"
+    logger.info(f"{config.name}: found the checkpoint of step {state['step']:,}; the run {then}")
+    return not over
+
+
+def report_counting(done: int, segments: int) -> None:
+    """Say how far the pass over the text is, ten times in all."""
+    if done * 10 // segments > (done - 1) * 10 // segments:
+        logger.info(f"co-occurrences: {done * 100 // segments}% of the text counted")
+
+
+def validate_settings(config: Config) -> None:
+    """The same of the settings alone, without shards."""
+    model_config(config.model)
+    config.vectors.check()
+
+
+VECTORS = Task(
+    kind="vectors",
+    unread=("train", "loader", "decode", "embeddings"),
+    validate=validate,
+    validate_settings=validate_settings,
+    fingerprint=fingerprint,
+    needs_training=needs_training,
+    plan=plan,
+    train_rank=train_rank,
+    weights_origin=origin,
+    stored_origin=lambda facts: facts.get("made_from"),
+    save_bundle=save_bundle,
+    record=record,
+    evaluate=evaluate,
+    write=write,
+    compare=compare,
+    judge=judge,
+)

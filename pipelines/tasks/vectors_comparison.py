@@ -1,0 +1,102 @@
+"""Word vectors beside others: `dragoman evaluate evaluate.against=[glove,tfidf]`, and two versions for a promotion."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from model.bundles.vectors import VectorsBundle, load_vectors
+from model.errors import UserError, unknown
+from model.word_vectors.embeddings import Embeddings
+from pipelines.config import Config
+from pipelines.evaluation.word_vectors.comparison import METRICS, method_table, significance
+from pipelines.evaluation.word_vectors.evaluation import Sets, read_sets, table
+from pipelines.evaluation.word_vectors.plots import methods
+from pipelines.tasks.base import Measured
+from pipelines.tasks.vectors_release import Details, draw
+from pipelines.tracking.promotion import Comparison, PromoteConfig
+from pipelines.tracking.registry import Registry, Version
+from pipelines.word_vectors.settings import EvaluateVectors
+
+
+def compare(config: Config, measured: Measured, rivals: Sequence[VectorsBundle], directory: Path) -> str:
+    """All of them on the words that all have, and a line a rival on whether the lead is beyond chance."""
+    details: Details = measured.details
+    every = by_name([details.bundle, *rivals])
+    first, *others = every
+    compared = method_table(every, config.vectors.evaluate, details.sets, details.records)
+    picture = methods(compared) if config.vectors.evaluate.pictures else None
+    if picture is not None:
+        draw({"methods": picture}, directory)
+    lines = ["\n".join(as_lines(compared, list(every)))]
+    return "\n\n".join(lines + [against(config, details.sets, every, first, other) for other in others])
+
+
+def by_name(bundles: Sequence[VectorsBundle]) -> dict[str, Embeddings]:
+    """Bundles by the name of their method, or where two have the same by their run or directory."""
+    short = [str(bundle.config.name) for bundle in bundles]
+    names: dict[str, Embeddings] = {}
+    for bundle, name in zip(bundles, short, strict=True):
+        run = dict(bundle.facts.get("run") or {}).get("name")
+        wanted = [name, str(run or name), bundle.directory.parent.name, str(bundle.directory)]
+        free = [one for one in wanted[0 if short.count(name) == 1 else 1 :] if one not in names]
+        names[free[0] if free else f"{name} {len(names) + 1}"] = bundle.embeddings
+    return names
+
+
+def against(config: Config, sets: Sets, every: dict[str, Embeddings], first: str, other: str) -> str:
+    """One line: the embeddings named `first` against those named `other`."""
+    metric = config.promote.metric if config.promote.metric in METRICS else "auto"
+    try:
+        found = significance(
+            every[other], every[first], sets, config.vectors.evaluate.restrict, metric, config.evaluate.bootstrap
+        )
+    except UserError as problem:
+        return f"{first} against {other}: {problem}"
+    return (
+        f"{found.metric} {first} {found.candidate:.2f} against {other} {found.baseline:.2f}: {found.difference:+.2f} "
+        f"(mean of {found.samples:,} resampled sets {found.mean_difference:+.2f}, p = {found.p_value:.4f}) "
+        f"{found.signature}"
+    )
+
+
+def as_lines(compared: dict[str, dict[str, float | None]], names: Sequence[str]) -> list[str]:
+    """The table of methods, a task a line."""
+    rows = [
+        [key, *("-" if row[name] is None else f"{row[name]:.1f}" for name in names)] for key, row in compared.items()
+    ]
+    return table(["on the words that all have", *names], rows)
+
+
+def judge(
+    registry: Registry,
+    candidate: Version,
+    champion: Version,
+    config: PromoteConfig,
+    _shards: Path,
+    settings: EvaluateVectors,
+) -> Comparison:
+    """The candidate against the champion on the sets of `vectors.evaluate`, over the words that both have.
+
+    Raises:
+        UserError: a metric of translations, no sets, or vectors that have nothing in common.
+    """
+    if config.metric not in METRICS:
+        raise unknown("promote.metric", config.metric, METRICS)
+    if settings.root is None or not (settings.similarity or settings.analogies):
+        raise UserError(
+            "vectors.evaluate.root: word vectors are promoted by similarity sets and analogies; name their folder "
+            "(vectors=english lists the English files), or use promote.force=true with a reason"
+        )
+    sets = read_sets(settings)
+    found = significance(
+        fetch(registry, champion), fetch(registry, candidate), sets, settings.restrict, config.metric, config.samples
+    )
+    sizes = dict(part.split(":") for part in found.signature.split("|"))
+    items = int(sizes["pairs"]) + int(sizes["questions"])
+    return Comparison(found.metric, found.candidate, found.baseline, found.p_value, items, "pairs and questions")
+
+
+def fetch(registry: Registry, version: Version) -> Embeddings:
+    """The vectors of a version; nothing of a download stays behind."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_vectors(registry.bundle(version, Path(folder))).embeddings

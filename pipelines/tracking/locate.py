@@ -1,0 +1,45 @@
+"""Where a bundle is, named by its path, by the run that made it, or as a version of a registered model."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from model.errors import UserError
+from model.names import check_name
+from pipelines.tracking.registry import Registry, RegistryConfig
+from pipelines.tracking.server import TrackingConfig
+
+
+def locate_bundle(
+    wanted: str, key: str, runs: Path, cache: Path, tracking: TrackingConfig, registry: RegistryConfig
+) -> Path:
+    """The bundle directory of a path, of a run's name or of a registered version, which is downloaded where needed.
+
+    Args:
+        key: the setting that asks, for the message.
+        runs: where the runs lie, a folder each.
+        cache: where downloaded versions are kept.
+
+    Raises:
+        UserError: nothing of that name; says where it was looked for.
+    """
+    for directory in (Path(wanted), Path(wanted) / "bundle", runs / wanted / "bundle"):
+        if (directory / "config.json").is_file():
+            return directory.absolute()
+    reference = wanted.removeprefix("models:/")
+    for separator in ("@", "/"):
+        name, found, version = reference.partition(separator)
+        if found and name and version and (separator == "@" or version.isdigit()):
+            check_name(key, name)
+            alias = version if separator == "@" else "champion"
+            store = Registry(tracking, replace(registry, name=name, alias=alias))
+            one = store.champion() if separator == "@" else store.version(version)
+            if one is None:
+                raise UserError(
+                    f"{key}: the registered model {name!r} has no version with the alias {version!r}; "
+                    f"`dragoman promote registry.name={name} registry.alias={version}` gives it to the better one"
+                )
+            return store.bundle(one, cache / name / one.number)
+    raise UserError(
+        f"{key}: {wanted!r} is neither a bundle's directory nor a run in {runs}. "
+        f"Choices: a path, a run's name, MODEL@ALIAS or MODEL/VERSION of the registry"
+    )
