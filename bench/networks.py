@@ -21,7 +21,8 @@ from bench.train import TOKENS, VOCABULARY, default_precision, training_speed
 from conf import door
 from model.networks.architectures import any_network, architecture, model_config
 from pipelines.config import Config
-from pipelines.tasks.language import fresh_network, make_loader, text_tokenizer
+from pipelines.tasks.language import make_loader
+from pipelines.tasks.language_release import fresh_network, text_tokenizer
 
 FIXED = {"embedding": 160, "width": 224}
 ATTENTIVE = {"embedding": 176, "width": 288, "encoder_width": 144}

@@ -1,7 +1,7 @@
 """The kinds of finished model, a row each: what a bundle of it is called, how it is opened, what it answers."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from model.decoding.fill_mask import fill_masks
 from model.decoding.generation import generate
 from model.errors import UserError, unknown
 from model.inference.translator import Translator, open_translator
-from model.settings import EngineName, GenerateConfig
+from model.schema import build
+from model.settings import DecodeConfig, EngineName, GenerateConfig
 
-Answer = Callable[[Sequence[str]], list[Any]]  # texts -> an answer each, in order
+Settings = Mapping[str, int | float]
+Answers = Callable[[Sequence[str], Settings], list[Any]]  # of texts, by settings that differ from the bundle's own
 
 
 @dataclass(frozen=True)
@@ -26,34 +28,56 @@ class Kind:
     what: str  # in a sentence: "a translation model"
     use: str  # how one uses it, for those who brought it where another kind is needed
     load: Callable[[Path], Bundle]
-    answer: Callable[[Any], Answer]  # of a loaded bundle, with its own settings
+    answers: Callable[[Any], Answers]  # of a loaded bundle: one a text, in order
+    settings: Callable[[Mapping[str, Any]], Settings] = lambda config: {}  # of `answers`, by the bundle's config.json
     open_translator: Callable[..., Translator] | None = None  # of a kind that translates: what the endpoint asks
 
 
-def translations(bundle: Any) -> Answer:
-    """Of each sentence its translation, decoded by the bundle's defaults."""
+def translations(bundle: Any) -> Answers:
+    """Of each sentence its translation."""
     translator = open_translator(bundle)
-    return lambda texts: [one.text for one in translator.translate(list(texts))]
+
+    def answers(texts: Sequence[str], settings: Settings) -> list[str]:
+        decode = replace(translator.decode, nbest=1, **settings)
+        return [one.text for one in translator.translate(list(texts), decode)]
+
+    return answers
 
 
-def continuations(bundle: Any) -> Answer:
-    """Of each text how it may go on, drawn by `GenerateConfig`'s defaults."""
-    network, form = bundle.language_network, bundle.normalisation
-    return lambda texts: [
-        found[0].text for found in generate(network, bundle.tokenizer, list(texts), GenerateConfig(), form)
-    ]
+def decoding(config: Mapping[str, Any]) -> Settings:
+    """The bundle's own decoding, as far as a caller may change it: what the endpoint goes by too."""
+    decode = build(DecodeConfig, config.get("decode") or {}, "decode")
+    return {"beam": decode.beam, "length_penalty": float(decode.alpha)}
 
 
-def filled_texts(bundle: Any) -> Answer:
+def continuations(bundle: Any) -> Answers:
+    """Of each text how it may go on."""
+    network, tokenizer, form = bundle.language_network, bundle.tokenizer, bundle.normalisation
+
+    def answers(texts: Sequence[str], settings: Settings) -> list[str]:
+        found = generate(network, tokenizer, list(texts), build(GenerateConfig, settings, "params"), form)
+        return [one[0].text for one in found]
+
+    return answers
+
+
+def sampling(_config: Mapping[str, Any]) -> Settings:
+    """How tokens are drawn."""
+    drawn = GenerateConfig()
+    names = ("temperature", "top_k", "top_p", "max_tokens", "lines", "seed")
+    return {name: getattr(drawn, name) for name in names}
+
+
+def filled_texts(bundle: Any) -> Answers:
     """Of each text with `<mask>` in it the text with the likeliest tokens there."""
     network, form = bundle.network, bundle.normalisation
-    return lambda texts: [one.text for one in fill_masks(network, bundle.tokenizer, list(texts), 1, form)]
+    return lambda texts, _settings: [one.text for one in fill_masks(network, bundle.tokenizer, list(texts), 1, form)]
 
 
-def word_vectors(bundle: Any) -> Answer:
+def word_vectors(bundle: Any) -> Answers:
     """Of each word its vector, as plain numbers."""
     embeddings = bundle.embeddings
-    return lambda words: [[float(number) for number in embeddings.vector(word)] for word in words]
+    return lambda words, _settings: [[float(number) for number in embeddings.vector(word)] for word in words]
 
 
 KINDS: dict[str, Kind] = {
@@ -62,6 +86,7 @@ KINDS: dict[str, Kind] = {
         "translate by it (dragoman translate), or serve it with serve.model or serve.bundle",
         load_bundle,
         translations,
+        decoding,
         open_translator,
     ),
     "language": Kind(
@@ -69,6 +94,7 @@ KINDS: dict[str, Kind] = {
         "go on with texts by it (dragoman generate), or score them (dragoman score)",
         partial(load_text_bundle, kind="language"),
         continuations,
+        sampling,
     ),
     "masked": Kind(
         "a masked language model",
@@ -104,6 +130,15 @@ def open_bundle(directory: Path) -> Bundle:
         UserError: not a sound bundle.
     """
     return kind_of(directory).load(directory)
+
+
+def open_answers(directory: Path) -> Answers:
+    """What the bundle in `directory` answers to texts.
+
+    Raises:
+        UserError: not a sound bundle.
+    """
+    return kind_of(directory).answers(open_bundle(directory))
 
 
 def check_translates(directory: Path, name: str = "") -> None:

@@ -3,30 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from model.inference.kinds import KINDS
 
-def parameters(kind: str, config: Mapping[str, Any]) -> Any:
-    """MLflow's `ParamSchema` for a bundle of that kind; None where nothing can be set. `config`: its `config.json`."""
+
+def parameters(config: Mapping[str, Any]) -> Any:
+    """MLflow's `ParamSchema` for a bundle with this `config.json`; None where nothing can be set."""
     from mlflow.types import DataType, ParamSchema, ParamSpec
 
     types = {int: DataType.long, float: DataType.double}
-    values = settings(kind, config)
+    kind = KINDS.get(str(config.get("kind", "translation")))
+    values = kind.settings(config) if kind else {}
     return (
         ParamSchema([ParamSpec(name, types[type(value)], value) for name, value in values.items()]) if values else None
     )
-
-
-def settings(kind: str, config: Mapping[str, Any]) -> dict[str, int | float]:
-    """What a caller may set, with the values that hold where nothing is said: those that the endpoint goes by too."""
-    if kind == "translation":
-        from model.schema import build
-        from model.settings import DecodeConfig
-
-        decode = build(DecodeConfig, config.get("decode") or {}, "decode")
-        return {"beam": decode.beam, "length_penalty": float(decode.alpha)}
-    if kind == "language":
-        from model.settings import GenerateConfig
-
-        drawn = GenerateConfig()
-        names = ("temperature", "top_k", "top_p", "max_tokens", "lines", "seed")
-        return {name: getattr(drawn, name) for name in names}
-    return {}

@@ -5,55 +5,17 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pipelines.tracking import names
+from pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
 from pipelines.tracking.parameters import parameters
 from pipelines.tracking.server import Verdict, verdict
 
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
-BUNDLE_TAG, KIND_TAG = "bundle_hash", "bundle_kind"
 INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id")  # tags of the run that a version repeats
-SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
-MEANS = {  # of word vectors
-    "similarity/mean": "similarity {:.2f} (Spearman x 100, mean by pairs)",
-    "analogies/mean": "analogies {:.2f} % right (3CosAdd)",
-}
-VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|coverage/[^/]+|retrieval/.+")  # as tags
-
-OF_TEXT = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors")  # what language models need
-TEXT_SCORES = {  # of language models, on a split
-    "bits_per_character": "{:.4f} bits a character",
-    "nats": "{:.4f} nats a token",
-    "perplexity": "perplexity {:.2f}",
-    "accuracy": "{:.3f} of the masked tokens guessed right",
-}
-
-
-@dataclass(frozen=True)
-class Flavour:
-    """How bundles of one kind are stored as MLflow models."""
-
-    script: str  # beside this file
-    type: str  # MLflow's word for what the model does
-    requirements: tuple[str, ...]
-
-
-FLAVOURS: dict[str, Flavour] = {
-    "translation": Flavour(
-        "translation_model.py",
-        "translation",
-        ("mlflow", "torch", "numpy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses"),
-    ),
-    "vectors": Flavour(
-        "vectors_model.py", "word-vectors", ("mlflow", "numpy", "scipy", "sentencepiece", "safetensors")
-    ),
-    "language": Flavour("language_model.py", "language-model", OF_TEXT),
-    "masked": Flavour("masked_model.py", "fill-mask", OF_TEXT),
-}
 
 
 def bundle_hash(bundle: Path) -> str:
@@ -126,53 +88,9 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "run_name": run.get("name"),
         "format_version": config.get("format_version"),
         "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
-        **_FACTS[kind](config),
+        **card_of(kind).tags(config),
     }
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
-
-
-def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for split, scores in (config.get("scores") or {}).items():
-        found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
-        found[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
-    return found
-
-
-def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:
-    measured = (config.get("scores") or {}).items()
-    return {
-        "method": (config.get("model") or {}).get("name"),
-        "vocabulary": config.get("vocabulary"),
-        **{
-            f"{split}_{name}": f"{scores[name]:.4f}"
-            for split, scores in measured
-            for name in TEXT_SCORES
-            if name in scores
-        },
-    }
-
-
-def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
-    table = config.get("table") or {}
-    scores = {
-        name: f"{value:.4f}" for name, value in (config.get("scores") or {}).items() if VECTOR_SCORES.fullmatch(name)
-    }
-    return {
-        "method": (config.get("model") or {}).get("name"),
-        "words": table.get("words"),
-        "width": table.get("width"),
-        "tokens": config.get("tokens"),
-        **scores,
-    }
-
-
-_FACTS = {
-    "translation": _translation_scores,
-    "vectors": _vector_facts,
-    "language": _text_scores,
-    "masked": _text_scores,
-}
 
 
 def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
@@ -196,44 +114,13 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
         shards,
         f"**Bundle** `{tags.get(BUNDLE_TAG, 'unknown')}`",
     ]
-    if tags.get(KIND_TAG) == "vectors":
-        return "\n\n".join([*lines, *_described_vectors(tags)])
-    if tags.get(KIND_TAG) in ("language", "masked"):
-        return "\n\n".join([*lines, *_described_text(tags)])
-    for split in sorted(key.removesuffix("_bleu") for key in tags if key.endswith("_bleu")):
-        measured = ", ".join(
-            f"{label} {float(tags[f'{split}_{name}']):.2f}"
-            for name, label in SCORES.items()
-            if f"{split}_{name}" in tags
-        )
-        lines.append(f"**Scores on {split}** {measured} `{tags.get(f'{split}_signature', '')}`")
-    return "\n\n".join(lines)
+    return "\n\n".join([*lines, *card_of(tags.get(KIND_TAG, "translation")).lines(tags)])
 
 
-def _described_text(tags: Mapping[str, str]) -> list[str]:
-    kind = "Masked language model" if tags[KIND_TAG] == "masked" else "Language model"
-    lines = [f"**{kind}** {tags.get('method', '')}, `{tags.get('pair')}`"]
-    for split in sorted(key.removesuffix("_nats") for key in tags if key.endswith("_nats")):
-        measured = [
-            label.format(float(tags[f"{split}_{name}"]))
-            for name, label in TEXT_SCORES.items()
-            if f"{split}_{name}" in tags
-        ]
-        lines.append(f"**On {split}** {', '.join(measured)}")
-    return lines
-
-
-def _described_vectors(tags: Mapping[str, str]) -> list[str]:
-    words, width = int(tags.get("words", 0)), int(tags.get("width", 0))
-    lines = [f"**Word vectors** {tags.get('method', '')}: {words:,} words of {width:,} numbers, `{tags.get('pair')}`"]
-    measured = [label.format(float(tags[name])) for name, label in MEANS.items() if name in tags]
-    return [*lines, f"**Scores** {', '.join(measured)}; by set among the tags"] if measured else lines
-
-
-def requirements(flavour: Flavour) -> list[str]:
+def requirements(card: Card) -> list[str]:
     """What the stored model needs, at the versions of this process. Given outright: to infer it runs processes."""
     found = []
-    for package in flavour.requirements:
+    for package in card.requirements:
         try:
             found.append(f"{package}=={version(package).partition('+')[0]}")
         except PackageNotFoundError:
@@ -244,19 +131,20 @@ def requirements(flavour: Flavour) -> list[str]:
 def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> Any:
     """MLflow's record of the model in the run, with its files uploaded."""
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
-    from mlflow.models import Model
+    from mlflow.models import Model, ModelSignature
     from mlflow.pyfunc import save_model
+    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types.schema import Array
 
     config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
-    kind = kind_of(config)
-    flavour = FLAVOURS[kind]
+    card = card_of(kind_of(config))
     run = client.get_run(run_id)
     model = client.create_logged_model(
         run.info.experiment_id,
         name=re.sub(r"[/:.%\"']", "-", name),  # what MLflow forbids here
         source_run_id=run_id,
         tags=dict(tags),
-        model_type=flavour.type,
+        model_type=card.type,
     )
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "model"
@@ -265,15 +153,16 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
             mlflow_model=Model(
                 artifact_path=model.artifact_location, model_uuid=model.model_id, run_id=run_id, model_id=model.model_id
             ),
-            python_model=str(Path(__file__).with_name(flavour.script)),
+            python_model=str(Path(__file__).with_name("pyfunc.py")),
             artifacts={"bundle": str(bundle)},
             code_paths=[str(MODEL_PACKAGE)],
-            pip_requirements=requirements(flavour),
+            pip_requirements=requirements(card),
             metadata={key: tags[key] for key in ("pair", "manifest_hash", "config_hash") if key in tags},
         )
-        # MLflow reads inputs and outputs from the type hints of `predict`, and the settings only from a trial run.
+        # MLflow reads the inputs from the type hint of `predict`, and the settings only from a trial run.
         saved = Model.load(target)
-        saved.signature.params = parameters(kind, config)
+        answer: Any = Array(DataType.double) if card.vectors else DataType.string
+        saved.signature = ModelSignature(saved.signature.inputs, Schema([ColSpec(answer)]), parameters(config))
         saved.save(str(target / "MLmodel"))
         client.log_model_artifacts(model.model_id, str(target))
     client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)

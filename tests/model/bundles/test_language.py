@@ -50,7 +50,7 @@ def test_a_bundle_of_one_kind_is_no_other(bundle: Path) -> None:
         load_bundle(bundle)
     with pytest.raises(UserError, match="a bundle of the kind 'language'; one of the kind 'masked' is needed here"):
         load_text_bundle(bundle, "masked")
-    with pytest.raises(UserError, match="'transformer' is of the translation family"):
+    with pytest.raises(UserError, match="'transformer' is of the kind translation"):
         text_kind("transformer")
 
 

@@ -94,7 +94,7 @@ def test_a_tampered_or_missing_file_is_named(name: str, saved: Path) -> None:
     ("change", "message"),
     [
         ({"format_version": 2}, "format_version 2; this program reads 1"),
-        ({"kind": "pictures"}, r"kind: 'pictures' is not known. Choices: language, masked, translation, vectors"),
+        ({"kind": "pictures"}, "a bundle of the kind 'pictures'; one of the kind 'vectors' is needed here"),
         ({"architecture": "glovee"}, "'glovee' is not known"),
         ({"architecture": "glove"}, "does not fit its model section"),
         ({"model": {"architecture": "word2vec", "widht": 3}}, "widht"),

@@ -9,7 +9,7 @@ from model.errors import UserError
 from pipelines.config import Config, PathsConfig
 from pipelines.shards.reader import ShardReader
 from pipelines.shards.verify import verify_once
-from pipelines.tasks.translation_training import check_shards
+from pipelines.tasks.run_directory import check_shards
 from tests.pipelines.conftest import MakeShards, random_records
 
 

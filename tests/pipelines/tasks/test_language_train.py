@@ -16,6 +16,7 @@ from pipelines.shard import shard
 from pipelines.tasks.language_release import judge
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import Version
+from pipelines.word_vectors.settings import EvaluateVectors
 from services.commands.contents import contents
 
 PEOPLE, DEEDS = ("anna", "ben", "carl", "dora"), ("sees", "hears", "likes", "calls")
@@ -81,7 +82,7 @@ def test_bundles_are_evaluated_and_compared(home: Path, capsys: pytest.CaptureFi
     assert evaluate.task(settings) == 0
     printed = capsys.readouterr().out
     assert "bits a character against" in printed and "p = " in printed
-    with pytest.raises(UserError, match="cannot be compared"):
+    with pytest.raises(UserError, match="one of the kind 'language' is needed here"):
         evaluate.task(config(home, "evaluate.bundle=rnnlm_lstm", "evaluate.against=bert_tiny"))
 
 
@@ -100,11 +101,11 @@ def test_versions_are_compared_by_likelihood(home: Path) -> None:
     shards = config(home).shard_dir
     settings = PromoteConfig(split="valid", samples=100)
     ours, theirs = Version("rnnlm_lstm", ""), Version("gpt_tiny", "")
-    found = judge(shelf, ours, theirs, settings, shards)
+    found = judge(shelf, ours, theirs, settings, shards, EvaluateVectors())
     assert found.better(1.1) is (found.candidate < found.champion)
     assert "bits a character" in str(found) and "records" in str(found)
     with pytest.raises(UserError, match=r"promote\.metric=bleu: language models are compared by the likelihood"):
-        judge(shelf, ours, theirs, PromoteConfig(metric="bleu"), shards)
+        judge(shelf, ours, theirs, PromoteConfig(metric="bleu"), shards, EvaluateVectors())
 
 
 @pytest.mark.parametrize(

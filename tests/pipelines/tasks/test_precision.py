@@ -19,7 +19,7 @@ from pipelines.config import Config, PathsConfig
 from pipelines.settings import OptimizerConfig, TrainConfig
 from pipelines.tasks import precision
 from pipelines.tasks.precision import refuse_unrunnable, settled
-from pipelines.tasks.translation_training import claim, warn_of_warmup
+from pipelines.tasks.run_directory import claim_run_dir, warn_of_warmup
 from pipelines.tracking.run import TrackedRun
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
@@ -62,7 +62,7 @@ def wanting(config: Config, wanted: Precision) -> Config:
 
 def started(config: Config) -> Config:
     """The run's directory as `train` claims it."""
-    claim(config, {"train": {"precision": config.train.precision}})
+    claim_run_dir(config, {"train": {"precision": config.train.precision}})
     return config
 
 

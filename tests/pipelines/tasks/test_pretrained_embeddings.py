@@ -31,6 +31,7 @@ from pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, 
 from pipelines.shards.reader import ShardReader
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.pretrained_embeddings import identity, initialise, keep, kept_rows, matches
+from pipelines.tracking.registry import RegistryConfig, Version
 from pipelines.training import checkpoint, journal
 from pipelines.training.loop import Trainer
 
@@ -210,7 +211,7 @@ def test_references_to_nothing_are_refused(config: Callable[..., Config], pair: 
         initialise(config(freeze=True), network(), pair)
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "config.json").write_text('{"format_version": 1}')
-    with pytest.raises(UserError, match=r"embeddings\.source=.*a bundle of a translation model"):
+    with pytest.raises(UserError, match=r"embeddings\.source=.*a bundle of the kind 'translation'"):
         initialise(config(source=str(tmp_path / "odd")), network(), pair)
 
 
@@ -224,11 +225,18 @@ def test_a_registry_reference_is_looked_up(
 ) -> None:
     path = bundle(tmp_path / "vectors", ["w1", "w2"])
 
-    def registered(config: Config, name: str, version: str, is_alias: bool, key: str) -> Path:
-        assert (name, version, is_alias, key) == ("words-en", "champion", True, "embeddings.source")
-        return path
+    class Shelf:
+        def __init__(self, _tracking: object, registry: RegistryConfig) -> None:
+            assert (registry.name, registry.alias) == ("words-en", "champion")
 
-    monkeypatch.setattr("pipelines.config.locate_bundle", registered)
+        def champion(self) -> Version:
+            return Version("3", "run")
+
+        def bundle(self, version: Version, _to: Path) -> Path:
+            assert version.number == "3"
+            return path
+
+    monkeypatch.setattr("pipelines.tracking.locate.Registry", Shelf)
     keep(config(source=reference))
     rows = kept_rows(config(source=reference))
     assert rows is not None

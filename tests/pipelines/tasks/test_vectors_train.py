@@ -127,7 +127,7 @@ def test_a_finished_run_is_released_once(undisturbed: Path, caplog: pytest.LogCa
     before = (undisturbed / "bundle" / "model.safetensors").stat().st_mtime_ns
     caplog.set_level(logging.INFO)
     here(pipelines.train.main, *SETTINGS, "name=undisturbed")
-    assert "is trained to its end" in caplog.text and "of these vectors already" in caplog.text
+    assert "is trained to its end" in caplog.text and "of these weights already" in caplog.text
     assert (undisturbed / "bundle" / "model.safetensors").stat().st_mtime_ns == before
 
 

@@ -1,0 +1,126 @@
+"""What MLflow shows of a version: its type, its tags and the words of its description, a row a kind of model."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+MEANS = {  # of word vectors
+    "similarity/mean": "similarity {:.2f} (Spearman x 100, mean by pairs)",
+    "analogies/mean": "analogies {:.2f} % right (3CosAdd)",
+}
+VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|coverage/[^/]+|retrieval/.+")  # as tags
+
+BUNDLE_TAG, KIND_TAG = "bundle_hash", "bundle_kind"
+OF_TEXT = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors")  # what language models need
+TEXT_SCORES = {  # of language models, on a split
+    "bits_per_character": "{:.4f} bits a character",
+    "nats": "{:.4f} nats a token",
+    "perplexity": "perplexity {:.2f}",
+    "accuracy": "{:.3f} of the masked tokens guessed right",
+}
+ALL = ("mlflow", "torch", "numpy", "scipy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses")
+
+
+def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for split, scores in (config.get("scores") or {}).items():
+        found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
+        found[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
+    return found
+
+
+def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:
+    measured = (config.get("scores") or {}).items()
+    return {
+        "method": (config.get("model") or {}).get("name"),
+        "vocabulary": config.get("vocabulary"),
+        **{
+            f"{split}_{name}": f"{scores[name]:.4f}"
+            for split, scores in measured
+            for name in TEXT_SCORES
+            if name in scores
+        },
+    }
+
+
+def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
+    table = config.get("table") or {}
+    scores = {
+        name: f"{value:.4f}" for name, value in (config.get("scores") or {}).items() if VECTOR_SCORES.fullmatch(name)
+    }
+    return {
+        "method": (config.get("model") or {}).get("name"),
+        "words": table.get("words"),
+        "width": table.get("width"),
+        "tokens": config.get("tokens"),
+        **scores,
+    }
+
+
+def _described_translation(tags: Mapping[str, str]) -> list[str]:
+    lines = []
+    for split in sorted(key.removesuffix("_bleu") for key in tags if key.endswith("_bleu")):
+        measured = ", ".join(
+            f"{label} {float(tags[f'{split}_{name}']):.2f}"
+            for name, label in SCORES.items()
+            if f"{split}_{name}" in tags
+        )
+        lines.append(f"**Scores on {split}** {measured} `{tags.get(f'{split}_signature', '')}`")
+    return lines
+
+
+def _described_text(tags: Mapping[str, str]) -> list[str]:
+    kind = "Masked language model" if tags[KIND_TAG] == "masked" else "Language model"
+    lines = [f"**{kind}** {tags.get('method', '')}, `{tags.get('pair')}`"]
+    for split in sorted(key.removesuffix("_nats") for key in tags if key.endswith("_nats")):
+        measured = [
+            label.format(float(tags[f"{split}_{name}"]))
+            for name, label in TEXT_SCORES.items()
+            if f"{split}_{name}" in tags
+        ]
+        lines.append(f"**On {split}** {', '.join(measured)}")
+    return lines
+
+
+def _described_vectors(tags: Mapping[str, str]) -> list[str]:
+    words, width = int(tags.get("words", 0)), int(tags.get("width", 0))
+    lines = [f"**Word vectors** {tags.get('method', '')}: {words:,} words of {width:,} numbers, `{tags.get('pair')}`"]
+    measured = [label.format(float(tags[name])) for name, label in MEANS.items() if name in tags]
+    return [*lines, f"**Scores** {', '.join(measured)}; by set among the tags"] if measured else lines
+
+
+@dataclass(frozen=True)
+class Card:
+    """One row."""
+
+    type: str  # MLflow's word for what the model does
+    requirements: tuple[str, ...] = ALL  # packages of the stored model
+    tags: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: {}  # from the bundle's config.json
+    lines: Callable[[Mapping[str, str]], list[str]] = lambda tags: []  # of the description, from the tags
+    vectors: bool = False  # whether an answer is numbers rather than text
+
+
+CARDS: dict[str, Card] = {
+    "translation": Card(
+        "translation",
+        ("mlflow", "torch", "numpy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses"),
+        _translation_scores,
+        _described_translation,
+    ),
+    "vectors": Card(
+        "word-vectors",
+        ("mlflow", "numpy", "scipy", "sentencepiece", "safetensors"),
+        _vector_facts,
+        _described_vectors,
+        vectors=True,
+    ),
+    "language": Card("language-model", OF_TEXT, _text_scores, _described_text),
+    "masked": Card("fill-mask", OF_TEXT, _text_scores, _described_text),
+}
+
+
+def card_of(kind: str) -> Card:
+    """The row of a kind; a plain one where it has none."""
+    return CARDS.get(kind, Card(kind))

@@ -1,0 +1,90 @@
+"""A new kind of model is a row in each table and its functions: the ordinary verbs and the endpoint take it."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from conf import door
+from model.inference.kinds import KINDS, open_bundle
+from model.inference.translator import Translation
+from model.networks.architectures import ARCHITECTURES
+from pipelines import evaluate, promote, shard, train
+from pipelines.config import Config
+from pipelines.tasks.base import TASKS
+from pipelines.tracking.registry import Registry
+from services.endpoint.app import Endpoint, create_app
+from services.endpoint.batcher import Batcher
+from services.endpoint.inference_queue import Desk
+from services.models.loaded_model import Served
+from services.models.source import Loader
+from services.settings import ModelSource
+from tests.pipelines.tasks import unigram_kind
+from tests.services.endpoint.test_app import Client
+
+BEASTS = {"dogs": "Hunde", "cats": "Katzen", "birds": "Vögel", "cows": "Kühe"}
+DEEDS = {"see": "sehen", "hear": "hören", "like": "mögen", "call": "rufen"}
+TIMES = {"now": "jetzt", "often": "oft"}
+PAIRS = [
+    (f"{who} {do} {whom} {when} .", f"{BEASTS[who]} {DEEDS[do]} {BEASTS[whom]} {TIMES[when]} .")
+    for who, do, whom, when in product(BEASTS, DEEDS, BEASTS, TIMES)
+]
+SPLITS = {"test": PAIRS[::8], "valid": PAIRS[1::8], "train": [pair for n, pair in enumerate(PAIRS) if n % 8 > 1]}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setitem(ARCHITECTURES, "unigram", unigram_kind.ARCHITECTURE)
+    monkeypatch.setitem(KINDS, "unigram", unigram_kind.KIND)
+    monkeypatch.setitem(TASKS, "unigram", unigram_kind.TASK)
+    for split, pairs in SPLITS.items():
+        for side, language in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (tmp_path / f"{split}.{language}").write_text(text, encoding="utf-8")
+    files = [
+        f"corpus.{split}.{name}={tmp_path}/{split}.{language}"
+        for split in SPLITS
+        for name, language in (("source", "en"), ("target", "de"))
+    ]
+    return [
+        *("corpus=moses", "corpus.name=toy", *files, "tokenizer=words"),
+        *(f"paths.root={tmp_path}/home", "name=words", "cluster.backend=local", "tracking.system_metrics=false"),
+    ]
+
+
+def config(settings: list[str], **model: object) -> Config:
+    typed = door.typed(Config, door.compose(settings))
+    typed.model = {"architecture": "unigram", "name": "unigram", **model}
+    return typed
+
+
+def test_it_is_trained_evaluated_promoted_and_served_by_the_ordinary_verbs(
+    settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = config(settings)
+    assert shard.task(made) == 0
+    assert train.task(made) == 0
+    assert open_bundle(made.run_dir / "bundle").facts["scores"]["bleu"] > 90
+    assert evaluate.task(made) == 0
+    assert "BLEU" in capsys.readouterr().out
+    assert promote.task(made) == 0
+    worse = config([*settings, "name=worse"], least=1000)
+    assert train.task(worse) == 0
+    assert promote.task(worse) == 1, "a table without entries is not better"
+    champion = Registry(made.tracking, made.registry).champion()
+    assert champion is not None and champion.number == "1"
+
+    source = ModelSource(
+        model=f"models:/{made.registry.name}@champion",
+        tracking_uri=made.tracking.uri,
+        cache=f"{made.paths.root}/cache",
+    )
+    model = Loader(source).load()
+    batcher: Batcher[Served, str, Translation] = Batcher(Served.translate)
+    batcher.start()
+    desk = Desk("model", "Cannot translate text", lambda: model, batcher)
+    question = {"q": "cats call cows often .", "source": "en", "target": "de"}
+    answer = Client(create_app(Endpoint(desk))).post("/translate", json=question)
+    batcher.stop(10)
+    assert answer.json()["translatedText"] == "Katzen rufen Kühe oft."
+    assert answer.headers["X-Model-Version"] == "1"
