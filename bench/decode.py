@@ -37,7 +37,7 @@ from pipelines.evaluation.translation import held_out
 from pipelines.shard import shard
 from pipelines.shards.manifest import read_manifest
 
-BATCH, TOKENS, STEPS = 64, 2048, 800
+BATCH, TOKENS, STEPS = 64, 2048, 500
 EQUAL = 1.0  # BLEU between two that translate equally well
 ENGINES: dict[EngineName, str] = {"ctranslate2-int8": "ct2-int8", "ctranslate2": "ct2", "torch": ""}
 SERVED: EngineName = "ctranslate2-int8"
@@ -85,7 +85,7 @@ def run(quick: bool, args: list[str]) -> Result:
 
 def train(folder: Path) -> tuple[Path, Texts, Texts]:
     """A bundle of Transformer-tiny trained on the phrasebook, and sources and references of its test set."""
-    words = [f"paths.root={folder}", "experiment=demo", "cluster.backend=local"]
+    words = [f"paths.root={folder}", "experiment=demo", "corpus.pairs=30000", "cluster.backend=local"]
     shards = shard(typed(Config, compose(words))).directory
     model, directory = replace(TINY, dropout=0.0), folder / "bundle"
     with trainer(shards, folder / "run", default_precision(model), TOKENS, model) as made:
