@@ -128,6 +128,7 @@ def bare(bundle: Bundle, export: Path, lines: Texts) -> Callable[[], tuple[float
             batch_type="tokens",
             beam_size=decode.beam,
             length_penalty=decode.alpha,
+            max_decoding_length=decode.longest(max(map(len, sources)), bundle.target_positions),
             disable_unk=True,
         )
         seconds = time.perf_counter() - began
