@@ -1,125 +1,165 @@
-"""Translating: the served path against `transformers` MarianMT's generate of the same size, sentences/s.
+"""Translating with a trained network: our whole way against `transformers`, and against bare CTranslate2, sentences/s.
 
-Sentences of 25 tokens in and out, beam 5, batches of 64. Both networks are the size of `transformer_tiny` (or `base`)
-with random weights, and both must write exactly 25 tokens, so that they do the same work. Ours counts everything from
-text to text; the peer's figure is generate alone, from ids to ids, with its cache. The exports and PyTorch are printed
-beside what is served (the int8 export, which a trained bundle serves where its chrF allows).
+    python -m bench decode [--quick] [--bundle DIRECTORY SOURCE REFERENCE]
 
-    python -m bench decode [--quick] [--base] [--bundle DIRECTORY FILE]
+Ours goes from text to text: normalise, subwords, batches, search, detokenise. Both peers have the same weights and are
+given ids: `transformers` as MarianMT in bf16 (bench/marian_generate.py), CTranslate2 the export that ours serves. All
+search with the same beam and length penalty; the BLEU of each is printed, and must be the same within a point.
 
-With `--bundle`, our engines translate the lines of FILE by the bundle's own settings instead; there is no peer then.
+Without --bundle a Transformer-tiny is trained on the built-in phrasebook first. A bundle of yours must have the shape
+that MarianMT knows (post-norm, sinusoidal, tie=all); SOURCE and REFERENCE hold a sentence a line.
 """
 
-import random
+import argparse
+import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import torch
+import ctranslate2
+from sacrebleu import corpus_bleu
 
-from bench.peers import peer_python
-from bench.result import Result, in_turns, rate
-from model.bundles.translation import load_bundle, save_bundle
-from model.inference.translator import Translator, open_translator
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig, EngineName
-from model.text.tokenizer import EOS, SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordTokenizer
+from bench.peers import ROOT, peer_python
+from bench.result import Result, in_turns
+from bench.train import TINY, default_precision, trainer
+from conf.door import compose, typed
+from model.bundles.translation import Bundle, load_bundle, save_bundle
+from model.inference.translator import open_translator
+from model.settings import EngineName
+from model.text.tokenizer import load_pair
+from pipelines.config import Config
+from pipelines.evaluation.translation import held_out
+from pipelines.shard import shard
+from pipelines.shards.manifest import read_manifest
 
-WORDS, BEAM, LENGTH, BATCH = 10_000, 5, 25, 64
-SIZES = {
-    "tiny": TransformerConfig(width=128, heads=4, feed_forward=256, encoder_layers=4, decoder_layers=4),
-    "base": TransformerConfig(),
-}
+BATCH, TOKENS, STEPS = 64, 2048, 500
+EQUAL = 1.0  # BLEU between two that translate equally well
+ENGINES: dict[EngineName, str] = {"ctranslate2-int8": "ct2-int8", "ctranslate2": "ct2", "torch": ""}
 SERVED: EngineName = "ctranslate2-int8"
+Texts = list[str]
 
 
 def run(quick: bool, args: list[str]) -> Result:
-    """Sentences a second; ours is the int8 export's, the peer's is generate's on all cores."""
-    if "--bundle" in args:
-        return _of_bundle(args[args.index("--bundle") + 1 :], quick)
-    size = "base" if "--base" in args else "tiny"
-    count = {"tiny": 128, "base": 64}[size] * (1 if quick else 8)
-    rng = random.Random(1)
-    lines = [" ".join(f"w{rng.randrange(6, WORDS)}" for _ in range(LENGTH - 1)) for _ in range(count)]
-    decode = DecodeConfig(beam=BEAM, max_ratio=0.0, max_extra=LENGTH, min_length=LENGTH)
-    with tempfile.TemporaryDirectory() as folder:
-        directory = Path(folder) / "bundle"
-        save_random(directory, SIZES[size])
-        translators = _translators(directory)
-        for translator in translators.values():
-            _check(translator, lines[0], decode)
-        found = in_turns(
-            1 if quick else 3,
-            **{name: _measure(translator, lines, decode) for name, translator in translators.items()},
-            peer=lambda: _peer(size, count),
-        )
-    print(f"transformer_{size}, {count} sentences of {LENGTH} tokens in and out, beam {BEAM}; sentences/s:")
-    for name, figure in found.items():
-        print(f"  {name:<18}{figure:9.1f}")
-    return Result("decode", found[SERVED], found["peer"], "sentences/s, text to text against generate")
+    """Sentences a second; ours is the int8 export's from text to text."""
+    parser = argparse.ArgumentParser(prog="python -m bench decode")
+    parser.add_argument("--bundle", type=Path, nargs=3, metavar=("DIRECTORY", "SOURCE", "REFERENCE"))
+    given: list[Path] | None = parser.parse_args(args).bundle
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if given:
+            directory = given[0]
+            lines, references = (path.read_text(encoding="utf-8").splitlines() for path in given[1:])
+        else:
+            directory, lines, references = train(folder)
+        count = 256 if quick else 2048
+        lines, references = lines[:count], references[:count]
+        bundle = load_bundle(directory)
+        measures: dict[str, Callable[[], tuple[float, Texts]]] = {}
+        for engine, export in ENGINES.items():
+            measures[f"ours {engine}"] = ours(bundle, engine, lines)
+            if export:
+                measures[f"bare {engine}"] = bare(bundle, directory / export, lines)
+        measures["transformers bf16"] = transformers(bundle, folder / "work.json", lines)
+        found: dict[str, Texts] = {}
+
+        def speed(name: str) -> float:
+            value, found[name] = measures[name]()
+            return value
+
+        speeds = in_turns(1 if quick else 3, **{name: lambda name=name: speed(name) for name in measures})
+    print(f"{len(lines)} sentences, beam {bundle.decode.beam}; sentences/s and BLEU:")
+    scores = {name: corpus_bleu(texts, [references]).score for name, texts in found.items()}
+    for name, value in speeds.items():
+        print(f"  {name:<24}{value:9.1f}{scores[name]:8.2f}")
+    served, peer = f"ours {SERVED}", "transformers bf16"
+    if abs(scores[served] - scores[peer]) > EQUAL:
+        raise SystemExit("bench decode: ours and transformers do not translate equally well; their speeds say nothing")
+    print(Result("decode-bare", speeds[served], speeds[f"bare {SERVED}"], "").line())
+    return Result("decode", speeds[served], speeds[peer], "sentences/s, text to text against generate in bf16")
 
 
-def _translators(directory: Path) -> dict[str, Translator]:
-    bundle = load_bundle(directory)
-    engines: tuple[EngineName, ...] = ("torch", "ctranslate2", SERVED)
-    return {name: open_translator(bundle, name) for name in engines}
+def train(folder: Path) -> tuple[Path, Texts, Texts]:
+    """A bundle of Transformer-tiny trained on the phrasebook, and sources and references of its test set."""
+    words = [f"paths.root={folder}", "experiment=demo", "corpus.pairs=30000", "cluster.backend=local"]
+    shards = shard(typed(Config, compose(words))).directory
+    model, directory = replace(TINY, dropout=0.0), folder / "bundle"
+    with trainer(shards, folder / "run", default_precision(model), TOKENS, model) as made:
+        optimizer = replace(made.config.optimizer, lr=0.002, warmup_steps=200, schedule="cosine")
+        made.config = replace(made.config, max_steps=STEPS, optimizer=optimizer)
+        made.run(lambda step, values: None)
+    manifest = read_manifest(shards)
+    pair = load_pair(shards, manifest.tokenizer)
+    network = made.network.eval()
+    save_bundle(directory, network=network, config=model, tokenizers=pair, facts={"pair": "-".join(manifest.languages)})
+    return directory, *held_out(shards, "test", manifest.languages)
 
 
-def _measure(translator: Translator, lines: list[str], decode: DecodeConfig) -> Callable[[], float]:
-    def work() -> int:
-        for first in range(0, len(lines), BATCH):
-            translator.translate(lines[first : first + BATCH], decode)
-        return len(lines)
+def ours(bundle: Bundle, engine: EngineName, lines: Texts) -> Callable[[], tuple[float, Texts]]:
+    """The whole way."""
+    translator = open_translator(bundle, engine)
+    translator.translate(lines[:4])
 
-    return lambda: rate(work)
-
-
-def _check(translator: Translator, line: str, decode: DecodeConfig) -> None:
-    """Warms up, and makes sure that the work is what is said: 25 tokens out, however random the weights."""
-    (ids,) = translator.encode([line])
-    assert len(ids) == LENGTH and ids[-1] == EOS
-    ((best, *_),) = translator.engine.search([ids], decode)
-    assert len(best.ids) == LENGTH
-
-
-def save_random(directory: Path, config: TransformerConfig) -> None:
-    """A bundle of random weights over a vocabulary of made-up words."""
-    words = WordTokenizer([*SPECIAL_PIECES, *(f"w{number}" for number in range(len(SPECIAL_PIECES), WORDS))])
-    torch.manual_seed(1)
-    network = Transformer(config, WORDS, WORDS)
-    pair = TokenizerPair(words, words)
-    save_bundle(directory, network=network, config=config, tokenizers=pair, facts={"pair": "en-de"})
-
-
-def _of_bundle(words: list[str], quick: bool) -> Result:
-    """Our engines on real text: sentences a second of each; the ratio is int8 over PyTorch."""
-    if len(words) != 2:
-        raise SystemExit("bench decode --bundle: needs the bundle's directory and a file of sentences")
-    lines = Path(words[1]).read_text(encoding="utf-8").split("\n")[: 200 if quick else 1000]
-    found = {}
-    for name, translator in _translators(Path(words[0])).items():
-        translator.translate(lines[:4])
+    def measure() -> tuple[float, Texts]:
         began = time.perf_counter()
-        translator.translate(lines)
-        found[name] = len(lines) / (time.perf_counter() - began)
-        print(f"  {name:<18}{found[name]:9.1f} sentences/s")
-    return Result("decode", found[SERVED], found["torch"], "sentences/s, int8 against our PyTorch engine")
+        texts = [found.text for found in translator.translate(lines)]
+        return len(lines) / (time.perf_counter() - began), texts
+
+    return measure
 
 
-def _peer(size: str, count: int) -> float:
+def bare(bundle: Bundle, export: Path, lines: Texts) -> Callable[[], tuple[float, Texts]]:
+    """CTranslate2 alone: `translate_batch` of all sentences at once, which sorts and deals them to a batch a core."""
+    engine = ctranslate2.Translator(os.fspath(export), inter_threads=len(os.sched_getaffinity(0)), intra_threads=1)
+    names, target_names = bundle.tokens()
+    sources = [[names[number] for number in ids] for ids in encode(bundle, lines)]
+    numbers = {name: number for number, name in enumerate(target_names)}
+    decode = bundle.decode
+
+    def measure() -> tuple[float, Texts]:
+        began = time.perf_counter()
+        found = engine.translate_batch(
+            sources,
+            max_batch_size=decode.sentence_tokens,
+            batch_type="tokens",
+            beam_size=decode.beam,
+            length_penalty=decode.alpha,
+            max_decoding_length=decode.longest(max(map(len, sources)), bundle.target_positions),
+            disable_unk=True,
+        )
+        seconds = time.perf_counter() - began
+        made = [[numbers[token] for token in one.hypotheses[0]] for one in found]
+        return len(lines) / seconds, bundle.tokenizers.target.decode(made)
+
+    return measure
+
+
+def transformers(bundle: Bundle, path: Path, lines: Texts) -> Callable[[], tuple[float, Texts]]:
     """MarianMT in the peers' own environment, on all cores: the figure that it prints."""
-    config = SIZES[size]
-    sizes = [config.width, config.heads, config.feed_forward, config.encoder_layers, config.decoder_layers]
-    settings = [*sizes, WORDS, count, BATCH, LENGTH, BEAM]
-    script = Path(__file__).parent / "marian_generate.py"
-    done = subprocess.run(
-        [peer_python(), script, *map(str, settings)], capture_output=True, text=True, check=False, timeout=900
-    )
-    if done.returncode:
-        print(done.stderr, file=sys.stderr)
-        raise RuntimeError("bench decode: the peer failed")
-    return float(done.stdout.split()[-1])
+    sources, decode = encode(bundle, lines), bundle.decode
+    work = {
+        "sources": sources,
+        "beam": decode.beam,
+        "alpha": decode.alpha,
+        "longest": decode.longest(max(map(len, sources)), bundle.target_positions),
+        "forbidden": decode.forbidden(),
+        "batch": BATCH,
+    }
+
+    def measure() -> tuple[float, Texts]:
+        path.write_text(json.dumps(work), encoding="utf-8")
+        words = [peer_python(), "-m", "bench.marian_generate", bundle.directory.resolve(), path]
+        out = subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, text=True).stdout
+        made: list[list[int]] = json.loads(path.with_suffix(".out").read_text(encoding="utf-8"))
+        return float(out.split()[-1]), bundle.tokenizers.target.decode(made)
+
+    return measure
+
+
+def encode(bundle: Bundle, lines: Sequence[str]) -> list[list[int]]:
+    """What the peers are given: our ids, end of sentence included."""
+    return [ids.tolist() for ids in open_translator(bundle, "torch").encode(lines)]

@@ -25,11 +25,18 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import ctranslate2
+import torch
 
-from bench.decode import LENGTH, SERVED, SIZES, WORDS, save_random
 from bench.peers import ROOT
 from bench.result import Result, in_turns, rate
+from model.bundles.translation import save_bundle
+from model.networks.transformer import Transformer, TransformerConfig
+from model.settings import EngineName
+from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from model.text.words import WordTokenizer
 
+WORDS, LENGTH = 10_000, 25
+SERVED: EngineName = "ctranslate2-int8"
 SETTINGS = ("decode.beam=1", "decode.max_ratio=0", f"decode.max_extra={LENGTH}", f"decode.min_length={LENGTH}")
 CLIENTS = (1, 16)
 
@@ -83,7 +90,7 @@ def run(quick: bool, args: list[str]) -> Result:
     loads = [Clients(count, kept) for count in CLIENTS for kept in (True, False)]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         bundle = Path(folder) / "bundle"
-        save_random(bundle, SIZES["tiny"])
+        save_random(bundle)
         (export,) = bundle.rglob("*int8*/model.bin")
         address = stack.enter_context(serving(bundle, Path(folder)))
         peer = bare(export.parent)
@@ -101,6 +108,16 @@ def run(quick: bool, args: list[str]) -> Result:
         figures = f"{1000 * cuts[49]:9.2f}{1000 * cuts[98]:9.2f}{found[str(load)]:13.1f}"
         print(f"  {load!s:<16}{figures}{found[f'peer {load.count}']:9.1f}")
     return Result("endpoint", found["16 kept-alive"], found["peer 16"], "sentences/s, over HTTP against bare")
+
+
+def save_random(directory: Path) -> None:
+    """A bundle of random weights, the size of transformer_tiny, over a vocabulary of made-up words."""
+    words = WordTokenizer([*SPECIAL_PIECES, *(f"w{number}" for number in range(len(SPECIAL_PIECES), WORDS))])
+    torch.manual_seed(1)
+    config = TransformerConfig(width=128, heads=4, feed_forward=256, encoder_layers=4, decoder_layers=4)
+    network = Transformer(config, WORDS, WORDS)
+    pair = TokenizerPair(words, words)
+    save_bundle(directory, network=network, config=config, tokenizers=pair, facts={"pair": "en-de"})
 
 
 def bare(export: Path) -> Callable[[Sequence[list[str]], int], int]:

@@ -26,7 +26,7 @@ RATE, WARM_UP = 0.0015, 400
 
 
 def loss_curve(folder: Path, quick: bool) -> Result:
-    """ours: nll of the bf16 path; peer: nll of the plain fp32 loop, both in nats a token."""
+    """ours: nll of the bf16 path; baseline: nll of the plain fp32 loop, both in nats a token."""
     steps = 200 if quick else 2000
     overrides = ["corpus.pairs=20000", f"tokenizer.vocabulary={VOCABULARY}", "cluster.backend=local"]
     shards = shard(door.typed(Config, door.compose([f"paths.root={folder}", *overrides]))).directory
@@ -40,7 +40,9 @@ def loss_curve(folder: Path, quick: bool) -> Result:
         mine, theirs, other = (sum(losses[start : start + block]) / block for losses in (ours, plain, again))
         differences = f"{mine - theirs:+13.4f} {other - theirs:+14.4f}"
         print(f"{start + block:8,} {mine:7.4f} {theirs:7.4f} {other:12.4f} {differences}")
-    return Result("train-curve", sum(ours[-block:]) / block, sum(plain[-block:]) / block, "nats a token, last steps")
+    return Result(
+        "train-curve", sum(ours[-block:]) / block, sum(plain[-block:]) / block, "nats a token, last steps", "baseline"
+    )
 
 
 def curve(shards: Path, run: Path, precision: Precision, steps: int, seed: int = 1) -> list[float]:

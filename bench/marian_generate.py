@@ -1,44 +1,122 @@
-"""The peer of `decode`: MarianMT of the given size generates; prints sentences/s. Runs in the peers' environment."""
+"""The peer of `decode`: `python -m bench.marian_generate BUNDLE WORK` in the peers' environment.
 
+transformers' MarianMT with the bundle's trained weights in bf16, from ids to ids. WORK is JSON: `sources`, rows of ids
+with their end of sentence, and `beam`, `alpha`, `longest`, `forbidden`, `batch` as bench/decode.py has them. Writes
+WORK.out, the rows of ids it made in the order of the sources; prints sentences/s.
+"""
+
+import json
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
+from model.bundles.translation import load_bundle
+from model.networks.transformer import Transformer
+from model.text.tokenizer import BOS, EOS, PAD
 
-def main(words: list[str]) -> None:
-    """Sizes as bench/decode.py hands them over; random weights, random sources, `length` new tokens each."""
-    width, heads, feed_forward, encoder_layers, decoder_layers, vocabulary, count, batch, length, beam = map(int, words)
-    config = MarianConfig(
-        vocab_size=vocabulary,
-        d_model=width,
-        encoder_layers=encoder_layers,
-        decoder_layers=decoder_layers,
-        encoder_attention_heads=heads,
-        decoder_attention_heads=heads,
-        encoder_ffn_dim=feed_forward,
-        decoder_ffn_dim=feed_forward,
-        max_position_embeddings=512,
-        pad_token_id=0,
-        bos_token_id=2,
-        eos_token_id=3,
-        decoder_start_token_id=2,
-        forced_eos_token_id=None,
-    )
-    torch.manual_seed(1)
-    network = MarianMTModel(config).eval()
-    sources = torch.randint(6, vocabulary, (count, length))
-    options = {"num_beams": beam, "min_new_tokens": length, "max_new_tokens": length, "do_sample": False}
+
+def main(bundle: Path, path: Path) -> float:
+    """Sentences a second. Sorted by length, so that a batch has little padding."""
+    work = json.loads(path.read_text(encoding="utf-8"))
+    ours = load_bundle(bundle).network
+    assert isinstance(ours, Transformer)
+    network = marian(ours).to(torch.bfloat16).eval()
+    sources: list[list[int]] = work["sources"]
+    order = sorted(range(len(sources)), key=lambda row: -len(sources[row]))
+    options = {
+        "num_beams": work["beam"],
+        "length_penalty": work["alpha"],
+        "early_stopping": True,  # as ours: a sentence is done when as many hypotheses as the beam have ended
+        "max_new_tokens": work["longest"],
+        "suppress_tokens": work["forbidden"],
+        "do_sample": False,
+    }
+    made: list[list[int]] = [[] for _ in sources]
+
+    def translate(rows: list[int]) -> None:
+        padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(sources[row]) for row in rows], True, PAD)
+        found = network.generate(padded, attention_mask=(padded != PAD).long(), **options)
+        for row, ids in zip(rows, found[:, 1:].tolist(), strict=True):
+            made[row] = ids[: ids.index(EOS)] if EOS in ids else ids
+
     with torch.inference_mode():
-        network.generate(sources[:2], attention_mask=torch.ones_like(sources[:2]), **options)
+        translate(order[:2])
         began = time.perf_counter()
-        for first in range(0, count, batch):
-            part = sources[first : first + batch]
-            made = network.generate(part, attention_mask=torch.ones_like(part), **options)
-            assert made.shape[1] == length + 1  # the start token is counted
-        print(count / (time.perf_counter() - began))
+        for first in range(0, len(order), work["batch"]):
+            translate(order[first : first + work["batch"]])
+        seconds = time.perf_counter() - began
+    path.with_suffix(".out").write_text(json.dumps(made), encoding="utf-8")
+    return len(sources) / seconds
+
+
+def marian(ours: Transformer) -> MarianMTModel:
+    """The same network as MarianMT, our table of positions included (Marian lays its sinusoids out otherwise).
+
+    Marian is the paper's: normalisation after a sublayer, full heads, relu or gelu, one table for everything.
+    """
+    config = ours.config
+    shape = (config.norm, config.norm_kind, config.positions, config.tie, config.kv_heads)
+    if shape != ("post", "layer", "sinusoidal", "all", 0) or config.activation == "swiglu":
+        raise SystemExit(f"bench decode: MarianMT has not this network's shape: {config}")
+    rows, width = ours.target_embedding.weight.shape
+    theirs = MarianMTModel(
+        MarianConfig(
+            vocab_size=rows,
+            d_model=width,
+            encoder_layers=config.encoder_layers,
+            decoder_layers=config.decoder_layers,
+            encoder_attention_heads=config.heads,
+            decoder_attention_heads=config.heads,
+            encoder_ffn_dim=config.feed_forward,
+            decoder_ffn_dim=config.feed_forward,
+            activation_function=config.activation,
+            max_position_embeddings=config.max_positions,
+            scale_embedding=True,
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+        )
+    )
+    table = ours.target_embedding.weight
+    weights = {name: table for name, found in theirs.state_dict().items() if found.shape == table.shape}
+    weights |= {f"model.{side}.embed_positions.weight": ours.target_positions.table for side in ("encoder", "decoder")}
+    weights["final_logits_bias"] = torch.zeros(1, rows)
+    for side, layers in (("encoder", ours.encoder), ("decoder", ours.decoder)):
+        for number, layer in enumerate(layers):
+            weights |= {f"model.{side}.layers.{number}.{name}": tensor for name, tensor in layer_weights(layer).items()}
+    theirs.load_state_dict(weights)
+    return theirs
+
+
+def layer_weights(layer: Any) -> dict[str, Tensor]:
+    """A layer's weights under Marian's names; joint products are cut into theirs."""
+    found: dict[str, Tensor] = {}
+
+    def put(module: Any, *names: str) -> None:
+        for kind in ("weight", "bias"):
+            parts = getattr(module, kind).detach().chunk(len(names))
+            found.update({f"{name}.{kind}": part for name, part in zip(names, parts, strict=True)})
+
+    put(layer.self_attention.qkv, *(f"self_attn.{part}_proj" for part in "qkv"))
+    put(layer.self_attention.out, "self_attn.out_proj")
+    put(layer.self_sublayer.norm, "self_attn_layer_norm")
+    if hasattr(layer, "cross_attention"):
+        put(layer.cross_attention.q, "encoder_attn.q_proj")
+        put(layer.cross_attention.kv, "encoder_attn.k_proj", "encoder_attn.v_proj")
+        put(layer.cross_attention.out, "encoder_attn.out_proj")
+        put(layer.cross_sublayer.norm, "encoder_attn_layer_norm")
+    put(layer.feed_forward.inner, "fc1")
+    put(layer.feed_forward.outer, "fc2")
+    put(layer.feed_forward_sublayer.norm, "final_layer_norm")
+    return found
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print(main(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -1,4 +1,4 @@
-"""Peak memory of sharding ten times a corpus (ours) and the corpus itself (peer), MiB: a ratio near 1 is right."""
+"""Peak memory of sharding ten times a corpus (ours) and the corpus itself (baseline), MiB: a ratio near 1 is right."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def run(quick: bool, args: list[str]) -> Result:
             peaks[times] = _peak(folder / f"shards-{times}", source, target, lines)
             size = sum(path.stat().st_size for path in (source, target)) / 2**20
             print(f"{lines * times:>10,} pairs, {size:7.1f} MiB of text: peak {peaks[times]:7.1f} MiB", flush=True)
-    return Result("memory", peaks[10], peaks[1], "MiB at most, 10 x the corpus and 1 x")
+    return Result("memory", peaks[10], peaks[1], "MiB at most, 10 x the corpus and 1 x", "baseline")
 
 
 def _peak(directory: Path, source: Path, target: Path, tokenizer_lines: int) -> float:

@@ -1,4 +1,4 @@
-"""The environment of the peers: `.venv-bench`, which sees our packages and holds what bench/requirements.txt names."""
+"""The environments of the peers, one for each list of requirements here; they see our packages and hold their own."""
 
 import subprocess
 import sys
@@ -8,14 +8,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def peer_python() -> Path:
-    """The interpreter of the peers' environment, which is made (and filled over the network) where there is none.
+def peer_python(variant: str = "") -> Path:
+    """The interpreter of `.venv-bench` (`.venv-bench-VARIANT`), which is made and filled over the network where it is
+    missing: with bench/requirements.txt (requirements-VARIANT.txt).
 
     Our own packages are visible in it behind its own, so that both sides run the same torch.
     """
-    home = ROOT / ".venv-bench"
+    ending = f"-{variant}" if variant else ""
+    home = ROOT / f".venv-bench{ending}"
     python = home / "bin" / "python"
-    requirements = ROOT / "bench" / "requirements.txt"
+    requirements = ROOT / "bench" / f"requirements{ending}.txt"
     stamp = home / "installed.txt"
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == requirements.read_text(encoding="utf-8"):
         return python

@@ -1,26 +1,31 @@
-"""Shards to padded batches: ours through `webdataset` against plain WebDataset with one sample a pair, Mtok/s a core.
+"""Shards to padded batches, Mtok/s of a core: the loader that training uses against tuned ones over Arrow and MDS.
 
-Both shuffle 65,536 pairs at a time, sort them by length and cut padded batches of 4,096 tokens a side. The memory map
-and the training loader are printed beside them. Page cache warm, one thread.
+All shuffle 16 blocks of 4,096 pairs at a time, sort them by length and cut padded batches of 4,096 tokens a side, three
+tensors a batch; the peers are written in bench/read_peers.py. A core's time is the processor time of the process, the
+loader's thread included; the page cache is warm. Our chunks through `webdataset` are printed beside.
+
+    python -m bench read [--quick]
 """
 
 import hashlib
-import io
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
+from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns, rate
 from bench.sample_text import write_ids
-from model.text.batch import collate
 from model.text.tokenizer import EOS, SPECIAL, SPECIAL_PIECES
 from model.text.words import WordTokenizer
 from pipelines.loaders.pairs import LaneLoader
-from pipelines.loaders.window import Window, cut, philox_order
+from pipelines.loaders.window import Window, philox_order
 from pipelines.settings import LoaderConfig
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.reader import Chunk, ShardReader
@@ -29,39 +34,48 @@ from pipelines.shards.writer import write_shard
 
 VOCABULARY, CHUNK, TOKENS, WINDOW = 10_000, 4096, 4096, 16
 Pair = tuple[np.ndarray, np.ndarray]
+PEERS = {"arrow": ("", "datasets (Arrow), tuned"), "mds": ("streaming", "mosaicml-streaming, tuned")}
 
 
 def run(quick: bool, args: list[str]) -> Result:
-    """Tokens count both sides, EOS included, padding not."""
+    """Tokens count both sides, EOS included, padding not. The peer is the faster one."""
     torch.set_num_threads(1)
     pairs = write_ids(WINDOW * CHUNK * (2 if quick else 8), VOCABULARY)
-    few = pairs[: 16_384 if quick else WINDOW * CHUNK]
-    with tempfile.TemporaryDirectory() as folder:
-        directory, peer = Path(folder) / "shards", Path(folder) / "plain.tar"
-        _write_shards(directory, pairs)
-        _write_plain(peer, few)
-        reader = ShardReader(directory, "train")
-        loader = LaneLoader(reader, LoaderConfig(lanes=1, batch_tokens=TOKENS, max_length=256))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_shards(folder / "shards", pairs)
+        _write_packed(folder / "pairs.npz", pairs)
+        reader = ShardReader(folder / "shards", "train")
+        loader = LaneLoader(reader, LoaderConfig(lanes=1, batch_tokens=TOKENS, window_chunks=WINDOW))
+        _epoch(loader)  # warms up, as the peers do
         found = in_turns(
             3 if quick else 9,
-            webdataset=lambda: rate(lambda: _batched(stream_chunks(directory, "train"))),
-            mmap=lambda: rate(lambda: _batched(reader)),
-            loader=lambda: rate(lambda: _epoch(loader)),
-            plain=lambda: rate(lambda: _plain(peer)),
+            ours=lambda: rate(lambda: _epoch(loader), time.process_time),
+            webdataset=lambda: rate(lambda: _batched(stream_chunks(folder / "shards", "train")), time.process_time),
+            **{peer: partial(_peer, peer, folder) for peer in PEERS},
         )
         loader.close()
     print(f"{len(pairs):,} pairs; median of turns, Mtok/s to padded batches:")
-    for name, about in _ABOUT.items():
-        print(f"  {name:<11}{found[name] / 1e6:8.2f}  {about}")
-    return Result("read", found["webdataset"] / 1e6, found["plain"] / 1e6, "Mtok/s read to padded batches, one core")
+    about = {"ours": "the training loader", "webdataset": "our chunks through webdataset"}
+    for name, words in {**about, **{peer: words for peer, (_, words) in PEERS.items()}}.items():
+        print(f"  {name:<11}{found[name] / 1e6:8.2f}  {words}")
+    fastest = max(found[peer] for peer in PEERS)
+    return Result("read", found["ours"] / 1e6, fastest / 1e6, "Mtok/s read to padded batches, one core")
 
 
-_ABOUT = {
-    "webdataset": "our chunks through webdataset",
-    "mmap": "our chunks through the memory map",
-    "loader": "the training loader, batches handed over by its thread",
-    "plain": "plain WebDataset, one sample a pair",
-}
+def _peer(name: str, folder: Path) -> float:
+    """What the peer prints, in its own environment."""
+    words = [peer_python(PEERS[name][0]), "-m", "bench.read_peers", name, folder, str(TOKENS)]
+    out = subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, text=True).stdout
+    return float(out.split()[-1])
+
+
+def _epoch(loader: LaneLoader) -> int:
+    tokens, end = 0, loader.epoch + 1
+    while loader.epoch < end:
+        for batch in loader.step():
+            tokens += batch.items + batch.source_items
+    return tokens
 
 
 def _batched(chunks: Iterable[Chunk]) -> int:
@@ -87,30 +101,6 @@ def _groups(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
         yield group
 
 
-def _epoch(loader: LaneLoader) -> int:
-    tokens, end = 0, loader.epoch + 1
-    while loader.epoch < end:
-        for batch in loader.step():
-            tokens += batch.items + batch.source_items
-    return tokens
-
-
-def _plain(path: Path) -> int:
-    import webdataset
-
-    samples: Callable[..., Any] = webdataset.WebDataset
-    data = samples(str(path), shardshuffle=False, empty_check=False).decode().to_tuple("src.npy", "tgt.npy")
-    pairs = list(data)
-    order = np.random.default_rng(1).permutation(len(pairs))
-    source_lengths, target_lengths = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
-    tokens = 0
-    order, parts = cut(order, source_lengths, target_lengths, TOKENS)
-    for rows in (order[part] for part in parts):
-        made = collate([pairs[i][0] for i in rows], [pairs[i][1] for i in rows], rows)
-        tokens += made.items + made.source_items
-    return tokens
-
-
 def _write_shards(directory: Path, pairs: list[Pair]) -> None:
     directory.mkdir()
     size = WINDOW * CHUNK
@@ -125,14 +115,10 @@ def _write_shards(directory: Path, pairs: list[Pair]) -> None:
     write_manifest(directory, Manifest("bench", ["en", "de"], record, "<u2", {"train": Split.of(entries)}))
 
 
-def _write_plain(path: Path, pairs: list[Pair]) -> None:
-    import webdataset
-
-    with webdataset.TarWriter(str(path), mtime=0) as writer:
-        for number, pair in enumerate(pairs):
-            members: dict[str, Any] = {"__key__": f"{number:08d}"}
-            for name, ids in zip(("src.npy", "tgt.npy"), pair, strict=True):
-                buffer = io.BytesIO()
-                np.save(buffer, np.append(ids, np.uint16(EOS)))
-                members[name] = buffer.getvalue()
-            writer.write(members)
+def _write_packed(path: Path, pairs: list[Pair]) -> None:
+    """The same records for the peers: packed ids, EOS included, and lengths of each side."""
+    packed = {}
+    for side, rows in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        packed[side] = np.concatenate([np.append(row, np.uint16(EOS)) for row in rows])
+        packed[f"{side}_lengths"] = np.array([len(row) + 1 for row in rows], dtype=np.int32)
+    np.savez(path, **packed)

@@ -4,21 +4,23 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass
 class Result:
-    """One figure of ours against the peer's, in the same unit, from the same run."""
+    """One figure of ours against another in the same unit, from the same run."""
 
     name: str
     ours: float
-    peer: float
+    other: float
     unit: str
+    against: Literal["peer", "baseline"] = "peer"  # somebody else's program; or ours in another way, or the machine
 
     def line(self) -> str:
-        """The last line of the output: `NAME ours=... peer=... ratio=...`."""
-        ratio = self.ours / self.peer if self.peer else float("inf")
-        return f"{self.name} ours={self.ours:.4g} peer={self.peer:.4g} ratio={ratio:.3g}"
+        """The last line of the output: `NAME ours=... peer=... ratio=...`, or with `baseline=`."""
+        ratio = self.ours / self.other if self.other else float("inf")
+        return f"{self.name} ours={self.ours:.4g} {self.against}={self.other:.4g} ratio={ratio:.3g}"
 
 
 def in_turns(rounds: int, **measures: Callable[[], float]) -> dict[str, float]:
@@ -30,8 +32,8 @@ def in_turns(rounds: int, **measures: Callable[[], float]) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def rate(work: Callable[[], int]) -> float:
-    """What `work` counts, a second of wall time."""
-    began = time.perf_counter()
+def rate(work: Callable[[], int], clock: Callable[[], float] = time.perf_counter) -> float:
+    """What `work` counts, a second of the clock: wall time, or with time.process_time that of one core."""
+    began = clock()
     count = work()
-    return count / (time.perf_counter() - began)
+    return count / (clock() - began)

@@ -71,7 +71,7 @@ def gpu(quick: bool) -> Result:
     for path, value in found.items():
         print(f"{path:<26}{value / 1e6:8.2f} M raw words/s")
     fastest = max(value for path, value in found.items() if " " not in path)
-    return Result("word2vec", fastest / 1e6, found["bmm"] / 1e6, "M raw words/s on one GPU, and by plain torch")
+    return Result("word2vec", fastest / 1e6, found["bmm"] / 1e6, "M raw words/s on a GPU, by plain torch", "baseline")
 
 
 def speeds(english: EnglishText, peer: "Peer", rounds: int) -> dict[tuple[str, str, int], float]:

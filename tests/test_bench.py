@@ -1,16 +1,24 @@
 """The benchmarks are listed without being imported, and end with one line that scripts can read."""
 
+import ast
 import gzip
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import torch
 
+from bench import read_peers
 from bench.__main__ import benchmarks, main
 from bench.english_text import english_text
 from bench.result import Result
 from bench.word2vec import SEGMENT, cut
+from model.text.batch import collate
+from model.text.tokenizer import EOS
 from model.word_vectors.learner import Text
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,6 +36,42 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
 
 def test_the_last_line_holds_both_figures_and_their_ratio() -> None:
     assert Result("read", 110.0, 0.5, "Mtok/s").line() == "read ours=110 peer=0.5 ratio=220"
+    assert Result("memory", 380.0, 353.0, "MiB", "baseline").line() == "memory ours=380 baseline=353 ratio=1.08"
+
+
+def test_what_is_compared_with_ourselves_says_baseline() -> None:
+    """By the module that makes the Result; those that know both have a second module for their device."""
+    kinds = {
+        path.stem: {"baseline" in ast.unparse(call) for call in results(path)}
+        for path in sorted((ROOT / "bench").glob("*.py"))
+    }
+    ours = {name for name, found in kinds.items() if True in found}
+    assert ours == {"gpu_training", "loss_curve", "memory", "networks", "word2vec"}
+    assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - {"memory", "networks"}
+
+
+def results(path: Path) -> list[ast.Call]:
+    """The places where a module makes a Result."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Result"]
+
+
+def test_the_peers_of_reading_pad_batches_as_our_loader_does() -> None:
+    rng = np.random.default_rng(3)
+    pairs = [tuple(np.append(rng.integers(6, 90, rng.integers(1, 9)), EOS) for _ in "st") for _ in range(50)]
+    window = [[pair[side] for pair in pairs] for side in (0, 1)]
+    made = list(read_peers.batches([pa.array(side) for side in window], 64, np.random.default_rng(1)))
+    seen = set()
+    for source, target_in, target_out in made:
+        assert max(source.numel(), target_out.numel()) <= 64
+        rows = [tuple(np.trim_zeros(row.numpy(), "b") for row in side) for side in (source, target_out)]
+        seen |= {(tuple(a), tuple(b)) for a, b in zip(*rows, strict=True)}
+        ours = collate(*rows, range(len(source)))
+        assert all(
+            torch.equal(a, b)
+            for a, b in ((source, ours.source), (target_in, ours.target_in), (target_out, ours.target_out))
+        )
+    assert seen == {(tuple(a), tuple(b)) for a, b in pairs}
 
 
 @pytest.mark.parametrize("real", [True, False])
