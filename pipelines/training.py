@@ -22,8 +22,9 @@ from pipelines.config import Config
 from pipelines.evaluation import held_out as held_out_texts
 from pipelines.loader import OF_PAIRS, LaneLoader, held_out_batches
 from pipelines.loop import Progress, Trainer, limits
-from pipelines.precision import settled
+from pipelines.precision import decided, settled
 from pipelines.ranks import Ranks
+from pipelines.run_record import RECORD, read
 from pipelines.scores import quick_bleu
 from pipelines.shards.manifest import manifest_hash
 from pipelines.shards.reader import ShardReader
@@ -32,7 +33,6 @@ from pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
 
-RECORD = "run.json"  # in a run's folder: what it is made of
 VALIDATION_SENTENCES = 500  # decoded for a BLEU in mid-training; the final evaluation takes all
 
 
@@ -144,8 +144,8 @@ def with_lanes(config: Config, runs: Iterable[Path]) -> Config:
     """
     if config.loader.lanes:
         return config
-    begun = (json.loads((run / RECORD).read_text(encoding="utf-8")) for run in runs if (run / RECORD).is_file())
-    kept = (record["loader"]["lanes"] for record in begun if "loader" in record)
+    begun = (read(run / RECORD) for run in runs)
+    kept = (record["loader"]["lanes"] for record in begun if record and "loader" in record)
     return replace(config, loader=replace(config.loader, lanes=next(kept, max(2, workers(config)))))
 
 
@@ -179,10 +179,12 @@ def claim(config: Config, wanted: dict[str, Any]) -> None:
         UserError: a run of this name was started with other settings; names each.
     """
     path = config.run_dir / RECORD
-    if path.is_file():
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        if wanted.get("train", {}).get("precision") == "auto":  # a run keeps the precision that it began in
-            wanted = {**wanted, "train": {**wanted["train"], "precision": stored.get("train", {}).get("precision")}}
+    stored = read(path)
+    if stored is not None:
+        kept, asked = (of.get("train", {}).get("precision") for of in (stored, wanted))
+        # A run keeps the precision that it began in, whether that was asked for or is what `auto` chose.
+        if asked and asked in ("auto", decided(config.run_dir) if kept == "auto" else kept):
+            wanted = {**wanted, "train": {**wanted["train"], "precision": kept}}
         if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
             # A network that has been given a switch since then is the same one while that is at its default.
             stored["model"] = asdict(model_config(stored["model"]))
