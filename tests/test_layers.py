@@ -20,7 +20,7 @@ ALLOWED = {
 # Where a heavy library may be imported: files or folders.
 DOORS = {
     "ray": [
-        *("pipelines/cluster.py", "pipelines/embedded_ray.py"),
+        *("pipelines/cluster.py", "pipelines/embedded_ray.py", "pipelines/lean_trainer.py"),
         *("services/jobs.py", "services/job_client.py", "services/doctor.py", "services/machine.py"),
     ],
     "mlflow": ["pipelines/tracking", "services/registry.py"],
