@@ -20,13 +20,9 @@ ALLOWED = {
 # Where a heavy library may be imported: files or folders.
 DOORS = {
     "ray": [
-        *("pipelines/cluster/ray_train.py", "pipelines/cluster/embedded_ray.py"),
-        *(
-            "services/jobs/jobs.py",
-            "services/jobs/job_client.py",
-            "services/commands/doctor.py",
-            "services/commands/machine.py",
-        ),
+        *(f"pipelines/cluster/{name}.py" for name in ("ray_train", "embedded_ray", "lean_trainer")),
+        *("services/jobs/jobs.py", "services/jobs/job_client.py"),
+        *("services/commands/doctor.py", "services/commands/machine.py"),
     ],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
     "hydra": ["conf/door.py", "services/completion.py", "services/help.py"],

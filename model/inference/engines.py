@@ -1,8 +1,8 @@
 """The two engines behind a translator: PyTorch for every architecture, CTranslate2 for exported Transformers."""
 
 import os
-from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,8 +15,6 @@ from model.decoding.search import decode, fit, length_batches
 from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig
 from model.text.tokenizer import UNK
-
-AHEAD = 2  # batches that wait in CTranslate2's queue, for each that it works on
 
 
 class Engine(Protocol):
@@ -71,6 +69,8 @@ class CTranslate2Engine:
         self.translator = ctranslate2.Translator(
             os.fspath(folder), device=device, inter_threads=self.threads, intra_threads=1
         )
+        # Batches wait here, not in CTranslate2's own queue: that one is decoded to its end even when interrupted.
+        self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="ctranslate2")
 
     def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
         """Hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
@@ -83,31 +83,28 @@ class CTranslate2Engine:
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
         options = self.options(config)
         answers: list[list[Hypothesis]] = [[] for _ in cut]
-        waiting: deque[list[tuple[int, Any]]] = deque()  # batches of (row, promised result)
-
-        def take() -> None:
-            for row, result in waiting.popleft():
-                found = result.result()
-                answers[row] = [
-                    self.hypothesis(tokens, score, config.alpha)
-                    for tokens, score in zip(found.hypotheses, found.scores, strict=True)
-                ]
-
-        for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
-            rows = [row for row, own in enumerate(limits) if own == limit]
-            lengths = [len(cut[row]) for row in rows]
-            share = -(-sum(lengths) // self.threads)  # smaller batches where else a thread had none
-            for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):
-                batch = [rows[place] for place in part]
-                tokens = [[self.source_tokens[number] for number in cut[row]] for row in batch]
-                results = self.translator.translate_batch(
-                    tokens, asynchronous=True, max_decoding_length=limit, **options
-                )
-                waiting.append(list(zip(batch, results, strict=True)))
-                if len(waiting) > AHEAD * self.threads:  # what is queued is decoded to its end, even when interrupted
-                    take()
-        while waiting:
-            take()
+        searches: list[tuple[list[int], Future[Any]]] = []  # rows and their promised results
+        try:
+            for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
+                rows = [row for row, own in enumerate(limits) if own == limit]
+                lengths = [len(cut[row]) for row in rows]
+                share = -(-sum(lengths) // self.threads)  # smaller batches where else a thread had none
+                for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):
+                    batch = [rows[place] for place in part]
+                    tokens = [[self.source_tokens[number] for number in cut[row]] for row in batch]
+                    search = self.pool.submit(
+                        self.translator.translate_batch, tokens, max_decoding_length=limit, **options
+                    )
+                    searches.append((batch, search))
+            for batch, search in searches:
+                for row, found in zip(batch, search.result(), strict=True):
+                    answers[row] = [
+                        self.hypothesis(tokens, score, config.alpha)
+                        for tokens, score in zip(found.hypotheses, found.scores, strict=True)
+                    ]
+        finally:
+            for _, search in searches:  # of one that is interrupted: what has not begun never does
+                search.cancel()
         return answers
 
     def options(self, config: DecodeConfig) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-LOOPBACK = "127.0.0.1"
+BARE = {"node_ip_address": "127.0.0.1", "no_monitor": True, "include_log_monitor": False}
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def started(cpus: int, object_store: int) -> Iterator[None]:
         import ray
 
         _read_environment()
-        with _own_ports():
+        with _bare():
             ray.init(
                 "local",  # never the cluster that RAY_ADDRESS names
                 num_cpus=cpus,
@@ -68,18 +68,23 @@ def _read_environment() -> None:
 
 
 @contextlib.contextmanager
-def _own_ports() -> Iterator[None]:
-    """What `ray.init` has no arguments for: the node's address, and a free port for its agent. That one would take
-    52365, without which a cluster of the user's on this machine accepts no jobs."""
-    from ray._private import parameter
+def _bare() -> Iterator[None]:
+    """What `ray.init` has no arguments for: the node's address, and a node without the processes that nobody asks here.
 
-    original = parameter.RayParams
+    Those are the dashboard (`ray.init` waits for it even where it is not wanted), the autoscaler, the reader of the
+    workers' logs, and the agent's HTTP server: that one would take port 52365, without which a cluster of the user's on
+    this machine accepts no jobs. Each is a Python of a second or two.
+    """
+    from ray._private import parameter, services, utils
 
-    def on_loopback(**given: Any) -> Any:
-        return original(**{**given, "node_ip_address": LOOPBACK, "dashboard_agent_listen_port": 0})
-
-    parameter.RayParams = on_loopback
-    try:
+    params = parameter.RayParams
+    replaced: list[tuple[Any, str, Any]] = [
+        (parameter, "RayParams", lambda **given: params(**{**given, **BARE})),
+        (services, "start_api_server", lambda *_, **__: (None, None)),  # what it gives where it cannot start
+        (utils, "get_dashboard_dependency_error", lambda: ImportError("not wanted")),  # the agent alone, without HTTP
+    ]
+    with contextlib.ExitStack() as stack:
+        for module, name, ours in replaced:
+            stack.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, ours)
         yield
-    finally:
-        parameter.RayParams = original

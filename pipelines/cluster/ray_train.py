@@ -11,6 +11,8 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+
 from model.device import PATHS, pick_device, use_cores
 from model.errors import UserError
 from pipelines.cluster import embedded_ray
@@ -155,7 +157,8 @@ def fit(
     """
     with connected(config):
         from ray.train import ControllerError, FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
-        from ray.train.torch import TorchConfig, TorchTrainer
+
+        from pipelines.cluster.lean_trainer import LeanTrainer, ProcessGroup
 
         use_gpu = config.device == "cuda" or (
             config.device == "auto" and _gpus() >= config.workers * config.gpus_per_worker
@@ -171,10 +174,11 @@ def fit(
         }
         # Ray gives its workers this long to find room, and once again as long (controller_failure_limit below)
         os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / 2)
-        trainer = TorchTrainer(
+        trainer = LeanTrainer(
             _worker,
+            embedded=config.address is None,
             train_loop_config=payload,
-            torch_config=TorchConfig(backend=PATHS["cuda" if use_gpu else "cpu"].ddp_backend, timeout_s=1800),
+            backend_config=ProcessGroup(PATHS["cuda" if use_gpu else "cpu"].ddp_backend),
             scaling_config=ScalingConfig(num_workers=config.workers, use_gpu=use_gpu, resources_per_worker=per_worker),
             run_config=RunConfig(
                 name=f"{name}-{int(time.time())}",
@@ -267,6 +271,8 @@ def _worker(payload: dict[str, Any]) -> None:
 
     context = train.get_context()
     device = pick_device(payload["device"], context.get_local_rank())
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     use_cores(context.get_local_world_size())
     ranks = Ranks(context.get_world_rank(), context.get_world_size(), device)
     try:

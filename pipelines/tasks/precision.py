@@ -17,6 +17,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import TrainConfig
 from pipelines.tracking.run import TrackedRun
+from pipelines.training.run_record import RECORD, read
 
 NAME = "precision.json"  # {"precision", "because"}
 
@@ -45,15 +46,21 @@ def settled(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRu
 
 def begun_in(config: Config) -> Decision | None:
     """What the run trains in already: decided before, asked for now, or asked for when it began; None: undecided."""
-    kept = config.run_dir / NAME
-    if kept.is_file():
-        return Decision(**json.loads(kept.read_text(encoding="utf-8")))
+    kept = read(config.run_dir / NAME)
+    if kept is not None:
+        return Decision(**kept)
     wanted, because = config.train.precision, f"train.precision={config.train.precision}"
-    identity = config.run_dir / "run.json"
-    if wanted == "auto" and identity.is_file():
-        wanted = json.loads(identity.read_text(encoding="utf-8"))["train"]["precision"]
+    identity = read(config.run_dir / RECORD)
+    if wanted == "auto" and identity is not None:
+        wanted = identity["train"]["precision"]
         because = f"the run began with train.precision={wanted}"
     return None if wanted == "auto" else Decision(wanted, because)
+
+
+def decided(run: Path) -> str | None:
+    """What a run trains in that has decided it before; None: it has not yet."""
+    kept = read(run / NAME)
+    return None if kept is None else str(kept["precision"])
 
 
 def refuse_unrunnable(config: Config, network: nn.Module) -> None:
@@ -73,7 +80,7 @@ def refused(config: Config, precision: Precision, reason: str) -> UserError:
     """The error for a `precision` that does not run; a run that began in it cannot change it."""
     remedy = (
         "Choices: auto, fp32"
-        if config.train.precision == precision and not (config.run_dir / "run.json").is_file()
+        if config.train.precision == precision and not (config.run_dir / RECORD).is_file()
         else f"The run {config.name} began in it: go on where it runs, or choose another name= to begin in another"
     )
     return UserError(f"train.precision={precision}: {reason}. {remedy}")

@@ -15,13 +15,13 @@ from pipelines.config import Config
 from pipelines.loaders.prefetch import check_lanes
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.verify import verify_once
+from pipelines.tasks.precision import decided
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint
 from pipelines.training.loop import limits
+from pipelines.training.run_record import RECORD, read
 
 logger = logging.getLogger(__name__)
-
-RECORD = "run.json"  # in a run's folder: what it is made of
 
 
 def worker_count(config: Config) -> int:
@@ -37,8 +37,8 @@ def with_lanes(config: Config, runs: Iterable[Path]) -> Config:
     """
     if config.loader.lanes:
         return config
-    begun = (json.loads((run / RECORD).read_text(encoding="utf-8")) for run in runs if (run / RECORD).is_file())
-    kept = (record["loader"]["lanes"] for record in begun if "loader" in record)
+    begun = (read(run / RECORD) for run in runs)
+    kept = (record["loader"]["lanes"] for record in begun if record and "loader" in record)
     return replace(config, loader=replace(config.loader, lanes=next(kept, max(2, worker_count(config)))))
 
 
@@ -93,14 +93,15 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
         UserError: a run of this name was started with other settings; names each.
     """
     path = config.run_dir / RECORD
-    if not path.is_file():
+    stored = read(path)
+    if stored is None:
         config.run_dir.mkdir(parents=True, exist_ok=True)
         atomic_write(path, json.dumps(fingerprint, indent=2, sort_keys=True))
         return
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    if fingerprint.get("train", {}).get("precision") == "auto":  # a run keeps the precision that it began in
-        began = stored.get("train", {}).get("precision")
-        fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": began}}
+    kept, asked = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
+    # A run keeps the precision that it began in, whether that was asked for or is what `auto` chose.
+    if asked and asked in ("auto", decided(config.run_dir) if kept == "auto" else kept):
+        fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": kept}}
     if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
         # A network that has been given a switch since then is the same one while that is at its default.
         stored["model"] = asdict(model_config(stored["model"]))

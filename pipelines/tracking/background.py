@@ -28,8 +28,10 @@ class BackgroundSender(threading.Thread):
     def run(self) -> None:
         """Until `end`: one pass after another."""
         pause = self.sender.config.flush_seconds
-        while not self._ending:
+        while True:
             self._wake.wait(pause)
+            if self._ending:
+                return
             self._wake.clear()
             with self._passed:
                 asked = self._asked
@@ -54,7 +56,9 @@ class BackgroundSender(threading.Thread):
         return self.sender.spool.pending() == 0
 
     def end(self) -> None:
-        """Ask the thread to stop after what it is doing; does not wait for a server that hangs."""
+        """Ask the thread to stop after what it is doing; what was not sent is left to whoever goes on with the run.
+
+        Nothing is begun for that: MLflow alone takes seconds to load. Does not wait for a server that hangs."""
         self._ending = True
         self._wake.set()
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
+INTERRUPTED_FLUSH = 1.0  # seconds that whoever interrupts waits at most, `tracking.flush_timeout` being longer
 
 
 class TrackedRun:
@@ -158,15 +159,18 @@ class TrackedRun:
         """Send now and wait, at most `timeout` seconds (`tracking.flush_timeout`); whether all has arrived."""
         return self._background.flush(self.config.flush_timeout if timeout is None else timeout)
 
-    def finish(self, status: Status = "FINISHED") -> bool:
-        """End the run: flush, stop the thread. What could not be sent stays in the spool; whether all has arrived."""
+    def finish(self, status: Status = "FINISHED", timeout: float | None = None) -> bool:
+        """End the run: flush, stop the thread. What could not be sent stays in the spool; whether all has arrived.
+
+        `timeout` is as `flush` has it.
+        """
         if self._ended:
             return self.spool.pending() == 0
         self._ended = True
         self._sampler.end()
         self.spool.append("status", status=status)
         self.spool.sync()
-        arrived = self.flush()
+        arrived = self.flush(timeout)
         self._stop_sending()
         if not arrived:
             logger.log(
@@ -199,8 +203,10 @@ class TrackedRun:
     ) -> None:
         if kind is None:
             self.finish("FINISHED")
+        elif issubclass(kind, KeyboardInterrupt):
+            self.finish("KILLED", INTERRUPTED_FLUSH)
         else:
-            self.finish("KILLED" if issubclass(kind, KeyboardInterrupt) else "FAILED")
+            self.finish("FAILED")
 
     # ------------------------------------------------------------------ inside
 

@@ -1,7 +1,10 @@
 """CTranslate2 finds the hypotheses that PyTorch finds, with the same weights."""
 
 import itertools
+import signal
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -133,3 +136,23 @@ def test_an_architecture_without_a_specification_is_refused(tmp_path: Path) -> N
 
 def test_equal_token_names_are_told_apart() -> None:
     assert distinct(["a", "b", "a", "c"]) == ["a", "b", "a\t2", "c"]
+
+
+def test_an_interrupted_search_leaves_what_has_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exported = engine(random_transformer(), tmp_path / "ct2")
+    released = threading.Event()
+    searched = []
+
+    def search(tokens: list[list[str]], **_: object) -> list[object]:
+        searched.append(tokens)
+        if len(searched) == exported.threads:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        released.wait(60)
+        return []
+
+    monkeypatch.setattr(exported, "translator", SimpleNamespace(translate_batch=search))
+    with pytest.raises(KeyboardInterrupt):
+        exported.search(sources(80), DecodeConfig(batch_tokens=1))
+    released.set()
+    exported.pool.shutdown()
+    assert len(searched) == exported.threads

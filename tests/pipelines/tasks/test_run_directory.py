@@ -62,3 +62,29 @@ def test_a_run_from_before_a_switch_was_added_goes_on_while_that_is_at_its_defau
     claim_run_dir(config, wanted())
     with pytest.raises(UserError, match=r"model\.kv_heads was "):
         claim_run_dir(config, wanted(kv_heads=1))
+
+
+@pytest.mark.parametrize("content", ["", '{"seed": 1', "[]"])
+def test_a_damaged_record_of_a_run_is_named(config: Config, content: str) -> None:
+    config.run_dir.mkdir(parents=True)
+    (config.run_dir / "run.json").write_text(content)
+    for reads in (
+        lambda: claim_run_dir(config, wanted()),
+        lambda: with_lanes(with_workers(config, 2), [config.run_dir]),
+    ):
+        with pytest.raises(UserError, match=r"run\.json: damaged \(.*\)\. Put back .* or choose another name="):
+            reads()
+
+
+def test_the_precision_that_auto_chose_may_be_named_when_the_run_goes_on(config: Config) -> None:
+    def in_precision(precision: str) -> dict[str, Any]:
+        return {**wanted(), "train": {"precision": precision}}
+
+    claim_run_dir(config, in_precision("auto"))
+    with pytest.raises(UserError, match=r"train\.precision was 'auto', is 'fp32'"):
+        claim_run_dir(config, in_precision("fp32"))  # nothing is decided yet
+    (config.run_dir / "precision.json").write_text('{"precision": "fp32", "because": "faster here"}')
+    for same in ("auto", "fp32"):
+        claim_run_dir(config, in_precision(same))
+    with pytest.raises(UserError, match=r"train\.precision was 'auto', is 'bf16'"):
+        claim_run_dir(config, in_precision("bf16"))

@@ -15,6 +15,7 @@ import pytest
 
 from model.errors import UserError
 from pipelines.tracking import plots
+from pipelines.tracking.background import BackgroundSender
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import Sender
 from pipelines.tracking.server import TrackingConfig, connect
@@ -95,11 +96,31 @@ def test_a_parameter_that_changed_on_resume_becomes_a_tag(tracking: TrackingConf
     ("error", "status"), [(RuntimeError, "FAILED"), (KeyboardInterrupt, "KILLED")], ids=["error", "interrupt"]
 )
 def test_the_way_a_run_ends_is_its_status(
-    tracking: TrackingConfig, tmp_path: Path, error: type[BaseException], status: str
+    tracking: TrackingConfig, tmp_path: Path, error: type[BaseException], status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pipelines.tracking.run.INTERRUPTED_FLUSH", 60.0)
     with pytest.raises(error), TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
         raise error
     assert connect(tracking).get_run(run.run_id).info.status == status
+
+
+def test_whoever_interrupts_a_run_does_not_wait_for_a_server(
+    tracking: TrackingConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(BackgroundSender, "flush", lambda _, timeout: bool(waited.append(timeout)))
+    with pytest.raises(KeyboardInterrupt), TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        raise KeyboardInterrupt
+    assert waited == [1.0]
+    assert [record.fields["status"] for record in run.spool.records()] == ["RUNNING", "KILLED"]  # for `dragoman sync`
+
+
+def test_leaving_begins_no_sending(tracking: TrackingConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sender, "send", lambda _: pytest.fail("MLflow was asked"))
+    run = TrackedRun(replace(tracking, system_metrics=False), tmp_path / "runs/a", "a")
+    run.leave()
+    assert run.trouble is None
+    assert run.spool.pending() > 0
 
 
 def test_leaving_hands_the_run_over_without_ending_it(tracking: TrackingConfig, tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Ray Train with the processes that our training uses, and no others.
+
+Ray Train starts an actor for each thing that it can do: for datasets of Ray Data, for notices of preemption, for an
+autoscaler, and for cleaning up after a controller on a cluster that stays. Each is a Python that imports Ray Data and
+pandas before the first step. Its controller imports torch besides, only to name the process group.
+"""
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import ray
+from ray.train import BackendConfig
+from ray.train._internal.utils import get_address_and_port
+from ray.train.backend import Backend
+from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
+from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+from ray.train.v2._internal.execution.scaling_policy import FixedScalingPolicy
+from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+ALONE = {  # of Ray's settings: on a machine that nobody takes away, with no one to read metrics
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon the end of the workers is seen
+}
+
+
+class LeanTrainer(DataParallelTrainer):  # type: ignore[misc]  # Ray is untyped
+    """`DataParallelTrainer` without Ray Data; `embedded`: on a Ray that ends with us, which scales nothing."""
+
+    def __init__(self, *args: Any, embedded: bool, **settings: Any) -> None:
+        self._unused = (DatasetsCallback, PlacementGroupCleanerCallback) if embedded else (DatasetsCallback,)
+        self._embedded = embedded
+        super().__init__(*args, **settings)
+
+    def fit(self) -> Any:
+        """As Ray Train's; returns its `Result`."""
+        if self._embedded:
+            for name, value in ALONE.items():
+                os.environ.setdefault(name, value)
+        return super().fit()
+
+    def _create_default_callbacks(self) -> list[Any]:
+        return [one for one in super()._create_default_callbacks() if not isinstance(one, self._unused)]
+
+    def _initialize_and_run_controller(self, **given: Any) -> Any:
+        if self._embedded:
+            given["scaling_policy"] = _Unscaled(self.scaling_config)
+        return super()._initialize_and_run_controller(**given)
+
+
+class _Unscaled(FixedScalingPolicy):  # type: ignore[misc]  # Ray is untyped
+    """Asks no autoscaler for what is there or is not."""
+
+    def _send_resource_request(self) -> None: ...
+    def _maybe_send_resource_request(self) -> None: ...
+    def _cancel_resource_request(self) -> None: ...
+
+
+@dataclass
+class ProcessGroup(BackendConfig):  # type: ignore[misc]  # Ray is untyped
+    """One torch process group of all workers, as Ray's `TorchConfig` makes it, with torch in the workers alone."""
+
+    backend: str  # gloo, nccl
+    timeout_s: int = 1800
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        return _TorchBackend
+
+
+class _TorchBackend(Backend):  # type: ignore[misc]  # Ray is untyped
+    share_cuda_visible_devices = True
+
+    def on_start(self, worker_group: Any, backend_config: ProcessGroup) -> None:
+        address, port = worker_group.execute_single(0, get_address_and_port)
+        place = (backend_config.backend, f"tcp://{address}:{port}", len(worker_group), backend_config.timeout_s)
+        ray.get([worker_group.execute_single_async(rank, _join, rank, *place) for rank in range(len(worker_group))])
+
+
+def _join(rank: int, backend: str, address: str, world: int, timeout_s: int) -> None:
+    import torch.distributed as dist
+
+    timeout = timedelta(seconds=timeout_s)
+    dist.init_process_group(backend, init_method=address, rank=rank, world_size=world, timeout=timeout)
