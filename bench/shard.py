@@ -19,7 +19,7 @@ from bench.result import Result, rate
 from bench.sample_text import write_text
 from conf.door import compose, typed
 from model.text.normalise import normalise
-from model.text.tokenizer import train_pair
+from model.text.tokenizers import train_pair
 from pipelines.config import Config
 from pipelines.shard import shard
 from pipelines.unpack import unpacked

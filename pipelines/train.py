@@ -9,7 +9,7 @@ from dataclasses import replace
 from conf import door
 from model.errors import UserError
 from model.networks.architectures import architecture, model_config
-from model.text.tokenizer import load_pair
+from model.text.tokenizers import load_pair
 from model.word_vectors.methods import is_vectors, method_config
 from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing

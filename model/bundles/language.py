@@ -33,7 +33,8 @@ from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config, wrong_family
 from model.networks.language_network import LanguageNetwork
 from model.networks.network import Network
-from model.text.tokenizer import Tokenizer, TokenizerPair, load_pair
+from model.text.tokenizer import Tokenizer, TokenizerPair
+from model.text.tokenizers import load_pair
 
 TextKind = Literal["language", "masked"]
 

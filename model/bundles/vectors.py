@@ -35,7 +35,8 @@ from model.bundles.directory import (
     write_json,
 )
 from model.errors import UserError
-from model.text.tokenizer import TokenizerPair, canonical_json, load_pair
+from model.text.tokenizer import TokenizerPair, canonical_json
+from model.text.tokenizers import load_pair
 from model.word_vectors.embeddings import Embeddings, TextBasis
 from model.word_vectors.formats import Format, write_format
 from model.word_vectors.methods import method, method_config

@@ -25,7 +25,8 @@ from torch import nn
 from model.errors import UserError
 from model.networks.network import TranslationNetwork
 from model.settings import Side
-from model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair, load_pair
+from model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair
+from model.text.tokenizers import load_pair
 
 if TYPE_CHECKING:
     from model.bundles.vectors import VectorsBundle

@@ -12,7 +12,8 @@ from model.bundles.language import load_text_bundle
 from model.bundles.translation import bundle_kind, fill, load_bundle, save_bundle, update_facts
 from model.errors import UserError
 from model.networks.network import TranslationNetwork
-from model.text.tokenizer import TokenizerPair, load_pair
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.evaluate import evaluate
 from pipelines.evaluation.translation import Evaluation, held_out, report, write_evaluation

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.bundles.directory import BundleKind
+from model.schema import build
+from model.settings import DecodeConfig, GenerateConfig
 
 
 def parameters(kind: BundleKind, config: Mapping[str, Any]) -> Any:
@@ -20,14 +22,9 @@ def parameters(kind: BundleKind, config: Mapping[str, Any]) -> Any:
 def settings(kind: BundleKind, config: Mapping[str, Any]) -> dict[str, int | float]:
     """What a caller may set, with the values that hold where nothing is said: those that the endpoint goes by too."""
     if kind == "translation":
-        from model.schema import build
-        from model.settings import DecodeConfig
-
         decode = build(DecodeConfig, config.get("decode") or {}, "decode")
         return {"beam": decode.beam, "length_penalty": float(decode.alpha)}
     if kind == "language":
-        from model.settings import GenerateConfig
-
         drawn = GenerateConfig()
         names = ("temperature", "top_k", "top_p", "max_tokens", "lines", "seed")
         return {name: getattr(drawn, name) for name in names}

@@ -15,7 +15,8 @@ import pytest
 
 from model.errors import UserError
 from model.text.normalise import normalise
-from model.text.tokenizer import EOS, TokenizerConfig, load_pair
+from model.text.tokenizer import EOS, TokenizerConfig
+from model.text.tokenizers import load_pair
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import staging
 from pipelines.corpus.cutting import with_auto_cut
@@ -265,6 +266,7 @@ def test_what_another_configuration_left_unfinished_is_not_mixed_in(
     assert _bytes(tmp_path / "killed") == undisturbed
 
 
+@pytest.mark.xdist_group("ray")
 def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.cluster.map.WORTH_RAY_LINES", 0)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -11,7 +11,8 @@ from model.bundles.translation import load_bundle, save_bundle, update_facts
 from model.errors import UserError
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
-from model.text.tokenizer import TokenizerConfig, TokenizerPair, train_pair
+from model.text.tokenizer import TokenizerConfig, TokenizerPair
+from model.text.tokenizers import train_pair
 
 FACTS = {
     "pair": "en-de",

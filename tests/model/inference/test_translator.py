@@ -16,7 +16,8 @@ from model.errors import UserError
 from model.inference.translator import Translator, network_translator, open_translator
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
-from model.text.tokenizer import EOS, TokenizerConfig, TokenizerPair, train_pair
+from model.text.tokenizer import EOS, TokenizerConfig, TokenizerPair
+from model.text.tokenizers import train_pair
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz ,.!?'"
 

@@ -12,18 +12,8 @@ import pytest
 
 from model.errors import UserError
 from model.text.subwords import BpeTokenizer, SubwordTokenizer
-from model.text.tokenizer import (
-    EOS,
-    SPECIAL_PIECES,
-    UNK,
-    Kind,
-    TokenizerConfig,
-    TokenizerPair,
-    draw_lines,
-    load,
-    load_pair,
-    train_pair,
-)
+from model.text.tokenizer import EOS, SPECIAL_PIECES, UNK, Kind, TokenizerConfig, TokenizerPair
+from model.text.tokenizers import draw_lines, load, load_pair, train_pair
 from model.text.words import WordRules, WordTokenizer
 
 NAMES = ("Anna", "Peter", "the old king", "a small bird", "my sister", "Zoë", "nobody")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("ray")
+
 SCRIPT = """
 import json, logging, pathlib, sys
 import ray
