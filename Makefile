@@ -8,8 +8,8 @@ INSTALLED := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # As on a processor without AVX-512, where other kernels run and round otherwise (tests/another_processor.py).
 PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
-# A file of tests is one worker's, those that start Ray are all of the first (tests/conftest.py).
-TWO_WORKERS := -n 2 --dist loadgroup --no-loadscope-reorder
+# What one worker does as a whole, and in which order: tests/conftest.py.
+TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help venv demo test test-portable check format lock pin clean
 

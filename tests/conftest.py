@@ -5,6 +5,7 @@ import os
 import random
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,18 @@ import pytest
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 
+# Tests that start Ray, in processes of their own.
+RAY = (
+    "tests/test_end_to_end.py",
+    "tests/pipelines/test_train.py",
+    "tests/pipelines/tasks/test_language_ray.py",
+    "tests/pipelines/tasks/test_vectors_train.py",
+    "tests/pipelines/cluster/test_ray_train.py",
+    "tests/pipelines/cluster/test_embedded_ray.py",
+    "tests/pipelines/test_shard.py::test_two_workers_write_the_same_bytes",
+    "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
+    "tests/services/jobs/test_jobs.py::test_a_job_runs_on_a_real_head",
+)
 # Pieces of text that break programs: control and invisible characters, line ends that are none, marks that pile up or
 # turn the direction, what looks like markup or code, and letters of many scripts in composed and decomposed form.
 NAUGHTY = [
@@ -36,16 +49,26 @@ NAUGHTY = [
 ]
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For several workers: tests that start Ray are one group, which comes first, and so is each other file.
+def unit(nodeid: str) -> str:
+    """What one worker does as a whole: all that starts Ray, so that no two Rays start at once, or a file's tests."""
+    return "ray" if nodeid.startswith(RAY) else nodeid.partition("::")[0]
 
-    No two Rays are started at once then, and no fixture of a file is made twice.
-    """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group").args != ("ray",))  # type: ignore[union-attr]
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest unit comes first."""
+    items.sort(key=lambda item: unit(item.nodeid) != "ray")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Two workers (make test) share the tests by `unit`; xdist's own groups (loadgroup) do nothing under pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByUnit(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit(nodeid)
+
+    return ByUnit(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -73,4 +96,4 @@ def naughty(request: pytest.FixtureRequest) -> list[str]:
         return [text.replace("\n", " ") for text in strings]
     rng = random.Random(1)
     lines = ["".join(rng.choices(NAUGHTY, k=rng.randint(1, 12))) for _ in range(300)]
-    return ["", " ", "\ufeff", "null", "-1e400", "../" * 20, "x" * 1000, *lines]
+    return ["", " ", "\ufeff", "null", "-1e400", "../" * 20, "x" * 400, *lines]

@@ -6,10 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.xdist_group("ray")
-
 SMALL = [
     "corpus.pairs=2000",
     "tokenizer.vocabulary=400",

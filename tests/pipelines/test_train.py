@@ -16,8 +16,6 @@ import pytest
 from pipelines.tracking.spool import Spool
 from pipelines.training import checkpoint, journal
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 SETTINGS = [
     "corpus.pairs=2000",
     "tokenizer.vocabulary=400",

@@ -18,7 +18,6 @@ def environment_of_task(_: int) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
 
 
-@pytest.mark.xdist_group("ray")
 def test_an_embedded_ray_listens_on_loopback_at_free_ports_with_a_token_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 SCRIPT = """
 import json, logging, pathlib, sys
 import ray

@@ -137,7 +137,6 @@ def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
     assert np.bincount(ids)[6:].tolist() == [counts[word] for word in expected]
 
 
-@pytest.mark.xdist_group("ray")
 def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.cluster.map.WORTH_RAY_LINES", 0)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -10,8 +10,6 @@ import pytest
 
 from tests.pipelines.test_train import kill_tree, reached, steps, wait_for, workers_of
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 SETTINGS = [
     "corpus=text", "pair=en", "corpus.name=toy", "corpus.cut.valid=0.1", "corpus.cut.run=8", "tokenizer=characters",
     "model=rnnlm_lstm", "model.embedding=8", "model.width=24", "model.layers=1", "loader.batch_tokens=256",

@@ -16,8 +16,6 @@ from pipelines import shard
 from pipelines.training import checkpoint, journal
 from tests.pipelines.test_train import finish, kill_tree, wait_for, workers_of
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 TEXT = [
     "corpus=phrasebook",
     "corpus.pairs=2000",

@@ -246,7 +246,6 @@ def end_tree(process: "subprocess.Popen[bytes]", folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.xdist_group("ray")
 def test_a_job_runs_on_a_real_head_with_token_authentication(head: Head) -> None:
     python = f"jobs.python={sys.executable}"
 
