@@ -8,6 +8,8 @@ INSTALLED := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # As on a processor without AVX-512, where other kernels run and round otherwise (tests/another_processor.py).
 PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
+# What one worker does as a whole, and in which order: tests/conftest.py.
+TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help venv demo test test-portable check format lock pin clean
 
@@ -17,8 +19,8 @@ help:            ## this list
 demo: $(RUNTIME) ## the main job on embedded defaults: shard, train, evaluate, register, promote, translate over HTTP
 	$(BIN)/dragoman demo
 
-test: $(INSTALLED) ## the tests
-	$(BIN)/pytest -q
+test: $(INSTALLED) ## the tests, on two cores
+	$(BIN)/pytest -q $(TWO_WORKERS)
 
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
 	$(PORTABLE) $(BIN)/python -m pytest -q -p tests.another_processor tests/model \

@@ -28,10 +28,11 @@ from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns
 from bench.train import TINY, default_precision, trainer
 from conf.door import compose, typed
-from model.bundles.translation import Bundle, load_bundle, save_bundle
+from model.bundles.directory import Bundle
+from model.bundles.translation import load_bundle, save_bundle
 from model.inference.translator import open_translator
 from model.settings import EngineName
-from model.text.tokenizer import load_pair
+from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.evaluation.translation import held_out
 from pipelines.shard import shard

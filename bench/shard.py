@@ -25,7 +25,8 @@ from bench.sample_text import write_text
 from conf.door import compose, typed
 from model.text.normalise import normalise
 from model.text.subwords import THREADS
-from model.text.tokenizer import TokenizerConfig, train_pair
+from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizers import train_pair
 from pipelines.config import Config
 from pipelines.shard import shard
 from pipelines.unpack import unpacked

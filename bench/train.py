@@ -31,7 +31,7 @@ from model.networks.architectures import any_network, architecture
 from model.networks.transformer import TransformerConfig
 from model.precision import decide
 from model.settings import Precision
-from model.text.tokenizer import load_pair
+from model.text.tokenizers import load_pair
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import LoaderConfig, TrainConfig

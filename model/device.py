@@ -12,7 +12,6 @@ from typing import Literal
 import torch
 
 from model.errors import UserError
-from model.settings import Precision
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,6 @@ def pick_device(wanted: str, local_rank: int = 0) -> torch.device:
     if wanted == "cpu" or count == 0:
         return torch.device("cpu")
     return torch.device("cuda", local_rank)
-
-
-def autocast_dtype(precision: Precision) -> torch.dtype | None:
-    """The type that products run in; None is fp32, without autocast. `auto` is none: it has to be decided before."""
-    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
 def use_cores(share: int, most: int = 0) -> int:

@@ -18,7 +18,6 @@ from typing import cast
 import torch
 from torch import nn
 
-from model.device import autocast_dtype
 from model.processor import instruction_sets, processor
 from model.settings import Precision
 
@@ -54,6 +53,11 @@ class Decision:
 
     precision: Precision
     because: str
+
+
+def autocast_dtype(precision: Precision) -> torch.dtype | None:
+    """The type that products run in; None is fp32, without autocast. `auto` is none: it has to be decided before."""
+    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
 def decide(network: nn.Module, device: torch.device, root: Path) -> Decision:

@@ -17,10 +17,10 @@ from conf import door
 from model.errors import UserError
 from pipelines.config import Config
 from pipelines.tasks.base import task_of
+from pipelines.tracking.cards import KIND_TAG
 from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote
 from pipelines.tracking.registry import Registry, RegistryConfig, Version
 from pipelines.tracking.server import TrackingConfig
-from pipelines.tracking.version import KIND_TAG
 from pipelines.word_vectors.settings import EvaluateVectors
 
 __all__ = ["PromoteConfig", "main", "promote_version"]

@@ -7,14 +7,14 @@ dragoman rollback promote.reason="complaints about numbers"
 import sys
 from pathlib import Path
 
+from conf import door
+from pipelines.config import Config
 from pipelines.tracking.promotion import rollback
 from pipelines.tracking.registry import Registry
 
 
 def main(argv: list[str]) -> int:
     """Exit code 0 when the alias moved."""
-    from conf import door
-    from pipelines.config import Config
 
     def task(config: Config) -> int:
         registry = Registry(config.tracking, config.registry)

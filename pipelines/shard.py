@@ -18,7 +18,8 @@ from typing import Any
 
 from conf.door import fingerprint, plain, run
 from model.errors import UserError
-from model.text.tokenizer import TokenizerPair, load_pair, train_pair
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import load_pair, train_pair
 from pipelines.cluster.map import all_of, here, workers
 from pipelines.config import Config
 from pipelines.corpus.block import CleaningTask, clean_block

@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from conf import door
+from model.credentials import masked, scrubbed
 from model.errors import UserError, unknown
+from pipelines.config import Config
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, masked, resolved, scrubbed
+from pipelines.tracking.server import TrackingConfig, check, resolved
 from pipelines.tracking.spool import Spool
 
 logger = logging.getLogger(__name__)
@@ -22,8 +25,6 @@ State = Literal["sent", "running", "left"]
 
 def main(argv: list[str]) -> int:
     """Exit code 0 when everything has arrived, 1 when something could not be sent."""
-    from conf import door
-    from pipelines.config import Config
 
     def task(config: Config) -> int:
         one = config.name if any(word.startswith("name=") for word in argv) else None

@@ -9,7 +9,8 @@ from typing import Literal, TextIO
 
 from conf.door import run
 from model.errors import UserError
-from model.text.tokenizer import EOS, Tokenizer, load_pair
+from model.text.tokenizer import EOS, Tokenizer
+from model.text.tokenizers import load_pair
 from pipelines.config import PathsConfig
 from pipelines.shards.reader import ShardReader
 

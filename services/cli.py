@@ -1,112 +1,17 @@
-"""The command line: `dragoman VERB [key=value ...]`. A verb's module is imported only when the verb is run.
-
-The table names modules as text, so that this package never imports `pipelines`, and so that help and completion load
-neither torch nor Ray nor MLflow.
-"""
+"""The command line: `dragoman VERB [key=value ...]`. A verb's module is imported only when the verb is run."""
 
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from model.errors import UserError, unknown
 from services import completion
 from services.help import general_help, verb_help
+from services.verbs import SHARED_MODULES, VERBS
 from services.version import version
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
-
-
-class Verb(NamedTuple):
-    """A verb: the module whose `main(argv) -> exit code` it runs, a line of help, and what its help page shows."""
-
-    module: str
-    help: str
-    usage: str = "[key=value ...]"
-    sections: tuple[str, ...] = ()  # the configuration sections that it reads first of all
-
-
-VERBS: dict[str, Verb] = {
-    "shard": Verb(
-        "pipelines.entries", "a corpus becomes packed shards", sections=("corpus", "tokenizer", "shards", "cluster")
-    ),
-    "train": Verb(
-        "pipelines.entries",
-        "train a model on shards; the same name again resumes",
-        sections=("model", "train", "loader", "cluster", "tracking"),
-    ),
-    "evaluate": Verb(
-        "pipelines.entries",
-        "score a trained model on a held-out set",
-        sections=("evaluate", "decode", "alignment", "registry"),
-    ),
-    "compare": Verb(
-        "pipelines.entries",
-        "networks with equal budgets side by side, on one page",
-        "models=[MODEL,...] [key=value ...]",
-        ("compare", "train", "evaluate", "cluster"),
-    ),
-    "promote": Verb(
-        "pipelines.entries", "make the better model the champion", sections=("promote", "registry", "tracking")
-    ),
-    "rollback": Verb(
-        "pipelines.rollback", "put the champion before this one back", sections=("promote", "registry", "tracking")
-    ),
-    "sync": Verb("pipelines.sync", "send tracked metrics that wait on disk", sections=("tracking",)),
-    "unpack": Verb("pipelines.unpack", "shards back to text", sections=("shards",)),
-    "translate": Verb(
-        "services.entries",
-        "translate files or standard input, no server",
-        sections=("translate", "decode", "alignment"),
-    ),
-    "generate": Verb(
-        "services.entries", "a language model goes on with texts, no server", sections=("generate", "registry")
-    ),
-    "embed": Verb("services.entries", "texts as vectors, no server", sections=("embed", "registry")),
-    "score": Verb("services.entries", "log-probabilities of given pairs or texts, no server", sections=("score",)),
-    "rerank": Verb(
-        "services.entries", "reorder another system's n-best lists with our model's score", sections=("rerank",)
-    ),
-    "serve": Verb(
-        "services.entries", "answer over HTTP: translations, word vectors or both", sections=("serve", "decode")
-    ),
-    "neighbours": Verb(
-        "services.commands.query", "the words nearest to a word, by its vector", "WORD... [key=value ...]", ("query",)
-    ),
-    "analogy": Verb(
-        "services.commands.query", "A is to B as C is to which words", "A B C... [key=value ...]", ("query",)
-    ),
-    "export": Verb(
-        "services.commands.export",
-        "word vectors in other programs' formats",
-        "[FORMAT...] [key=value ...]",
-        ("export",),
-    ),
-    "inspect": Verb(
-        "services.commands.inspect",
-        "what a shard, a bundle or a checkpoint holds and was made from",
-        "PATH [key=value ...]",
-        ("inspect",),
-    ),
-    "runs": Verb("services.commands.runs", "list the runs: state, score, age, size"),
-    "models": Verb(
-        "services.commands.models", "list the registered versions: alias, score, age, size", sections=("tracking",)
-    ),
-    "clean": Verb(
-        "services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", sections=("clean",)
-    ),
-    "submit": Verb("services.jobs.jobs", "run a verb as a job of a Ray cluster", "VERB [key=value ...]", ("jobs",)),
-    "jobs": Verb("services.jobs.jobs", "list the jobs of the cluster", sections=("jobs",)),
-    "logs": Verb("services.jobs.jobs", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)),
-    "stop": Verb("services.jobs.jobs", "stop a job", "JOB [key=value ...]", ("jobs",)),
-    "doctor": Verb(
-        "services.commands.doctor", "what this machine offers and what is missing", "[key=value ...]", ("jobs",)
-    ),
-    "demo": Verb("services.commands.demo", "the whole main job on the built-in corpus, in minutes"),
-}
-# Modules of several verbs: they are told which one.
-SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.jobs", "services.commands.query"}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from conf import door
 from model.errors import UserError, unknown
 from services.choices import choices
 
@@ -72,8 +73,6 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
     if verb in WORDS_FIRST:  # Hydra would refuse the line for them; the last word may be the beginning of a key
         *finished, last = rest.lstrip().split(" ")
         rest = " ".join([*(word for word in finished if "=" in word), last])
-    from conf import door
-
     os.environ["COMP_LINE"] = f"dragoman {rest.lstrip()}"
     return door.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
 

@@ -1,14 +1,99 @@
-"""Fixtures that many tests share."""
+"""Fixtures that many tests share, and how tests share the machine."""
 
+import json
+import os
+import random
+import string
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+# Before anything imports NumPy or torch: with several workers (pytest-xdist) each takes one core.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+# Tests that start Ray, in processes of their own.
+RAY = (
+    "tests/test_end_to_end.py",
+    "tests/pipelines/test_train.py",
+    "tests/pipelines/tasks/test_language_ray.py",
+    "tests/pipelines/tasks/test_vectors_train.py",
+    "tests/pipelines/cluster/test_ray_train.py",
+    "tests/pipelines/cluster/test_embedded_ray.py",
+    "tests/pipelines/test_shard.py::test_two_workers_write_the_same_bytes",
+    "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
+    "tests/services/jobs/test_jobs.py::test_a_job_runs_on_a_real_head",
+)
+# Pieces of text that break programs: control and invisible characters, line ends that are none, marks that pile up or
+# turn the direction, what looks like markup or code, and letters of many scripts in composed and decomposed form.
+NAUGHTY = [
+    *"\0\a\b\t\v\f\r\x1b\x1c\x7f\x85\xa0\xad\u061c\u180e\u200b\u200d\u200e\u202e\u2028\u2029\u2066\u2069\u3000\ufe0f\ufeff",
+    *(
+        "e\u0301",
+        "\u0301" * 30,
+        "\u1100\u1161\u11a8",
+        "각",
+        "ﬀ",
+        "ß",
+        "ı",
+        "İ",
+        "🏳\u200d🌈",
+        "👩🏽\u200d🚒",
+        "🇩🇪",
+        "𝔘𝔫𝔦",
+    ),
+    *("<script>alert('&amp;')</script>", "'; DROP TABLE t; --", "%s%n${7*7}{{x}}", "=cmd|'/c calc'!A0", "\\u0000"),
+    *("<s>", "</s>", "<pad>", "<unk>", "▁", "⁇", "\ufffd", "\ufffe", "\U0010ffff"),
+    *("العربية", "עברית", "日本語", "ไทย", "हिन्दी", "Ελλάδα", "русский", *string.punctuation, *"aZ09 "),
+]
+
+
+def unit(nodeid: str) -> str:
+    """What one worker does as a whole: all that starts Ray, so that no two Rays start at once, or a file's tests."""
+    return "ray" if nodeid.startswith(RAY) else nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest unit comes first."""
+    items.sort(key=lambda item: unit(item.nodeid) != "ray")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Two workers (make test) share the tests by `unit`; xdist's own groups (loadgroup) do nothing under pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByUnit(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit(nodeid)
+
+    return ByUnit(config, log)
 
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of real corpora beside the repository; tests that need it skip where it is missing."""
+    """The folder of real corpora beside the repository; cases that need it skip where it is missing."""
+    return real_corpora()
+
+
+def real_corpora() -> Path:
     root = Path(__file__).resolve().parents[2] / "shared" / "corpora"
     if not root.is_dir():
         pytest.skip("the real corpora (../shared/corpora) are not on this machine")
     return root
+
+
+@pytest.fixture(scope="session", params=["made", "collected"])
+def naughty(request: pytest.FixtureRequest) -> list[str]:
+    """Lines that break programs: made here of what is known to, and the Big List of Naughty Strings.
+
+    None has a line feed or a lone surrogate.
+    """
+    if request.param == "collected":
+        path = real_corpora() / "naughty" / "blns.json"
+        strings: list[str] = json.loads(path.read_text(encoding="utf-8"))
+        return [text.replace("\n", " ") for text in strings]
+    rng = random.Random(1)
+    lines = ["".join(rng.choices(NAUGHTY, k=rng.randint(1, 12))) for _ in range(300)]
+    return ["", " ", "\ufeff", "null", "-1e400", "../" * 20, "x" * 400, *lines]

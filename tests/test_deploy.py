@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli import VERBS
+from services.verbs import VERBS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

@@ -1,76 +1,231 @@
-"""The arrows of the house: services -> model <- pipelines, one door for each heavy library."""
+"""The house as docs/architecture.md draws it: a room imports from those above it, one door for each heavy library."""
 
 import ast
+import itertools
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = {"model", "pipelines", "services", "conf", "bench"}
-# What a layer may import of ours.
+# What a package may import of ours.
 ALLOWED = {
     "model": {"model"},
     "pipelines": {"pipelines", "model", "conf"},
     "services": {"services", "model", "conf"},
     "conf": {"conf", "model.errors", "model.schema"},
 }
+HOUSE = ("model", "pipelines", "services")  # the packages with rooms
+# Files at a package's top that the picture leaves out: the place that they stand right after. All others are what
+# everything in their package may use.
+BESIDE = {
+    "model.settings": "model.text",  # ids that are never generated
+    "model.precision": "model.text",
+    "pipelines.entries": "pipelines.verbs",
+    "services.choices": "services.commands",
+    "services.config": "services.commands",
+    "services.entries": "services.commands",
+    "services.help": "services.commands",
+    "services.completion": "services.commands",
+}
+WHOLE_CONFIG = {"pipelines.config", "pipelines.tasks", "pipelines.comparison", "pipelines.verbs", "pipelines.entries"}
+# Who imports ours inside of functions, and why.
+INSIDE = {
+    "model.text.batch": "numba; NumPy does it where there is none",
+    "model.inference.reranking": "numba, compiled when it is first needed",
+    "model.word_vectors.word2vec": "numba, which a machine that trains on its GPU alone needs not",
+    "model.word_vectors.glove": "numba, as for word2vec",
+    "model.word_vectors.batched": "triton, which there is on a GPU alone",
+    "pipelines.word_vectors.pair_table": "numba, as for word2vec",
+    "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
+    "services.commands.attention": "matplotlib, where a picture is asked for",
+    "services.commands.doctor": "torch, which may be what is missing",
+}
+STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": [
-        *(f"pipelines/cluster/{name}.py" for name in ("ray_train", "embedded_ray", "lean_trainer")),
-        *("services/jobs/jobs.py", "services/jobs/job_client.py"),
-        *("services/commands/doctor.py", "services/commands/machine.py"),
-    ],
+    "ray": ["pipelines/cluster", "services/jobs"],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
-    "hydra": ["conf/door.py", "services/completion.py", "services/help.py"],
-    "omegaconf": ["conf/door.py", "services/completion.py", "services/help.py"],
+    "hydra": ["conf"],
+    "omegaconf": ["conf"],
     "webdataset": ["pipelines/shards"],
-    "fastapi": ["services"],
+    "fastapi": ["services/endpoint"],
 }
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every module that a file imports, at its top or inside functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+class Import(NamedTuple):
+    """A module that a file imports: where, and whether inside of a function."""
+
+    file: str
+    line: int
+    name: str
+    inside: bool
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} imports {self.name}"
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of ours by its dotted name."""
+    found = {}
+    for path in itertools.chain.from_iterable(sorted((ROOT / package).rglob("*.py")) for package in ALLOWED):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imports(module: str) -> list[Import]:
+    """Every module that a file imports, at its top, inside of functions or for the type checker alone."""
+    path = modules()[module]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    within = {id(node) for function in functions for node in ast.walk(function)}
+    found = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module and not node.level, f"{path}:{node.lineno}: a relative import"
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in modules() else node.module for name in full]
+        else:
+            continue
+        found += [Import(str(path.relative_to(ROOT)), node.lineno, name, id(node) in within) for name in names]
+    return found
 
 
-def sources(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
+def ours(package: str) -> Iterator[tuple[str, Import]]:
+    """(module, import) of all imports inside of a package, none of the module itself."""
+    for module in modules():
+        if module.split(".")[0] == package:
+            yield from ((module, one) for one in imports(module) if one.name.startswith(package) and one.name != module)
 
 
-@pytest.mark.parametrize("layer", sorted(ALLOWED))
-def test_imports_point_one_way(layer: str) -> None:
-    for path in sources(layer):
-        for name in imports(path):
-            if name.split(".")[0] in OURS:
-                allowed = any(name == good or name.startswith(f"{good}.") for good in ALLOWED[layer])
-                assert allowed, f"{path.relative_to(ROOT)} imports {name}"
+@cache
+def picture() -> dict[str, tuple[str, ...]]:
+    """The places of the house from the bottom up, `package.room` -> the words that its line begins with."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    lines = next(block for block in re.findall(r"```\n(.*?)```", page, re.DOTALL) if block.startswith("model"))
+    places: dict[str, tuple[str, ...]] = {}
+    package = ""
+    for line in lines.splitlines():
+        name, *words = re.findall(r"\w+", line)
+        if not line.startswith(" "):
+            package = name
+        places[package if package == name else f"{package}.{name}"] = tuple(words)
+    return places
+
+
+@cache
+def verbs() -> frozenset[str]:
+    return frozenset(f"pipelines.{word}" for word in picture()["pipelines.verbs"])
+
+
+def place(module: str) -> str:
+    """The room of a module, `package` for what everything there may use, or one of BESIDE."""
+    package, *rest = module.split(".")
+    name = f"{package}.{rest[0]}" if rest else package
+    if name in verbs():
+        return f"{package}.verbs"
+    if name in picture() or name in BESIDE:
+        return name
+    assert modules().get(name, ROOT).name != "__init__.py" or not rest, f"docs/architecture.md does not draw {name}"
+    return package
+
+
+def height(module: str) -> float:
+    """How high in the house a module stands."""
+    name = place(module)
+    return list(picture()).index(BESIDE.get(name, name)) + 0.5 * (name in BESIDE)
+
+
+def wrong(found: Iterable[Import]) -> str:
+    return "\n".join(sorted({str(one) for one in found}))
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_imports_point_one_way(package: str) -> None:
+    for module in modules():
+        for one in imports(module) if module.split(".")[0] == package else ():
+            if one.name.split(".")[0] in {*ALLOWED, "bench"}:
+                assert any(one.name == good or one.name.startswith(f"{good}.") for good in ALLOWED[package]), str(one)
+
+
+def test_the_picture_is_the_house() -> None:
+    """Every room that is drawn is a folder, a file or the verbs, and every folder is drawn."""
+    for name in picture():
+        assert name in modules() or name == "pipelines.verbs", name
+    assert verbs() <= set(modules())
+    rooms = {f"{package}.{path.parent.name}" for package in HOUSE for path in (ROOT / package).glob("*/__init__.py")}
+    assert rooms <= set(picture())
+    assert set(BESIDE) <= set(modules()), "files in BESIDE that are no more"
+
+
+@pytest.mark.parametrize("package", HOUSE)
+def test_a_room_imports_from_those_above_it_only(package: str) -> None:
+    climbing = wrong(one for module, one in ours(package) if height(one.name) > height(module))
+    assert not climbing, climbing
+
+
+@pytest.mark.parametrize("package", HOUSE)
+def test_no_file_imports_in_a_circle(package: str) -> None:
+    graph: dict[str, set[str]] = {}
+    for module, one in ours(package):
+        graph.setdefault(module, set()).add(one.name)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as problem:
+        pytest.fail(" <- ".join(problem.args[1]))
+
+
+def test_nobody_imports_a_verb() -> None:
+    """The command line has them by name; each stands for itself."""
+    found = wrong(one for module, one in ours("pipelines") if one.name in verbs())
+    assert not found, found
+
+
+def test_only_verbs_tasks_and_comparisons_take_the_whole_configuration() -> None:
+    """Everything else takes its own section."""
+    takers = (one for module, one in ours("pipelines") if place(module) not in WHOLE_CONFIG)
+    found = wrong(one for one in takers if one.name == "pipelines.config")
+    assert not found, found
+
+
+def test_imports_of_ours_stand_at_the_top() -> None:
+    inside = [
+        (module, one)
+        for module in modules()
+        for one in imports(module)
+        if one.inside and one.name in modules() and not STORED.fullmatch(module)
+    ]
+    found = wrong(one for module, one in inside if module not in INSIDE)
+    assert not found, found
+    assert set(INSIDE) == {module for module, _ in inside}, "the table of reasons is out of date"
 
 
 @pytest.mark.parametrize("library", sorted(DOORS))
 def test_a_heavy_library_has_its_doors_only(library: str) -> None:
-    used = False
-    for package in sorted(OURS - {"bench"}):
-        for path in sources(package):
-            if any(name.split(".")[0] == library for name in imports(path)):
-                used = True
-                place = path.relative_to(ROOT).as_posix()
-                assert any(place == door or place.startswith(f"{door}/") for door in DOORS[library]), place
-    assert used, f"nothing imports {library}: the table of doors is out of date"
+    used = {one.file for module in modules() for one in imports(module) if one.name.split(".")[0] == library}
+    for door in DOORS[library]:
+        through = {file for file in used if file == door or file.startswith(f"{door}/")}
+        assert through, f"{door} does not import {library}: the table of doors is out of date"
+        used -= through
+    assert not used, f"{library} is imported by {', '.join(sorted(used))}"
 
 
 def test_the_loop_runs_without_the_heavy_libraries() -> None:
-    """On a machine with torch and numpy alone: loop, networks, loader and reader import."""
+    """On a machine without them: loop, networks, loader and reader import."""
     code = (
         "import sys\n"
-        "for name in ('ray', 'mlflow', 'hydra', 'omegaconf', 'webdataset', 'fastapi', 'sacrebleu'):\n"
+        "for name in ('ray', 'mlflow', 'hydra', 'omegaconf', 'webdataset', 'fastapi', 'sacrebleu', 'numba'):\n"
         "    sys.modules[name] = None\n"
         "import model.networks.architectures, model.decoding.search\n"
         "import pipelines.training.loop, pipelines.loaders.pairs, pipelines.shards.reader\n"

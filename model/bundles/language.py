@@ -20,7 +20,8 @@ from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config, wrong_kind
 from model.networks.language_network import LanguageNetwork
 from model.networks.network import Network
-from model.text.tokenizer import Tokenizer, TokenizerPair, load_pair
+from model.text.tokenizer import Tokenizer, TokenizerPair
+from model.text.tokenizers import load_pair
 
 TextKind = Literal["language", "masked"]
 OWN = ("vocabulary", "positions")  # what its config.json says beside what every bundle's does

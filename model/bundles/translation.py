@@ -27,7 +27,8 @@ from model.networks.architectures import architecture, build_network, model_conf
 from model.networks.network import Network, TranslationNetwork
 from model.schema import build
 from model.settings import DecodeConfig
-from model.text.tokenizer import TokenizerPair, load_pair
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import load_pair
 
 OWN = ("vocabulary", "positions")  # what its config.json says beside what every bundle's does
 

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
 from model.errors import UserError
 from model.networks.architectures import architecture, model_config
-from model.text.tokenizer import TokenizerPair, canonical_json, load_pair
+from model.text.tokenizer import TokenizerPair, canonical_json
+from model.text.tokenizers import load_pair
 from model.word_vectors.embeddings import Embeddings, TextBasis
 from model.word_vectors.formats import Format, write_format
 from model.word_vectors.search import Table, is_sparse

@@ -13,7 +13,7 @@ from model.word_vectors.learner import Text
 from model.word_vectors.replicas import Copies, Plan
 from model.word_vectors.sampling import AliasTable, keep_probability
 from model.word_vectors.threads import Crew, shares
-from model.word_vectors.workspace import Chances, Rules, Scratch
+from model.word_vectors.workspace import OUTPUTS, Chances, Rules, Scratch
 
 NAMES = ("vectors", "contexts")
 REACH = 1.0  # of the first vectors: twice the original tool's, which CBOW is a little slow to leave
@@ -76,7 +76,15 @@ class Word2Vec:
         kept = np.asarray(counts) * self.keep
         self._stays = float(kept.sum() / np.sum(counts))  # share of the text that subsampling leaves
         self._uses = self._expected_uses(kept / max(kept.sum(), 1e-300))
-        self._rules, self._chances = Rules.of(config), Chances.of(self.keep, self.noise, self.tree)
+        self._rules = Rules(
+            config.form == "cbow",
+            config.mean,
+            OUTPUTS[config.output],
+            config.window,
+            config.dynamic_window,
+            config.negatives,
+        )
+        self._chances = Chances.of(self.keep, self.noise, self.tree)
         self._crew, self._places = Crew(), dict[int, Place]()
 
     def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:

@@ -3,7 +3,7 @@
 Letters: C rows of the window at most, T' targets at most in whole tiles, W padded width, V words.
 """
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from model.word_vectors import tables
 from model.word_vectors.huffman import HuffmanTree
 from model.word_vectors.sampling import AliasTable, as_bits
-
-if TYPE_CHECKING:
-    from model.word_vectors.word2vec import Word2VecConfig
 
 NO_NOISE = np.empty((0, 2), dtype=np.uint32)
 Floats: TypeAlias = NDArray[np.float32]
@@ -31,17 +28,6 @@ class Rules(NamedTuple):
     window: int
     dynamic: bool
     negatives: int
-
-    @classmethod
-    def of(cls, config: "Word2VecConfig") -> "Rules":
-        return cls(
-            config.form == "cbow",
-            config.mean,
-            OUTPUTS[config.output],
-            config.window,
-            config.dynamic_window,
-            config.negatives,
-        )
 
 
 class Chances(NamedTuple):

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from model.errors import UserError
+from pipelines.corpus.phrasebook.generate import write_corpus
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Source, languages_of
 
@@ -25,8 +26,6 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
 
 def phrasebook_sources(config: CorpusConfig, pair: str, seed: int, scratch: Path) -> list[Source]:
     """Generate the phrasebook (unless that was finished before) and name its files as a Moses corpus does."""
-    from pipelines.corpus.phrasebook import write_corpus
-
     folder = scratch / "phrasebook"
     if not folder.is_dir():
         temporary = scratch / f"phrasebook.{os.getpid()}"

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from model.credentials import masked, scrubbed
 from model.errors import UserError, unknown
 from pipelines.corpus.download import Deadline, content_length, opened
 from pipelines.corpus.scratch import whole
 from pipelines.corpus.settings import FetchFile
 from pipelines.corpus.staging import sha256_of
-from pipelines.tracking.server import masked, scrubbed
 
 SCHEMES = ("http", "https", "file")
 _READ = 1 << 20  # bytes

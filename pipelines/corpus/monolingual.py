@@ -9,13 +9,13 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from model.errors import UserError
-from model.text.tokenizer import TokenizerConfig, TokenizerPair, check_config, draw_lines, load_pair, train
+from model.text.tokenizer import TokenizerConfig, TokenizerPair
+from model.text.tokenizers import check_config, draw_lines, load_pair, train
 from model.text.words import rules_of
 from pipelines.cluster.map import all_of, here, workers
-from pipelines.config import Config
 from pipelines.corpus.block import load_facts
 from pipelines.corpus.counting import merged_files
 from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
@@ -31,6 +31,7 @@ from pipelines.corpus.plan import Plan
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records
 from pipelines.corpus.scratch import read_json, write_json
+from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Source
 from pipelines.corpus.staging import Block
 from pipelines.corpus.text_block import TextCleaningTask, clean_text_block
@@ -50,8 +51,18 @@ TRAINING_CHARS = 50_000_000  # of text that a subword tokenizer is trained on at
 CHARS_A_TOKEN = 5
 
 
+class Sections(Protocol):
+    """What of the configuration a sharding goes by."""
+
+    corpus: CorpusConfig
+    tokenizer: TokenizerConfig
+    shards: ShardsConfig
+    cluster: ClusterConfig
+    seed: int
+
+
 def make_monolingual(
-    config: Config,
+    config: Sections,
     directory: Path,
     scratch: Path,
     sources: list[Source],
@@ -137,7 +148,9 @@ def _check_kept(plan: Plan) -> None:
         raise UserError(f"corpus.train.file: no training text is left; dropped: {rules or 'none, the files are empty'}")
 
 
-def _with_phrases(config: Config, scratch: Path, clean: Path, plan: Plan, number: int, cluster: ClusterConfig) -> Path:
+def _with_phrases(
+    config: Sections, scratch: Path, clean: Path, plan: Plan, number: int, cluster: ClusterConfig
+) -> Path:
     """One pass of phrases over all clean blocks; the folder of the blocks with them."""
     rules, runs = rules_of(config.tokenizer), scratch / f"pairs-{number}"
     folder, phrases = scratch / f"phrases-{number}", scratch / f"phrases-{number}.txt"
@@ -162,7 +175,7 @@ def _with_phrases(config: Config, scratch: Path, clean: Path, plan: Plan, number
 
 
 def _tokenizer(
-    config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan, cluster: ClusterConfig
+    config: Sections, directory: Path, clean: Path, scratch: Path, plan: Plan, cluster: ClusterConfig
 ) -> TokenizerPair:
     """Made of the training split, once: counted over all of it, or trained on lines drawn from it."""
     path = scratch / "tokenizer.json"
@@ -185,7 +198,7 @@ def _tokenizer(
     return pair
 
 
-def _drawn_lines(config: Config, clean: Path, scratch: Path, plan: Plan) -> list[str]:
+def _drawn_lines(config: Sections, clean: Path, scratch: Path, plan: Plan) -> list[str]:
     """As many training records as configured, fewer where they are so long that it would be too much text."""
     most = max(1, int(TRAINING_CHARS / _record_chars(len(plan.kept["train"]), scratch / "clean")))
     wanted = min(config.tokenizer.train_lines or most, most)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from model.text.tokenizer import TokenizerPair, load_pair
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import load_pair
 from pipelines.corpus.block import load_block
 from pipelines.corpus.plan import Plan, code, load_codes
 from pipelines.shards.manifest import ShardEntry, ShardsConfig, chunk_records

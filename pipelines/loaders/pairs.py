@@ -3,27 +3,28 @@
 `pipelines/loaders/prefetch.py` says what lanes are. Within an epoch the chunks are put in a random order and dealt to
 windows of equal size, `window_chunks` at most, equally many for each lane; lane l owns the windows l, l + lanes, ...
 A window's batches depend on nothing but (seed, epoch, window): shuffle, stable sort by length, cut at the token budget,
-shuffle the batches. Every record comes once in each epoch.
+shuffle the batches. Every record comes once in each epoch. Loaders of one language stand in `text.py`.
+
+All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): the same with every version of NumPy.
 """
 
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
 from model.text.batch import TranslationBatch
-from model.text.tokenizer import load_pair
+from model.text.subword_regularization import SubwordSampler
+from model.text.subwords import SubwordTokenizer
+from model.text.tokenizers import load_pair
 from pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, dealt
 from pipelines.loaders.window import Window, philox_order
 from pipelines.settings import LoaderConfig
 from pipelines.shards.reader import ShardReader
-
-if TYPE_CHECKING:  # SentencePiece is needed only where segmentations are sampled
-    from model.text.subword_regularization import SubwordSampler
 
 __all__ = ["LaneLoader", "Position", "held_out_batches"]
 
@@ -138,11 +139,8 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
     check_chunks(reader, config.lanes)
 
 
-def _samplers(reader: ShardReader, strength: float, seed: int) -> "list[SubwordSampler]":
+def _samplers(reader: ShardReader, strength: float, seed: int) -> list[SubwordSampler]:
     """One a side; the same twice where the vocabulary is joint."""
-    from model.text.subword_regularization import SubwordSampler
-    from model.text.subwords import SubwordTokenizer
-
     pair = load_pair(reader.directory, reader.manifest.tokenizer)
     source, target = pair.source, pair.target
     if not (isinstance(source, SubwordTokenizer) and isinstance(target, SubwordTokenizer)):

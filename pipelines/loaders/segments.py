@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
-from model.text.tokenizer import Tokenizer, load_pair
+from model.text.tokenizer import Tokenizer
+from model.text.tokenizers import load_pair
 from model.word_vectors.learner import Text
 from model.word_vectors.vocabulary import Vocabulary
 from pipelines.loaders.window import philox_order

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
-from model.text.tokenizer import Ids, Tokenizer, load_pair
+from model.text.tokenizer import Ids, Tokenizer
+from model.text.tokenizers import load_pair
 from pipelines.loaders.segments import chunk_tokens, side_of
 from pipelines.shards.manifest import Manifest
 from pipelines.shards.reader import ShardReader

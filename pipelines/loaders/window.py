@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.text.batch import TranslationBatch, gather
+from model.text.subword_regularization import SubwordSampler
 from pipelines.shards.reader import Chunk
-
-if TYPE_CHECKING:  # SentencePiece is needed only where segmentations are sampled
-    from model.text.subword_regularization import SubwordSampler
 
 
 @dataclass

@@ -13,7 +13,8 @@ from model.networks.architectures import architecture, build_network, model_conf
 from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig
 from model.text.batch import TranslationBatch
-from model.text.tokenizer import TokenizerPair, load_pair
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import load_pair
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing

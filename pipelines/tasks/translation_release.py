@@ -13,7 +13,8 @@ from model.errors import unknown
 from model.inference.translator import open_translator
 from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
-from model.text.tokenizer import TokenizerPair, load_pair
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.evaluation.metrics import paired_bootstrap
 from pipelines.evaluation.translation import Evaluation, evaluate_bundle, held_out, report, write_evaluation

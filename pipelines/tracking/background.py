@@ -4,8 +4,8 @@ import logging
 import threading
 import time
 
+from model.credentials import masked, scrubbed
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import masked, scrubbed
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import yaml
 
+from model.credentials import masked
 from model.errors import UserError
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import registered
-from pipelines.tracking.server import TrackingConfig, Verdict, connect, masked, resolved, verdict
+from pipelines.tracking.server import TrackingConfig, Verdict, connect, resolved, verdict
 from pipelines.tracking.version import bundle_hash
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,11 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from model.credentials import masked
 from pipelines.tracking import names
 from pipelines.tracking.background import BackgroundSender
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, masked, resolved
+from pipelines.tracking.server import TrackingConfig, check, resolved
 from pipelines.tracking.spool import Spool
 from pipelines.tracking.system import SystemSampler
 

@@ -7,9 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from model.credentials import masked
 from model.errors import UserError
 from pipelines.tracking import names
-from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, masked, verdict
+from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
 from pipelines.tracking.spool import Mark, Record, Spool, write_atomically
 
 logger = logging.getLogger(__name__)

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from model.bundles.translation import distinct_weights, fill
-from model.device import autocast_dtype, paths
+from model.device import paths
 from model.networks.architectures import Loss
 from model.networks.network import Network
+from model.precision import autocast_dtype
 from model.settings import LossConfig
 from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks

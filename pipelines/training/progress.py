@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipelines.tasks import precision
 from pipelines.training import journal
 
 logger = logging.getLogger(__name__)
+DECISION = "precision.json"  # in the folder of the run: what it trains in, and why
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -38,7 +38,7 @@ class _Follower:
     def __init__(self, path: Path, max_steps: int, unit: str) -> None:
         self.path, self.max_steps, self.unit = path, max_steps, unit
         self.over = threading.Event()
-        self._decision: Path | None = path.with_name(precision.NAME)  # None: it was said
+        self._decision: Path | None = path.with_name(DECISION)  # None: it was said
         self._terminal = sys.stderr.isatty()
         self._file = path.stat().st_ino if path.is_file() else 0
         self._offset = path.stat().st_size if path.is_file() else 0

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import torch
 
-from model.device import autocast_dtype
 from model.networks.architectures import Loss
 from model.networks.network import Network
+from model.precision import autocast_dtype
 from model.settings import LossConfig, Precision
 from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks

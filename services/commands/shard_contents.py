@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from model.errors import UserError
+from model.text.tokenizers import load_pair
 
 LARGEST_MEMBER = 2**31  # bytes
 SIDES = {"src.npy": "source", "tgt.npy": "target", "ids.npy": "text"}
@@ -131,8 +132,6 @@ def _samples(
 def _decoders(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not manifest:
         return {}
-    from model.text.tokenizer import load_pair
-
     pair = load_pair(directory, manifest["tokenizer"])
     return {"src.npy": pair.source.decode, "tgt.npy": pair.target.decode, "ids.npy": pair.source.decode}
 

@@ -22,6 +22,7 @@ from typing import Any
 from conf import door
 from model.errors import UserError, unknown
 from services.jobs.job_client import JobsConfig, details, talking
+from services.verbs import SHARED_MODULES, VERBS
 
 LARGEST_UPLOAD = 100 * 2**20  # bytes; Ray's head refuses a larger working_dir
 SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for workers
@@ -56,8 +57,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _main_submit(words: list[str]) -> int:
-    from services.cli import SHARED_MODULES, VERBS
-
     if not words or words[0].startswith("-") or "=" in words[0]:
         raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
     verb, *rest = words

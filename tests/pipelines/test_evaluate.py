@@ -16,7 +16,8 @@ from model.errors import UserError
 from model.inference.translator import network_translator, open_translator
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
-from model.text.tokenizer import TokenizerConfig, train_pair
+from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizers import train_pair
 from pipelines.evaluate import main
 from pipelines.evaluation import tuning
 from pipelines.evaluation.metrics import quick_bleu

@@ -15,7 +15,8 @@ import pytest
 
 from model.errors import UserError
 from model.text.normalise import normalise
-from model.text.tokenizer import EOS, TokenizerConfig, load_pair
+from model.text.tokenizer import EOS, TokenizerConfig
+from model.text.tokenizers import load_pair
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import staging
 from pipelines.corpus.cutting import with_auto_cut
@@ -347,12 +348,11 @@ def test_cut_splits_and_tab_separated_rows(make: Make, tmp_path: Path) -> None:
     assert len(held["train"]) == 3 * len(set(held["train"]))
 
 
-def test_naughty_strings_go_through_whole(corpora: Path, make: Make, tmp_path: Path) -> None:
-    lines = (corpora / "naughty" / "blns.txt").read_bytes().decode().split("\n")[:-1]
-    wanted = list(dict.fromkeys(text for line in lines if (text := normalise(line))))
+def test_naughty_strings_go_through_whole(naughty: list[str], make: Make, tmp_path: Path) -> None:
+    wanted = list(dict.fromkeys(text for line in naughty if (text := normalise(line))))
     files = (tmp_path / "blns", tmp_path / "marked")
     for path, mark in zip(files, ("", "~"), strict=True):
-        path.write_bytes("".join(f"{line}{mark if line else ''}\n" for line in lines).encode())
+        path.write_bytes("".join(f"{line}{mark if line else ''}\n" for line in naughty).encode())
     corpus = CorpusConfig(
         train=SplitFiles(source=str(files[0]), target=str(files[1])),
         clean=CleanConfig(max_ratio=0, copies=False),
@@ -360,7 +360,8 @@ def test_naughty_strings_go_through_whole(corpora: Path, make: Make, tmp_path: P
     )
     tokenizer = TokenizerConfig(name="characters", type="characters", vocabulary=5000)
     result = shard(make("shards", corpus=corpus, tokenizer=tokenizer))
-    assert [source for source, _ in _texts(result, "train")] == wanted
+    found = dict.fromkeys(source for source, _ in _texts(result, "train"))  # "x " and "x" are one, marked they are two
+    assert list(found) == wanted
 
 
 def test_nothing_left_names_the_rules(make: Make, tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from model.text.tokenizer import TokenizerConfig, train_pair
+from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizers import train_pair
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.writer import write_shard
 from pipelines.unpack import main, unpacked

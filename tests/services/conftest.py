@@ -13,7 +13,8 @@ from model.bundles.translation import save_bundle
 from model.bundles.vectors import save_vectors
 from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
 from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import TokenizerConfig, TokenizerPair, train_pair
+from model.text.tokenizer import TokenizerConfig, TokenizerPair
+from model.text.tokenizers import train_pair
 from model.word_vectors.word2vec import Word2VecConfig
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun

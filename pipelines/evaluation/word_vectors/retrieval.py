@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
-from model.text.tokenizer import load_pair
+from model.text.tokenizers import load_pair
 from model.word_vectors.counting import inverse_frequencies
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.search import Table, blocks, inverse_norms, is_sparse

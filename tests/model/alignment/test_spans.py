@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from model.alignment.spans import merged, shares, surfaces, token_spans, word_spans
-from model.text.tokenizer import TokenizerConfig, train_pair
+from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizers import train_pair
 
 TEXT = "Don't go, the well-known café costs 1,234.50 €."
 

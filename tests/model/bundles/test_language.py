@@ -12,7 +12,8 @@ from model.bundles.translation import load_bundle
 from model.errors import UserError
 from model.inference.kinds import open_bundle
 from model.networks.architectures import any_network, model_config
-from model.text.tokenizer import TokenizerConfig, train
+from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizers import train
 
 TEXT = ["the cat sat on the mat", "a dog sat on the cat"]
 MODEL = {"architecture": "rnnlm", "cell": "gru", "embedding": 8, "width": 8, "layers": 1}

@@ -12,7 +12,8 @@ from model.errors import UserError
 from model.inference.kinds import open_bundle
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
-from model.text.tokenizer import TokenizerConfig, TokenizerPair, train_pair
+from model.text.tokenizer import TokenizerConfig, TokenizerPair
+from model.text.tokenizers import train_pair
 
 FACTS = {
     "pair": "en-de",

@@ -18,7 +18,8 @@ from model.networks.network import State
 from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
 from model.settings import GenerateConfig
 from model.text.text_batch import TextBatch
-from model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig, train
+from model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
+from model.text.tokenizers import train
 
 LINES = ["the dog sees the old man", "a house is old", "where is my friend ?", "the cat sees the house"]
 PROMPTS = ["the dog", "", "a", "where is my friend ?\nthe c", "the old house sees"]

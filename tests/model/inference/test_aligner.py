@@ -16,7 +16,8 @@ from model.networks.prefixlm import PrefixConfig, PrefixTranslation
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import EOS, UNK, TokenizerConfig, TokenizerPair, train_pair
+from model.text.tokenizer import EOS, UNK, TokenizerConfig, TokenizerPair
+from model.text.tokenizers import train_pair
 
 LINES = ["the dog sees the man .", "a house is old .", "der hund sieht den mann .", "ja , gut !"]
 NETWORKS = ["rnnsearch", "feeding", "transformer", "prefixlm"]

@@ -16,7 +16,8 @@ from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
 from model.text.batch import collate
-from model.text.tokenizer import EOS, MASK, PAD, UNK, TokenizerConfig, train_pair
+from model.text.tokenizer import EOS, MASK, PAD, UNK, TokenizerConfig
+from model.text.tokenizers import train_pair
 
 V = 23
 

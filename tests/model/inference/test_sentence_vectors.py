@@ -19,7 +19,8 @@ from model.networks.network import TranslationNetwork
 from model.networks.prefixlm import PrefixConfig, PrefixTranslation
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import EOS, Tokenizer, TokenizerConfig, TokenizerPair, train_pair
+from model.text.tokenizer import EOS, Tokenizer, TokenizerConfig, TokenizerPair
+from model.text.tokenizers import train_pair
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.word2vec import Word2VecConfig
 

@@ -11,7 +11,8 @@ from model.errors import UserError
 from model.inference.text_scoring import TextScorer, score_texts, text_batch
 from model.networks.language_network import BEFORE, LanguageNetwork
 from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
-from model.text.tokenizer import EOS, PAD, UNK, TokenizerConfig, train
+from model.text.tokenizer import EOS, PAD, UNK, TokenizerConfig
+from model.text.tokenizers import train
 
 TEXTS = ["the dog", "", "a house is old", "the dog sees the old man", "Ж"]
 TOKENIZER = train(TokenizerConfig(type="characters", vocabulary=60), TEXTS[:4])

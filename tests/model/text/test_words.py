@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 
 from model.errors import UserError
-from model.text.tokenizer import SPECIAL_PIECES, UNK, TokenizerConfig, train_pair
+from model.text.tokenizer import SPECIAL_PIECES, UNK, TokenizerConfig
+from model.text.tokenizers import train_pair
 from model.text.words import WordRules, WordTokenizer, most_frequent, rules_of
 
 VOCABULARY = TokenizerConfig(

@@ -2,6 +2,7 @@
 
 import gzip
 import random
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from pipelines.corpus import staging
 from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.misalignment import Misaligned, suspects
 from pipelines.corpus.misalignment_scan import ScanTask, misaligned_runs, prepare_guard, scan_block
+from pipelines.corpus.phrasebook.generate import distinct_pairs
 from pipelines.corpus.settings import CleanConfig
 from pipelines.corpus.similarity import features
 from pipelines.corpus.sources import Source
@@ -71,11 +73,28 @@ def test_no_alarm_on_tatoeba(corpora: Path, tmp_path: Path, name: str) -> None:
     assert _runs(tmp_path, [row[0] for row in rows], [row[1] for row in rows]) == []
 
 
-def test_a_slip_is_found_with_its_shift(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", params=["phrasebook", "multi30k"])
+def aligned(request: pytest.FixtureRequest) -> tuple[list[str], list[str]]:
+    """6,000 English lines and their German ones."""
+    if request.param == "phrasebook":
+        pairs = list(islice(distinct_pairs(1), 6000))
+        return [pair.english for pair in pairs], [pair.german for pair in pairs]
+    folder = request.getfixturevalue("corpora") / "multi30k"
+    english, german = (_lines(folder / f"train.{code}.gz")[:6000] for code in ("en", "de"))
+    return english, german
+
+
+Lines = tuple[list[str], list[str]]
+
+
+def test_no_alarm_where_all_is_in_place(aligned: Lines, tmp_path: Path) -> None:
+    assert _runs(tmp_path, *aligned) == []
+
+
+def test_a_slip_is_found_with_its_shift(aligned: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "BLOCK_LINES", 1000)
     monkeypatch.setattr("pipelines.corpus.misalignment_scan.BLOCK_LINES", 1000)
-    folder = corpora / "multi30k"
-    source, target = (_lines(folder / f"train.{code}.gz")[:6000] for code in ("en", "de"))
+    source, target = aligned
     target = [*target[:2500], "Ein Satz zu viel.", *target[2500:2900], *target[2901:]]
     (run,) = _runs(tmp_path, source, target)
     assert run.shift == 1
@@ -83,9 +102,8 @@ def test_a_slip_is_found_with_its_shift(corpora: Path, tmp_path: Path, monkeypat
     assert abs(run.last - 2900) <= 4
 
 
-def test_a_shuffled_block_is_found(corpora: Path, tmp_path: Path) -> None:
-    folder = corpora / "multi30k"
-    source, target = (_lines(folder / f"train.{code}.gz")[:6000] for code in ("en", "fr"))
+def test_a_shuffled_block_is_found(aligned: Lines, tmp_path: Path) -> None:
+    source, target = aligned
     block = target[3000:3080]
     random.Random(1).shuffle(block)
     (run,) = _runs(tmp_path, source, target[:3000] + block + target[3080:])
@@ -93,11 +111,9 @@ def test_a_shuffled_block_is_found(corpora: Path, tmp_path: Path) -> None:
     assert abs(run.last - 3079) <= 4
 
 
-def test_a_corpus_without_any_relation_is_reported_whole(corpora: Path, tmp_path: Path) -> None:
-    folder = corpora / "multi30k"
-    source, target = (_lines(folder / f"train.{code}.gz")[:6000] for code in ("en", "de"))
-    random.Random(1).shuffle(target)
-    (run,) = _runs(tmp_path, source, target)
+def test_a_corpus_without_any_relation_is_reported_whole(aligned: Lines, tmp_path: Path) -> None:
+    source, target = aligned
+    (run,) = _runs(tmp_path, source, random.Random(1).sample(target, len(target)))
     assert (run.first, run.last) == (0, 5999)
 
 

@@ -18,7 +18,8 @@ import zstandard
 
 from conf import door
 from model.errors import UserError
-from model.text.tokenizer import EOS, UNK, TokenizerConfig, load_pair
+from model.text.tokenizer import EOS, UNK, TokenizerConfig
+from model.text.tokenizers import load_pair
 from model.text.words import WordRules, WordTokenizer
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import counting, monolingual, text_staging
@@ -328,6 +329,28 @@ def test_its_run_and_its_text_can_be_looked_at(make: Make, tmp_path: Path, capsy
     record_sharding(tracking, tmp_path / "runs", {"seed": 1}, "ab" * 32, result.directory)
     names = {path.name for path in (tmp_path / "runs").rglob("*.png")}
     assert {"lengths-train.png", "dropped-train.png"} <= names
+
+
+def test_books_and_archives(make: Make, tmp_path: Path) -> None:
+    """Members of a zip, a line in another encoding among them, and compressed books between their marks."""
+    lines = [line.encode() for line in _lines(60, 3)]
+    lines[44] = "café".encode("cp1252")
+    with zipfile.ZipFile(tmp_path / "speeches.zip", "w") as archive:
+        for number in range(2):
+            archive.writestr(f"speeches/{number}.txt", b"\n".join(lines[number * 30 : number * 30 + 30]) + b"\n")
+    zips = {"train": SplitFiles(file=str(tmp_path / "speeches.zip"))}
+    with pytest.raises(UserError, match=r"speeches.zip: speeches/1.txt: line 15: invalid UTF-8"):
+        shard(make("strict", zips))
+    skipped = shard(make("skipped", {**zips, "on_error": "skip"})).manifest
+    assert (skipped.dropped["train"]["invalid_utf8"], skipped.split("train").records) == (1, 59)
+    assert "café" in _texts(shard(make("both", {**zips, "encoding": ["utf-8", "cp1252"]})))
+
+    paragraphs = ["\n".join(_lines(3, seed)) for seed in range(20)]
+    book = "\n\n".join(["The licence", "*** START OF IT ***", *paragraphs, "*** END OF IT ***", "The licence"])
+    (tmp_path / "book.txt.gz").write_bytes(gzip.compress(book.encode()))
+    between = {"records": "paragraph", "between": ["*** START OF", "*** END OF"]}
+    found = _texts(shard(make("book", {"train": SplitFiles(file=str(tmp_path / "*.txt.gz")), **between})))
+    assert found == [text.replace("\n", " ") for text in paragraphs]
 
 
 def test_a_line_of_an_archive_is_named(corpora: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

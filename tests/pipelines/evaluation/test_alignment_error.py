@@ -15,7 +15,8 @@ from model.inference.aligner import Aligner
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import TokenizerConfig, TokenizerPair, train_pair
+from model.text.tokenizer import TokenizerConfig, TokenizerPair
+from model.text.tokenizers import train_pair
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus.gold import gold_words
 from pipelines.corpus.identity import generator_hash

@@ -12,7 +12,8 @@ import torch
 
 from model.errors import UserError
 from model.text.batch import TranslationBatch
-from model.text.tokenizer import TokenizerConfig, load_pair, train_pair
+from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizers import load_pair, train_pair
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
 from pipelines.settings import LoaderConfig
 from pipelines.shards.manifest import Manifest, Split, write_manifest

@@ -10,11 +10,11 @@ import pytest
 from model.errors import UserError
 from model.files import file_sha256
 from pipelines import promote as verb
-from pipelines.promote import PromoteConfig, promote_version
+from pipelines.promote import promote_version
 from pipelines.shards.manifest import Manifest, write_manifest
 from pipelines.tracking import history
 from pipelines.tracking.hypotheses import file_name
-from pipelines.tracking.promotion import rollback
+from pipelines.tracking.promotion import PromoteConfig, rollback
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from model.credentials import masked, scrubbed
 from model.errors import UserError
 from pipelines.tracking import plots
 from pipelines.tracking.background import BackgroundSender
@@ -302,8 +303,6 @@ def test_an_artifact_path_cannot_leave_the_run(tracking: TrackingConfig, tmp_pat
 
 
 def test_credentials_are_masked_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.tracking.server import masked, scrubbed
-
     uri = "https://ann:p%40ss@mlflow.example:5000/base?token=abc"
     assert masked(uri) == "https://***@mlflow.example:5000/base"
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t0ken")

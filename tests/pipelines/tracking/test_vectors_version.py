@@ -17,9 +17,9 @@ from model.text.words import WordTokenizer
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.word2vec import Word2VecConfig
 from pipelines import promote as verb
-from pipelines.promote import PromoteConfig, promote_version
+from pipelines.promote import promote_version
 from pipelines.tracking import history
-from pipelines.tracking.promotion import rollback
+from pipelines.tracking.promotion import PromoteConfig, rollback
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig

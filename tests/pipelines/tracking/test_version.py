@@ -16,7 +16,8 @@ import torch
 from model.bundles.translation import save_bundle
 from model.inference.translator import open_translator
 from model.networks.architectures import build_network, model_config
-from model.text.tokenizer import TokenizerConfig, train_pair
+from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizers import train_pair
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import Sender, registered

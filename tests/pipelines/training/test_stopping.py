@@ -11,13 +11,13 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
-from tests.pipelines.test_loop import CONFIG, CPU, steps, train, weights
 
 from conf.door import Interrupted
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import checkpoint, stopping
 from pipelines.training.loop import Report
 from tests.pipelines.conftest import MakeShards
+from tests.pipelines.training.test_loop import CONFIG, CPU, steps, train, weights
 
 EVERY = replace(CONFIG, log_every=1)
 

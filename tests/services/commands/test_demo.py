@@ -113,15 +113,14 @@ def test_the_endpoint_is_stopped_when_asking_it_fails(root: DemoRoot, steps: dic
 def test_a_killed_demo_ends_its_step(tmp_path: Path) -> None:
     script = f"""
 import sys
-from services import demo
+from services.commands import demo
 demo.command = lambda name, words: [sys.executable, "-c", "import time; time.sleep(60)", {str(tmp_path)!r}]
 sys.exit(demo.demo(demo.DemoRoot("n", "en-de", {{}}, {{}}, {{}}), []))
 """
     process = subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout:
-        while "dragoman shard" not in process.stdout.readline():
-            pass
+        assert any("dragoman shard" in line for line in process.stdout)
         children: list[psutil.Process] = []
         while not children:
             children = psutil.Process(process.pid).children()

@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.phrasebook import write_corpus
 from pipelines.corpus.phrasebook.adjectives import ADJECTIVES
 from pipelines.corpus.phrasebook.function_words import MANNERS, PRONOUNS, SUBORDINATORS
-from pipelines.corpus.phrasebook.generate import Line, distinct_pairs, generate, held_out, quotas, split_of
+from pipelines.corpus.phrasebook.generate import (
+    Line,
+    distinct_pairs,
+    generate,
+    held_out,
+    quotas,
+    split_of,
+    write_corpus,
+)
 from pipelines.corpus.phrasebook.nouns import NOUNS
 from pipelines.corpus.phrasebook.places import NAMES, PLACE_ROWS, TOWNS
 from pipelines.corpus.phrasebook.verb_table import FRAMES

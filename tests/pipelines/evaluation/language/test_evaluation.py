@@ -12,7 +12,8 @@ from model.bundles.language import TextBundle, load_text_bundle, save_text_bundl
 from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.networks.language_network import BEFORE, LanguageNetwork
-from model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig, train
+from model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
+from model.text.tokenizers import train
 from pipelines.evaluation.language.comparison import compare, paired
 from pipelines.evaluation.language.evaluation import evaluate_text_bundle, report, write_text_evaluation
 from pipelines.evaluation.language.lines import Lines

@@ -62,6 +62,21 @@ def test_questions_beyond_the_restriction_are_not_asked() -> None:
     assert "semantic" not in score_analogies(random_embeddings(), questions, restrict=3)
 
 
+def test_questions_are_read_in_both_forms(tmp_path: Path) -> None:
+    (tmp_path / "google.txt").write_text(
+        ": family\nboy girl brother sister\nboy girl king queen\n: gram1\na b c d\n", "utf-8"
+    )
+    family = [("boy", "girl", "brother", "sister"), ("boy", "girl", "king", "queen")]
+    assert read_analogies(tmp_path / "google.txt") == {"family": family, "gram1": [("a", "b", "c", "d")]}
+    (tmp_path / "msr.csv").write_text(
+        ",type,word1,word2,word3,target\n0,JJ_JJR,good,better,rough,rougher\n1,NN_NNS,cat,cats,dog,dogs\n", "utf-8"
+    )
+    assert read_analogies(tmp_path / "msr.csv") == {
+        "JJ_JJR": [("good", "better", "rough", "rougher")],
+        "NN_NNS": [("cat", "cats", "dog", "dogs")],
+    }
+
+
 def test_the_real_questions_are_read_whole(corpora: Path) -> None:
     google = read_analogies(corpora / "wordvec-eval" / "questions-words.txt")
     assert sum(map(len, google.values())) == 19_544

@@ -1,0 +1,126 @@
+"""Tokenizers of every kind by name: trained on lines, written as files, loaded again."""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from model.errors import UserError, unknown
+from model.text.subwords import BpeTokenizer, UnigramTokenizer, train_subwords
+from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
+from model.text.words import CharacterTokenizer, WordTokenizer, train_words
+
+CLASSES: dict[str, type[Tokenizer]] = {
+    "bpe": BpeTokenizer,
+    "unigram": UnigramTokenizer,
+    "words": WordTokenizer,
+    "characters": CharacterTokenizer,
+}
+logger = logging.getLogger(__name__)
+
+
+def load(path: Path, kind: str) -> Tokenizer:
+    """The tokenizer in `path`.
+
+    Raises:
+        UserError: no such file, an unknown kind, or a file that is not of this kind.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such tokenizer file")
+    return _class_of(kind).deserialise(path.read_bytes(), str(path))
+
+
+def load_pair(directory: Path, record: Mapping[str, Any]) -> TokenizerPair:
+    """The pair that `TokenizerPair.describe` recorded, each file checked against its sha256.
+
+    Raises:
+        UserError: a file is missing or is not the recorded one, or the record names special ids of another format.
+    """
+    if dict(record["special"]) != SPECIAL:
+        raise UserError(f"{directory}: the tokenizer's special ids are {record['special']}, ours are {SPECIAL}")
+    sides: dict[str, Tokenizer] = {}
+    for entry in record["files"]:
+        path = directory / entry["file"]
+        if path.parent != directory:
+            raise UserError(f"{directory}: tokenizer file {entry['file']!r} lies outside of the directory")
+        if not path.is_file():
+            raise UserError(f"{path}: no such tokenizer file")
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+            raise UserError(f"{path}: its sha256 is not the recorded one; the file was changed or replaced")
+        sides[entry["side"]] = _class_of(record["type"]).deserialise(data, str(path))
+    if "both" in sides:
+        return TokenizerPair(sides["both"], sides["both"])
+    return TokenizerPair(sides["source"], sides["target"])
+
+
+def train_pair(config: TokenizerConfig, sources: Iterable[str], targets: Iterable[str], seed: int = 1) -> TokenizerPair:
+    """Train on normalised lines. The same lines in the same order, config and seed give the same bytes.
+
+    Raises:
+        UserError: no text to train on, or a vocabulary too small for the characters of the text.
+    """
+    check_config(config)
+    first = draw_lines(sources, config.train_lines, seed)
+    second = draw_lines(targets, config.train_lines, seed + 1)
+    if config.joint:
+        both = train(config, [*first, *second])
+        return TokenizerPair(both, both)
+    return TokenizerPair(train(config, first), train(config, second))
+
+
+def check_config(config: TokenizerConfig) -> None:
+    """Refuse what no text could make good.
+
+    Raises:
+        UserError: a vocabulary without room, or rules for words where there are none.
+    """
+    if config.vocabulary <= len(SPECIAL):
+        raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
+    if config.type != "words" and (config.lowercase or not config.punctuation):
+        key = "lowercase=true" if config.lowercase else "punctuation=false"
+        raise UserError(f"tokenizer.{key}: for tokenizer.type=words only, not {config.type}")
+
+
+def train(config: TokenizerConfig, lines: list[str]) -> Tokenizer:
+    """One tokenizer of the config's type, trained on all `lines`."""
+    if not any(line.strip() for line in lines):
+        raise UserError("tokenizer: there is no text to train on; every line is empty or was filtered out")
+    trained: Tokenizer
+    if config.type in ("bpe", "unigram"):
+        trained = train_subwords(config, lines)
+    else:
+        trained = train_words(config, lines)
+    if trained.vocabulary < config.vocabulary and config.type in ("bpe", "unigram"):
+        logger.warning(
+            f"tokenizer.vocabulary={config.vocabulary}: the text has only {trained.vocabulary} pieces; "
+            f"the vocabulary is {trained.vocabulary}"
+        )
+    return trained
+
+
+def draw_lines(lines: Iterable[str], most: int, seed: int) -> list[str]:
+    """At most `most` (0: all) of the non-empty lines, each equally likely, in their own order; memory holds no more.
+
+    Reservoir sampling (Vitter 1985, Algorithm R); fewer lines than `most` are all kept.
+    """
+    rng = Random(seed)
+    kept: list[tuple[int, str]] = []
+    seen = 0
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        seen += 1
+        if not most or len(kept) < most:
+            kept.append((number, line))
+        elif (place := rng.randrange(seen)) < most:
+            kept[place] = (number, line)
+    return [line for _, line in sorted(kept)]
+
+
+def _class_of(kind: str) -> type[Tokenizer]:
+    if kind not in CLASSES:
+        raise unknown("tokenizer.type", kind, CLASSES)
+    return CLASSES[kind]
