@@ -28,8 +28,7 @@ from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns
 from bench.train import TINY, default_precision, trainer
 from conf.door import compose, typed
-from model.bundles.directory import Bundle
-from model.bundles.translation import load_bundle, save_bundle
+from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from model.inference.translator import open_translator
 from model.settings import EngineName
 from model.text.tokenizers import load_pair
@@ -100,7 +99,7 @@ def train(folder: Path) -> tuple[Path, Texts, Texts]:
     return directory, *held_out(shards, "test", manifest.languages)
 
 
-def ours(bundle: Bundle, engine: EngineName, lines: Texts) -> Callable[[], tuple[float, Texts]]:
+def ours(bundle: TranslationBundle, engine: EngineName, lines: Texts) -> Callable[[], tuple[float, Texts]]:
     """The whole way."""
     translator = open_translator(bundle, engine)
     translator.translate(lines[:4])
@@ -113,7 +112,7 @@ def ours(bundle: Bundle, engine: EngineName, lines: Texts) -> Callable[[], tuple
     return measure
 
 
-def bare(bundle: Bundle, export: Path, lines: Texts) -> Callable[[], tuple[float, Texts]]:
+def bare(bundle: TranslationBundle, export: Path, lines: Texts) -> Callable[[], tuple[float, Texts]]:
     """CTranslate2 alone: `translate_batch` of all sentences at once, which sorts and deals them to a batch a core."""
     engine = ctranslate2.Translator(os.fspath(export), inter_threads=len(os.sched_getaffinity(0)), intra_threads=1)
     names, target_names = bundle.tokens()
@@ -139,7 +138,7 @@ def bare(bundle: Bundle, export: Path, lines: Texts) -> Callable[[], tuple[float
     return measure
 
 
-def transformers(bundle: Bundle, path: Path, lines: Texts) -> Callable[[], tuple[float, Texts]]:
+def transformers(bundle: TranslationBundle, path: Path, lines: Texts) -> Callable[[], tuple[float, Texts]]:
     """MarianMT in the peers' own environment, on all cores: the figure that it prints."""
     sources, decode = encode(bundle, lines), bundle.decode
     work = {
@@ -161,6 +160,6 @@ def transformers(bundle: Bundle, path: Path, lines: Texts) -> Callable[[], tuple
     return measure
 
 
-def encode(bundle: Bundle, lines: Sequence[str]) -> list[list[int]]:
+def encode(bundle: TranslationBundle, lines: Sequence[str]) -> list[list[int]]:
     """What the peers are given: our ids, end of sentence included."""
     return [ids.tolist() for ids in open_translator(bundle, "torch").encode(lines)]

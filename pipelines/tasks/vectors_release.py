@@ -15,6 +15,7 @@ from model.errors import UserError
 from model.files import atomic_write
 from model.networks.architectures import architecture, model_config
 from model.text.tokenizer import TokenizerPair
+from model.word_vectors.counting import count_vectors
 from model.word_vectors.vocabulary import Vocabulary
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
@@ -93,8 +94,6 @@ def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
 
 def counted_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
     """What one pass over the text gives."""
-    from model.word_vectors.counting import count_vectors
-
     text = make_text(config, vocabulary)
     texts = (text.segment(0, index) for index in range(text.segments))
     return count_vectors(model_config(config.model), texts, len(vocabulary))

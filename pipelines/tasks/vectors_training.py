@@ -3,24 +3,26 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from conf import door
 from model.errors import UserError
 from model.networks.architectures import model_config
+from model.word_vectors.batched import BatchedWord2Vec
+from model.word_vectors.glove import Glove
 from model.word_vectors.learner import Learner
 from model.word_vectors.vocabulary import Vocabulary
+from model.word_vectors.word2vec import Word2Vec, check
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
 from pipelines.shards.manifest import manifest_hash
 from pipelines.tracking.run import TrackedRun
+from pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
 from pipelines.word_vectors.loop import Decay, Progress, train_tables
-
-if TYPE_CHECKING:  # it loads numba
-    from pipelines.word_vectors.cooccurrence import Counting
+from pipelines.word_vectors.synchronous import SynchronousWord2Vec
 
 
 def train_rank(config: Config, ranks: Ranks) -> Progress:
@@ -57,8 +59,6 @@ def make_feed(config: Config, vocabulary: Vocabulary) -> Feed:
     """The training split as what the method learns from: text, or for GloVe the co-occurrences counted in it."""
     if config.model["architecture"] != "glove":
         return make_text(config, vocabulary)
-    from pipelines.word_vectors.cooccurrence import CooccurrenceFeed
-
     return CooccurrenceFeed(cooccurrences(config, vocabulary)[0])
 
 
@@ -75,16 +75,12 @@ def count(config: Config, vocabulary: Vocabulary, report: Callable[[int, int], N
     """
     if config.model["architecture"] != "glove":
         return
-    from pipelines.word_vectors.cooccurrence import count_cooccurrences
-
     folder, counting = cooccurrences(config, vocabulary)
     count_cooccurrences(folder, make_text(config, vocabulary), counting, config.vectors.memory_mb << 20, report)
 
 
-def cooccurrences(config: Config, vocabulary: Vocabulary) -> "tuple[Path, Counting]":
+def cooccurrences(config: Config, vocabulary: Vocabulary) -> tuple[Path, Counting]:
     """Where GloVe's pass keeps what it has counted, and what that is. It may be deleted when no run needs it."""
-    from pipelines.word_vectors.cooccurrence import Counting
-
     settings, model = config.vectors, model_config(config.model)
     source = f"{manifest_hash(config.shard_dir)} {settings.side or ''} {model.min_count} {settings.segment_words}"
     counting = Counting(source, len(vocabulary), model.window, model.symmetric, config.seed)
@@ -96,21 +92,13 @@ def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learne
     """The untrained tables of the configuration; every rank draws the same from the seed."""
     model, backend = model_config(config.model), config.vectors.backend
     if model.architecture == "glove":
-        from model.word_vectors.glove import Glove
-
         return Glove(model, vocabulary.counts, config.seed)
     if backend in ("torch", "triton"):
-        from model.word_vectors.batched import BatchedWord2Vec
-
         return BatchedWord2Vec(
             model, vocabulary.counts, config.seed, ranks.device, "triton" if backend == "triton" else None
         )
     if backend == "ddp":
-        from pipelines.word_vectors.synchronous import SynchronousWord2Vec
-
         return SynchronousWord2Vec(model, vocabulary.counts, config.seed, ranks)
-    from model.word_vectors.word2vec import Word2Vec
-
     return Word2Vec(model, vocabulary.counts, config.seed)
 
 
@@ -122,8 +110,6 @@ def check_method(config: Config, words: int) -> None:
     """
     model, backend = model_config(config.model), config.vectors.backend
     if model.architecture == "word2vec":
-        from model.word_vectors.word2vec import check
-
         check(model, words)
         if backend == "ddp" and model.output == "softmax":
             raise UserError("vectors.backend=ddp: model.output=softmax has no sparse gradients. Choices: numba, torch")
