@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass
-class Desk(Generic[Model, Item, Answer]):
+class InferenceQueue(Generic[Model, Item, Answer]):
     """`current` gives the model that answers now, `trouble` why a newer one does not."""
 
     what: str  # the kind of model, in messages

@@ -119,7 +119,7 @@ class Registry:
             if not kept.is_dir():
                 raise OSError(f"{temporary} could not be renamed to {kept}")
         except MlflowException as problem:
-            raise OSError(f"{version}: could not be downloaded: {self._masked(str(problem))}") from None
+            raise OSError(f"{version}: could not be downloaded: {self._mask_secrets(str(problem))}") from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         logger.info("%s was downloaded to %s", version, kept)
@@ -146,13 +146,13 @@ class Registry:
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     def _away(self, problem: Exception) -> UserError:
-        reason = self._masked(str(problem)).splitlines()[0]
+        reason = self._mask_secrets(str(problem)).splitlines()[0]
         return UserError(f"tracking_uri: the registry at {self} does not answer ({reason})")
 
     def __str__(self) -> str:
-        return self._masked(self.uri)
+        return self._mask_secrets(self.uri)
 
-    def _masked(self, text: str) -> str:
+    def _mask_secrets(self, text: str) -> str:
         """`text` without the user and password that an address may hold."""
         return re.sub(r"//[^/@\s]*@", "//***@", text)
 

@@ -12,7 +12,7 @@ from model.bundles.language import TextBundle, TextKind, load_text_bundle
 from model.bundles.translation import Bundle, bundle_kind, load_bundle
 from model.errors import UserError
 from model.settings import DecodeConfig
-from services.models.loaded_model import Served, load_served
+from services.models.loaded_model import LoadedModel, load_served
 from services.models.registry import ModelVersion, Registry
 from services.settings import BundleSource, ModelSource
 
@@ -40,7 +40,7 @@ class Loader:
         self._overrides = tuple(overrides)
         self._alignment = alignment
 
-    def load(self) -> Served:
+    def load(self) -> LoadedModel:
         """The bundle, or the version that the reference names now.
 
         Raises:
@@ -53,12 +53,12 @@ class Loader:
             raise UserError("no translation model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
         return self.load_version(self.registry.resolve(self.source.model))
 
-    def load_version(self, version: ModelVersion) -> Served:
+    def load_version(self, version: ModelVersion) -> LoadedModel:
         """A version of the registry, by way of the cache."""
         directory = self.registry.fetch(version)
         return self._load(directory, version.name, version.version, version.run_id)
 
-    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> Served:
+    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> LoadedModel:
         check_translation(directory, name)
         served = load_served(
             directory,

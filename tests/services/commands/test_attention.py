@@ -21,8 +21,8 @@ from services.commands.attention import MOST_MAPS
 from services.commands.translate import translate
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import Desk
-from services.models.loaded_model import Served, load_served
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.loaded_model import LoadedModel, load_served
 from services.settings import Limits, TranslateConfig
 
 LINES = b"the dog sees\n\nja , gut !\n"
@@ -152,12 +152,12 @@ def test_mistakes_are_named(
 class Client:
     """Asks an endpoint of one bundle, without a socket."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: LoadedModel) -> None:
         self.served = served
-        self.batcher: Batcher[Any, str, Any] = Batcher(Served.translate, limit=64, capacity=16)
+        self.batcher: Batcher[Any, str, Any] = Batcher(LoadedModel.translate, limit=64, capacity=16)
         self.batcher.start()
-        desk = Desk("model", "Cannot translate text", lambda: served, self.batcher)
-        self.app = create_app(Endpoint(desk, limits=Limits(alternatives=2)))
+        queue = InferenceQueue("model", "Cannot translate text", lambda: served, self.batcher)
+        self.app = create_app(Endpoint(queue, limits=Limits(alternatives=2)))
 
     def ask(self, **values: Any) -> httpx.Response:
         async def post() -> httpx.Response:

@@ -17,8 +17,8 @@ from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import Desk
-from services.models.loaded_model import Served
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.settings import Limits
 
@@ -43,8 +43,8 @@ class Shouting:
         return Translation(texts[0], 0.0, [Alternative(text, 0.0) for text in texts])
 
 
-def served(translator: Any, version: str = "3") -> Served:
-    return Served(translator, DecodeConfig(beam=4), Origin("demo", version, "run1", "abc"), "en", "de")
+def served(translator: Any, version: str = "3") -> LoadedModel:
+    return LoadedModel(translator, DecodeConfig(beam=4), Origin("demo", version, "run1", "abc"), "en", "de")
 
 
 @dataclass
@@ -75,9 +75,9 @@ class Stage:
     client: Client
     translator: Shouting
     endpoint: Endpoint
-    desk: Desk[Served, str, Translation]
-    batcher: Batcher[Served, str, Translation]
-    current: list[Served | None]
+    queue: InferenceQueue[LoadedModel, str, Translation]
+    batcher: Batcher[LoadedModel, str, Translation]
+    current: list[LoadedModel | None]
     trouble: list[str | None]
 
     def ask(self, **values: Any) -> Any:
@@ -88,13 +88,15 @@ class Stage:
 def stage() -> Iterator[Stage]:
     translator = Shouting()
     translator.open.set()
-    current: list[Served | None] = [served(translator)]
+    current: list[LoadedModel | None] = [served(translator)]
     trouble: list[str | None] = [None]
-    batcher = Batcher(Served.translate, limit=64, capacity=8)
+    batcher = Batcher(LoadedModel.translate, limit=64, capacity=8)
     batcher.start()
-    desk = Desk("model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10)
-    endpoint = Endpoint(desk, limits=Limits(characters=200, texts=4, alternatives=2, body=1000))
-    yield Stage(Client(create_app(endpoint)), translator, endpoint, desk, batcher, current, trouble)
+    queue = InferenceQueue(
+        "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10
+    )
+    endpoint = Endpoint(queue, limits=Limits(characters=200, texts=4, alternatives=2, body=1000))
+    yield Stage(Client(create_app(endpoint)), translator, endpoint, queue, batcher, current, trouble)
     translator.open.set()
     batcher.stop(10)
 
@@ -252,12 +254,12 @@ def test_a_full_queue_is_a_429_with_retry_after(stage: Stage) -> None:
 
 
 def test_an_answer_that_takes_too_long_is_a_503_and_leaves_the_queue(stage: Stage) -> None:
-    stage.desk.timeout = 0.05
+    stage.queue.timeout = 0.05
     stage.translator.open.clear()
     assert stage.ask(q="first").status_code == 503
     assert stage.ask(q="second").status_code == 503
     stage.translator.open.set()
-    stage.desk.timeout = 10
+    stage.queue.timeout = 10
     assert stage.ask(q="third").status_code == 200
     assert "second" not in stage.translator.lines
 
@@ -347,7 +349,7 @@ def test_no_log_holds_what_a_user_sent(stage: Stage, caplog: pytest.LogCaptureFi
     client.request("SECRET", "/secret")
     stage.translator.one = broken  # type: ignore[method-assign, assignment]
     assert stage.ask(q="secret").status_code == 500
-    stage.desk.current = broken  # type: ignore[assignment]
+    stage.queue.current = broken  # type: ignore[assignment]
     answer = client.post("/detect", json={"q": "secret"})
     assert (answer.status_code, answer.json()) == (500, {"error": "Internal error"})
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("services.")]

@@ -8,7 +8,7 @@ import pytest
 from model.errors import UserError
 from model.inference.translator import Translation
 from model.settings import DecodeConfig
-from services.models.loaded_model import Served, check_translates, chosen_decode, load_served
+from services.models.loaded_model import LoadedModel, check_translates, chosen_decode, load_served
 from services.models.origin import Origin
 
 
@@ -53,4 +53,4 @@ def test_a_model_that_fails_or_is_mute_is_refused(bundle: Path, answer: Translat
 
     translator: Any = Bad()
     with pytest.raises(UserError, match=message):
-        check_translates(Served(translator, DecodeConfig(), Origin("m", "1", "r", "h"), "en", "de"))
+        check_translates(LoadedModel(translator, DecodeConfig(), Origin("m", "1", "r", "h"), "en", "de"))
