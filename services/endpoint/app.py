@@ -1,7 +1,7 @@
 """The endpoint's HTTP interface: LibreTranslate's for a translation model, and ours for word vectors.
 
-    POST /translate   GET /languages   POST /detect   GET /frontend/settings   GET /health
-    GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy            (vector_routes.py)
+    POST /translate   GET /languages   POST /detect   GET /frontend/settings   GET /health   GET /spec
+    GET /status       GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy   (vector_routes.py)
 
 `Endpoint` holds what answers; `create_app` makes the FastAPI application of it. An answer's headers name the model
 version, the run and the manifest of the shards that it was trained on.
@@ -35,7 +35,7 @@ from services.version import version
 logger = logging.getLogger(__name__)
 
 NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
-NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /health without one
+NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /status without one
 
 
 @dataclass
@@ -106,10 +106,10 @@ class Endpoint:
         except UserError as problem:
             raise HTTPException(400, f"alignment is not supported: {problem}") from None
 
-    def health(self) -> tuple[int, dict[str, Any]]:
-        """Status code and body of /health: 200 only while everything that is served here is answered."""
-        translations = self.translations.health() if self.translations else NOTHING
-        vectors = self.vectors.health() if self.vectors else None
+    def status(self) -> tuple[int, dict[str, Any]]:
+        """Status code and body of /status: 200 only while everything that is served here is answered."""
+        translations = self.translations.facts() if self.translations else NOTHING
+        vectors = self.vectors.facts() if self.vectors else None
         states = [found["status"] for found in (translations, vectors) if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
         body = {**translations, "status": status, "translation": translations["status"], "vectors": vectors}
@@ -181,10 +181,23 @@ def create_app(endpoint: Endpoint) -> FastAPI:
             }
         )
 
-    @app.get("/health", summary="Whether everything that is served is answered", responses=openapi.health_answers())
+    @app.get(
+        "/health",
+        summary="Whether everything that is served is answered",
+        responses=openapi.state_answers(openapi.HEALTH),
+    )
     async def health() -> Response:
-        code, body = endpoint.health()
+        code, body = endpoint.status()
+        return as_json({"status": body["status"]}, code)
+
+    @app.get("/status", summary="What is served, from where", responses=openapi.state_answers(openapi.STATUS))
+    async def status() -> Response:
+        code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
+
+    @app.get("/spec", include_in_schema=False)
+    async def spec() -> Response:
+        return as_json(app.openapi())
 
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
     add_documentation(app)

@@ -96,7 +96,8 @@ SETTINGS = record(
     }
 )
 STATE = {"status": TEXT, "model": {"type": ["object", "null"]}, "reload_error": OR_NULL, "queued": COUNT}
-HEALTH = record(
+HEALTH = record({"status": TEXT})
+STATUS = record(
     {**STATE, "translation": TEXT, "vectors": {"anyOf": [record(STATE), {"type": "null"}]}, "dragoman": TEXT}
 )
 VECTOR = record(
@@ -210,9 +211,9 @@ def answers(schema: Schema, *refused: int, origin: bool = False) -> dict[int | s
     return found | {code: {"description": ERRORS[code], **error} for code in refused or ERRORS}
 
 
-def health_answers() -> dict[int | str, Schema]:
+def state_answers(schema: Schema) -> dict[int | str, Schema]:
     """The same body with 200 and with 503."""
-    return {200: {"description": "all is well", **_content(HEALTH)}, 503: {"description": "not so", **_content(HEALTH)}}
+    return {200: {"description": "all is well", **_content(schema)}, 503: {"description": "not so", **_content(schema)}}
 
 
 def _content(schema: Schema) -> Schema:

@@ -77,7 +77,7 @@ def read_translation(values: Mapping[str, Any], limits: Limits) -> TranslationRe
         raise HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
     form = values.get("format")
     if form == "html":
-        raise HTTPException(400, "html format is not supported")
+        raise HTTPException(400, "html format is not supported: HTML is not translated here, send plain text")
     if form not in (None, "", "text"):
         raise HTTPException(400, "Invalid request: format must be text")
     alternatives = whole_number(values, "alternatives", 0, 0, limits.alternatives)

@@ -34,7 +34,7 @@ class ServedVectors:
         return [self._refuse(q, a) if isinstance(a, UserError) else a for q, a in zip(questions, found, strict=True)]
 
     def facts(self) -> dict[str, Any]:
-        """What /health says of them beside their origin."""
+        """What /status says of them beside their origin."""
         return {"method": self.method, "words": len(self.embeddings), "width": self.embeddings.width}
 
     def _refuse(self, question: Question, problem: UserError) -> Refused:

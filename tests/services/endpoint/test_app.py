@@ -152,7 +152,11 @@ def test_auto_names_the_language_that_was_assumed(stage: Stage) -> None:
         ({"q": "x", "source": "en"}, 400, "Invalid request: missing target parameter"),
         ({"q": "x", "source": "fr", "target": "de"}, 400, "fr is not supported"),
         ({"q": "x", "source": "en", "target": "en"}, 400, "en is not supported"),
-        ({"q": "x", "source": "en", "target": "de", "format": "html"}, 400, "html format is not supported"),
+        (
+            {"q": "x", "source": "en", "target": "de", "format": "html"},
+            400,
+            "not supported: HTML is not translated",
+        ),
         ({"q": [1], "source": "en", "target": "de"}, 400, "q must be a string or a list of strings"),
         ({"q": {"a": 1}, "source": "en", "target": "de"}, 400, "q must be a string or a list of strings"),
         ({"q": "x" * 201, "source": "en", "target": "de"}, 400, "request (201) exceeds text limit (200)"),
@@ -215,6 +219,12 @@ def test_a_form_in_any_charset_is_read_or_a_400(stage: Stage, charset: str) -> N
     assert answer.status_code == (200 if charset == "nonsense" else 400), answer.text
 
 
+def test_the_openapi_document_is_where_libretranslate_has_it(stage: Stage) -> None:
+    spec = stage.client.get("/spec")
+    assert (spec.status_code, spec.json()) == (200, stage.client.get("/openapi.json").json())
+    assert {"/translate", "/detect", "/languages", "/health", "/frontend/settings"} <= spec.json()["paths"].keys()
+
+
 def test_unknown_paths_and_methods_are_errors_in_json(stage: Stage) -> None:
     assert (stage.client.get("/nowhere").status_code, list(stage.client.get("/nowhere").json())) == (404, ["error"])
     assert stage.client.get("/translate").status_code == 405
@@ -264,24 +274,27 @@ def test_an_answer_that_takes_too_long_is_a_503_and_leaves_the_queue(stage: Stag
     assert "second" not in stage.translator.lines
 
 
-def test_health_is_503_until_a_model_is_loaded_and_again_when_the_thread_has_ended(stage: Stage) -> None:
-    health = stage.client.get("/health")
-    assert (health.status_code, health.json()["status"]) == (200, "ok")
-    assert health.json()["model"]["version"] == "3"
-    assert health.json()["model"]["run_id"] == "run1"
+def test_health_and_status_are_503_until_a_model_is_loaded_and_again_when_the_thread_has_ended(stage: Stage) -> None:
+    health, status = stage.client.get("/health"), stage.client.get("/status")
+    assert (health.status_code, health.json()) == (200, {"status": "ok"})  # LibreTranslate's body, and no more
+    assert (status.status_code, status.json()["status"]) == (200, "ok")
+    assert status.json()["model"]["version"] == "3"
+    assert status.json()["model"]["run_id"] == "run1"
 
     stage.trouble[0] = "version 4: broken"
-    assert stage.client.get("/health").json()["reload_error"] == "version 4: broken"
+    assert stage.client.get("/status").json()["reload_error"] == "version 4: broken"
+    assert stage.client.get("/health").json() == {"status": "ok"}
 
     model, stage.current[0] = stage.current[0], None
-    health = stage.client.get("/health")
-    assert (health.status_code, health.json()["status"]) == (503, "loading")
+    health, status = stage.client.get("/health"), stage.client.get("/status")
+    assert (health.status_code, health.json()) == (503, {"status": "loading"})
+    assert (status.status_code, status.json()["status"]) == (503, "loading")
     assert stage.ask(q="x").status_code == 503
     assert stage.client.get("/languages").status_code == 503
 
     stage.current[0] = model
     stage.batcher.stop(10)
-    assert stage.client.get("/health").status_code == 503
+    assert (stage.client.get("/health").status_code, stage.client.get("/status").status_code) == (503, 503)
     assert stage.ask(q="x").status_code == 503
 
 

@@ -61,6 +61,7 @@ def document(app: FastAPI) -> schemathesis.BaseSchema:
         ("GET", "/languages"),
         ("GET", "/frontend/settings"),
         ("GET", "/health"),
+        ("GET", "/status"),
         ("GET", "/vectors/{word}"),
         ("GET", "/neighbours"),
         ("POST", "/neighbours"),

@@ -210,12 +210,12 @@ def test_an_endpoint_of_vectors_alone_says_what_it_is_not(stage: Stage) -> None:
     answer = ask(stage.endpoint, "POST", "/translate", json={"q": "x", "source": "en", "target": "de"})
     assert (answer.status_code, "it has no translation model" in answer.json()["error"]) == (404, True)
     assert stage.get("/languages").status_code == 404
-    health = stage.get("/health")
+    health = stage.get("/status")
     body = health.json()
     assert (health.status_code, body["status"], body["translation"], body["model"]) == (200, "ok", "off", None)
     assert body["vectors"]["model"]["words"] == 7
     stage.current[0] = None
-    assert (stage.get("/health").status_code, stage.get("/health").json()["vectors"]["status"]) == (503, "loading")
+    assert (stage.get("/status").status_code, stage.get("/status").json()["vectors"]["status"]) == (503, "loading")
     assert stage.get("/neighbours", word="man").status_code == 503
 
 
@@ -255,13 +255,13 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
             pass
         assert (answer.headers["X-Model-Name"], answer.json()["vector"]) == ("words", [2, 2, 0, 2])
         Shelf.version = "3"  # a translation model: the last good vectors stay
-        while (error := ask(endpoint, "GET", "/health").json()["vectors"]["reload_error"]) is None:
+        while (error := ask(endpoint, "GET", "/status").json()["vectors"]["reload_error"]) is None:
             pass
         assert "holds a translation model" in error
         assert ask(endpoint, "GET", "/vectors/queen").headers["X-Model-Version"] == "2"
         translated = ask(endpoint, "POST", "/translate", json={"q": "dog", "source": "en", "target": "de"})
         assert (translated.status_code, translated.headers["X-Model-Name"]) == (200, "small")
-        health = ask(endpoint, "GET", "/health").json()
+        health = ask(endpoint, "GET", "/status").json()
         assert (health["status"], health["translation"], health["vectors"]["status"]) == ("ok", "ok", "ok")
 
 
