@@ -1,6 +1,7 @@
 """English names of languages, as /languages lists them."""
 
-from langcodes import Language, LanguageTagError
+from langcodes import Language
+from langcodes.tag_parser import LanguageTagError
 
 
 def language_name(code: str) -> str:
