@@ -23,3 +23,9 @@ def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:
     near = get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return UserError(f"{what}: {str(value)!r} is not known.{hint} Choices: {', '.join(names)}")
+
+
+def reason(problem: Exception) -> str:
+    """Its message in a line: the first, and what the system said of a file where another one has that (MLflow)."""
+    lines = str(problem).strip().splitlines() or [type(problem).__name__]
+    return " ".join(line[:300] for line in [lines[0], *[line for line in lines[1:] if "[Errno" in line][:1]])

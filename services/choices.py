@@ -52,7 +52,7 @@ def _literals(module: str, annotation: ast.expr) -> list[str]:
 
 def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
     """The class or the assignment that `name` is in `module`, and the module that it really stands in."""
-    for node in _parsed(module):
+    for node in _parse_module(module):
         match node:
             case ast.ClassDef(name=found) if found == name:
                 return module, node
@@ -66,7 +66,7 @@ def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
 
 
 @lru_cache
-def _parsed(module: str) -> list[ast.stmt]:
+def _parse_module(module: str) -> list[ast.stmt]:
     """The statements of one of our modules; none of another's."""
     path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     return ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else []

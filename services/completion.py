@@ -64,11 +64,11 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
     if verb in VERB_FIRST and rest:
         verb, rest = _next_word(rest.lstrip())
     if not rest:  # the verb itself is still being typed
-        print(_separated((name for name in verbs if name.startswith(verb)), shell))
+        print(_join_words((name for name in verbs if name.startswith(verb)), shell))
         return 0
     key, is_value, begun = rest.rpartition(" ")[2].partition("=")
     if is_value and (found := choices(key.lstrip("+"))):
-        print(_separated((f"{key}={value}" for value in found if value.startswith(begun)), shell))
+        print(_join_words((f"{key}={value}" for value in found if value.startswith(begun)), shell))
         return 0
     if verb in WORDS_FIRST:  # Hydra would refuse the line for them; the last word may be the beginning of a key
         *finished, last = rest.lstrip().split(" ")
@@ -77,7 +77,7 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
     return door.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
 
 
-def _separated(words: Iterable[str], shell: str) -> str:
+def _join_words(words: Iterable[str], shell: str) -> str:
     """As the shell's script wants them."""
     return ("\n" if shell == "fish" else " ").join(words)
 

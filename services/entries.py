@@ -48,10 +48,10 @@ def verbatim(argv: Sequence[str]) -> list[str]:
 
     What is quoted already, or null, stays as it is.
     """
-    return [quoted(word) if word.startswith(PROMPT) else word for word in argv]
+    return [quote_prompt(word) if word.startswith(PROMPT) else word for word in argv]
 
 
-def quoted(word: str) -> str:
+def quote_prompt(word: str) -> str:
     """`generate.prompt='...'` of one word of the command line."""
     value = word.removeprefix(PROMPT)
     if value in ("", "null") or re.fullmatch(r"'.*'|\".*\"", value, re.DOTALL):

@@ -47,7 +47,7 @@ def verb_help(name: str, verb: VerbRow) -> str:
             parts += ["", f"{section}=  {', '.join(choices)}"]
         shown = CONF / section / f"{_default_choice(section)}.yaml"
         if shown.is_file():
-            parts += ["", f"{section}: ({shown.stem})", _indented(shown.read_text(encoding="utf-8"))]
+            parts += ["", f"{section}: ({shown.stem})", _indent(shown.read_text(encoding="utf-8"))]
     parts += [
         "",
         "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE. All sections, with the values that this",
@@ -65,5 +65,5 @@ def _default_choice(section: str) -> str:
     return "default"
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.strip().splitlines())

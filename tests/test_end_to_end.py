@@ -1,10 +1,14 @@
 """The main job as `make demo` runs it, on a smaller model: every verb, real Ray, MLflow and HTTP."""
 
+import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import psutil
 
 SMALL = [
     "corpus.pairs=2000",
@@ -22,6 +26,16 @@ SMALL = [
 ]
 
 
+def started_for(home: Path) -> list[psutil.Process]:
+    """The processes whose artefacts go to `home`: the demo's own, and their children."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):  # gone meanwhile, or another user's
+            if process.environ().get("DRAGOMAN_HOME") == str(home):
+                found.append(process)
+    return found
+
+
 def test_the_demo_goes_from_corpus_to_answers_and_leaves_nothing_running(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "services.cli", "demo", *SMALL],
@@ -34,8 +48,11 @@ def test_the_demo_goes_from_corpus_to_answers_and_leaves_nothing_running(tmp_pat
     assert done.returncode == 0, done.stdout
     assert "BLEU|nrefs:1|case:mixed" in done.stdout
     assert "SOURCE" in done.stdout
-    address = re.search(r"http://127\.0\.0\.1:\d+", done.stdout)
+    address = re.search(r"http://127\.0\.0\.1:(\d+)", done.stdout)
     assert address is not None
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(address[1]))) != 0, "the endpoint answers still"
+    assert not psutil.wait_procs(started_for(tmp_path), timeout=60)[1], "processes of the demo run still"
     assert "mlflow ui --backend-store-uri sqlite:///" in done.stdout
     assert re.search(r"version 1\b", done.stdout)
     assert sorted(path.name for path in (tmp_path / "runs").iterdir())[0] == "demo"

@@ -5,6 +5,7 @@ import threading
 import time
 
 from model.credentials import masked, scrubbed
+from model.errors import reason
 from pipelines.tracking.sender import Sender
 
 logger = logging.getLogger(__name__)
@@ -68,15 +69,15 @@ class BackgroundSender(threading.Thread):
             spool.sync()
             sent = self.sender.send()
         except Exception as problem:  # whatever is wrong with the tracking, the training goes on
-            reason = scrubbed(f"{type(problem).__name__}: {problem}".splitlines()[0][:300], config.uri)
+            said = scrubbed(f"{type(problem).__name__}: {reason(problem)}", config.uri)
             if self.away is None:
                 logger.warning(
                     "MLflow at %s does not take records for now; training goes on, they are kept in %s (%s)",
                     masked(config.uri),
                     spool.folder,
-                    reason,
+                    said,
                 )
-            self.away = reason
+            self.away = said
             return False
         if self.away is not None:
             logger.info("MLflow at %s takes records again", masked(config.uri))

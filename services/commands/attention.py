@@ -15,7 +15,7 @@ from pathlib import Path
 from model.alignment.attention_map import END, AttentionMap
 from model.errors import UserError
 from model.inference.translator import Translation
-from services.commands.output import opened_output
+from services.commands.output import open_output
 
 PICTURES = (".png", ".svg", ".pdf")
 SUFFIXES = (*PICTURES, ".json")
@@ -56,7 +56,7 @@ def attention_file(path: str | None) -> Iterator[Show]:
 @contextlib.contextmanager
 def json_list(path: str) -> Iterator[Show]:
     """A list of objects, written as they come."""
-    with opened_output(path, "translate", "attention") as out:
+    with open_output(path, "translate", "attention") as out:
         out.write("[")
         between = "\n"
 

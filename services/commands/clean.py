@@ -80,7 +80,7 @@ def clean(config: CleanConfig) -> int:
         if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing was deleted")
             return door.OK
-    left = [one for one in found if not _deleted(one)]
+    left = [one for one in found if not _delete_folder(one)]
     print(f"deleted: {len(found) - len(left)} of {total}")
     return door.FAILED if left else door.OK
 
@@ -116,7 +116,7 @@ def dead_sessions(ray: Path) -> Iterator[Leftover]:
             yield Leftover("Ray session", path, changed, count)
 
 
-def _deleted(one: Leftover) -> bool:
+def _delete_folder(one: Leftover) -> bool:
     try:
         shutil.rmtree(one.path)
     except OSError as problem:

@@ -71,7 +71,7 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
     """Run all steps and show what came of them."""
     started = time.monotonic()
     # A kill must end the children too: it becomes an exception, and every child is ended on the way out.
-    before = signal.signal(signal.SIGTERM, _terminated)
+    before = signal.signal(signal.SIGTERM, _raise_exit)
     try:
         for verb in ("shard", "train"):
             run_step(verb, words, started)
@@ -130,7 +130,7 @@ def child(words: Sequence[str], stdout: int | None = None) -> Iterator["subproce
     try:
         signal.signal(signal.SIGTERM, before)
         if received:
-            _terminated()
+            _raise_exit()
         yield process
     except KeyboardInterrupt:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -238,7 +238,7 @@ def command(verb: str, words: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "services.cli", verb, *words]
 
 
-def _terminated(*_: object) -> None:
+def _raise_exit(*_: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 

@@ -24,7 +24,7 @@ from services.version import version
 LIBRARIES = (
     *("torch", "numpy", "ray", "mlflow", "hydra-core", "omegaconf", "webdataset", "sentencepiece", "sacrebleu"),
     *("sacremoses", "safetensors", "ctranslate2", "fastapi", "uvicorn", "python-multipart", "zstandard", "matplotlib"),
-    *("fsspec", "psutil", "httpx", "numba", "scipy", "scikit-learn"),
+    *("fsspec", "psutil", "httpx", "langcodes", "numba", "scipy", "scikit-learn"),
 )
 PATIENCE = 3.0  # seconds for one question over the network
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from model.errors import UserError
 from model.inference.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
 from services.commands.lines import batches, open_input, read_lines
 from services.commands.matrix import opened_matrix
-from services.commands.output import opened_output
+from services.commands.output import open_output
 from services.models.source import bundle_directory
 from services.settings import EmbedConfig
 
@@ -39,7 +39,7 @@ def embed(config: EmbedConfig) -> int:
         vectors = open_sentence_vectors(
             directory, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long
         )
-        write = stack.enter_context(opened(config, vectors.width))
+        write = stack.enter_context(open_writer(config, vectors.width))
         lines = read_lines(file, name, config.on_error, "embed")
         texts, empty, failed = copy(vectors, lines, name, write, config)
     logger.info("%s texts, %s numbers each; %s of them zeros", f"{texts:,}", f"{vectors.width:,}", f"{empty:,}")
@@ -67,13 +67,13 @@ def copy(
 
 
 @contextlib.contextmanager
-def opened(config: EmbedConfig, width: int) -> Iterator[Write]:
+def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
     """The function that writes lines' vectors, of `width` numbers, in the format asked for."""
     if config.format == "npy":
         with opened_matrix(str(config.output), width, "embed") as append:
             yield lambda _, found: append(found)
         return
-    with opened_output(config.output, "embed") as out:
+    with open_output(config.output, "embed") as out:
         number = 0
 
         def write(lines: Sequence[str | None], found: Floats) -> None:

@@ -62,7 +62,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
         for name in chosen:
             with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=output) as part:
                 write_format(Path(part), name, embeddings)
-                for file in moved(Path(part), output):
+                for file in move_files(Path(part), output):
                     print(f"{file}  {file.stat().st_size:,} bytes, {FORMATS[name]}")
     except PermissionError as problem:
         raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None
@@ -83,7 +83,7 @@ def most_frequent(embeddings: Embeddings, restrict: int) -> Embeddings:
     )
 
 
-def moved(part: Path, output: Path) -> list[Path]:
+def move_files(part: Path, output: Path) -> list[Path]:
     """The files of `part` under their names in `output`, so that a file is there whole or as it was before."""
     files = []
     for source in sorted(path for path in part.rglob("*") if path.is_file()):

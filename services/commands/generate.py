@@ -15,7 +15,7 @@ from model.decoding.generation import Generated, Token, continued, finished, gen
 from model.errors import UserError
 from model.networks.language_network import LanguageNetwork
 from services.commands.lines import batches, open_input, read_lines
-from services.commands.output import opened_output
+from services.commands.output import open_output
 from services.models.source import open_text_bundle
 from services.settings import ContinueConfig
 
@@ -36,7 +36,7 @@ def go_on(config: ContinueConfig) -> int:
         prompts, at_once = read_prompts(config, stack)
         bundle = open_text_bundle(config, "language")
         writer = Writer(config, bundle, bundle.language_network.to(config.device))
-        out = stack.enter_context(opened_output(config.output, "generate"))
+        out = stack.enter_context(open_output(config.output, "generate"))
         streamed = config.format == "text" and out.isatty()
         for chunk in batches(prompts, at_once):
             if streamed:

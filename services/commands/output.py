@@ -13,7 +13,7 @@ from model.errors import UserError
 
 
 @contextlib.contextmanager
-def opened_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
+def open_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
     """Standard output, or a file that gets its name only once it is whole; a name that ends in .gz is compressed.
 
     Raises:

@@ -8,7 +8,7 @@ from conf import door
 from model.errors import UserError
 from services.commands.lines import open_input, read_lines
 from services.commands.nbest import read_nbest
-from services.commands.output import opened_output
+from services.commands.output import open_output
 from services.commands.reranker import LENGTH, SCORE, Reranker
 from services.commands.weights import Weights, load_weights
 from services.settings import RerankConfig
@@ -28,18 +28,18 @@ def rerank(config: RerankConfig, seed: int = 1) -> int:
         if config.nbest:
             stack.enter_context(contextlib.closing(file))
         reranker = Reranker(config)
-        lists = reranker.scored(read_nbest(read_lines(file, name, "raise", None), name))
-        weights = load_weights(config.weights) if config.weights else even(config.feature)
+        lists = reranker.score_lists(read_nbest(read_lines(file, name, "raise", None), name))
+        weights = load_weights(config.weights) if config.weights else equal_weights(config.feature)
         if config.tune:
             kept = list(lists)
-            weights = reranker.tuned(kept, seed)
+            weights = reranker.tune_weights(kept, seed)
             weights.save(Path(config.tune))
-            logger.info("weights: %s, kept in %s", described(weights), config.tune)
+            logger.info("weights: %s, kept in %s", describe_weights(weights), config.tune)
             if config.output is None:
                 return door.OK
             lists = iter(kept)
         reranker.check_origin(weights)
-        out = stack.enter_context(opened_output(config.output, "rerank"))
+        out = stack.enter_context(open_output(config.output, "rerank"))
         tally = reranker.write(lists, weights, out)
     reranker.report(tally, weights)
     return door.OK
@@ -62,10 +62,10 @@ def check(config: RerankConfig) -> None:
         )
 
 
-def even(feature: str) -> Weights:
+def equal_weights(feature: str) -> Weights:
     """Their score and ours alike: what Sutskever et al. (2014, section 3.7) did."""
     return Weights({SCORE: 0.5, feature: 0.5})
 
 
-def described(weights: Weights) -> str:
+def describe_weights(weights: Weights) -> str:
     return " ".join(f"{name}={weight:.4f}" for name, weight in weights.weights.items())

@@ -64,7 +64,7 @@ class Reranker:
         language = self.bundle.languages[1] if "bundle" in self.__dict__ else "en"
         return SentenceBleu(tokeniser(self.config.tokenise, language, "rerank.tokenise"))
 
-    def scored(self, lists: Iterator[NBest]) -> Iterator[NBest]:
+    def score_lists(self, lists: Iterator[NBest]) -> Iterator[NBest]:
         """The same lists; every hypothesis has our feature, and the score and the length as features.
 
         Raises:
@@ -124,7 +124,7 @@ class Reranker:
         assert self.references is not None
         return self.counter.statistics([entry.text for entry in each.entries], self.references[each.number])
 
-    def tuned(self, lists: Sequence[NBest], seed: int) -> Weights:
+    def tune_weights(self, lists: Sequence[NBest], seed: int) -> Weights:
         """The weights of the best BLEU on these lists.
 
         Raises:

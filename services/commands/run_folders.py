@@ -27,7 +27,7 @@ class RunFolder:
     @property
     def alive(self) -> bool:
         """Whether a process is at work on it."""
-        return any(held(self.path / name) for name in LOCKS)
+        return any(is_locked(self.path / name) for name in LOCKS)
 
     @property
     def unsent(self) -> bool:
@@ -71,7 +71,7 @@ def run_folders(runs: Path) -> list[RunFolder]:
     return sorted(found, key=lambda run: (-run.changed, run.path.name))
 
 
-def held(lock: Path) -> bool:
+def is_locked(lock: Path) -> bool:
     """Whether a process has locked the file."""
     try:
         descriptor = os.open(lock, os.O_RDONLY)

@@ -22,7 +22,7 @@ from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
 from model.inference.text_scoring import TextScorer, open_text_scorer
 from model.settings import DecodeConfig
 from services.commands.lines import batches, flat, open_input, read_lines
-from services.commands.output import opened_output
+from services.commands.output import open_output
 from services.models.source import bundle_directory
 from services.settings import ScoreConfig
 
@@ -85,7 +85,7 @@ def score(config: ScoreConfig) -> int:
         scorer, search = opened_scorer(config)
         read = read_texts if isinstance(scorer, TextScorer) else read_pairs
         pairs = read(config, stack)
-        out = stack.enter_context(opened_output(config.output, "score"))
+        out = stack.enter_context(open_output(config.output, "score"))
         totals = copy(scorer, pairs, out, config, search)
     logger.info("%s", totals)
     if totals.truncated:
@@ -126,15 +126,15 @@ def copy(
     totals = Totals("texts" if isinstance(scorer, TextScorer) else "pairs")
     number = 0
     for chunk in batches(pairs, config.lines):
-        for pair, answer in zip(chunk, scored(scorer, chunk, config, search), strict=True):
-            out.write(written(number, pair, answer, scorer, config))
+        for pair, answer in zip(chunk, score_pairs(scorer, chunk, config, search), strict=True):
+            out.write(format_score(number, pair, answer, scorer, config))
             totals.add(answer)
             number += 1
         out.flush()
     return totals
 
 
-def scored(
+def score_pairs(
     scorer: Scorer | TextScorer, pairs: Sequence[Pair], config: ScoreConfig, search: DecodeConfig | None = None
 ) -> list[PairScore | str]:
     """A score a pair, or why there is none."""
@@ -159,7 +159,9 @@ def scored(
     return answers
 
 
-def written(number: int, pair: Pair, score: PairScore | str, scorer: Scorer | TextScorer, config: ScoreConfig) -> str:
+def format_score(
+    number: int, pair: Pair, score: PairScore | str, scorer: Scorer | TextScorer, config: ScoreConfig
+) -> str:
     """A pair's line, its end included. `number` counts from 0, as in Moses' n-best lists."""
     if isinstance(score, str):
         if config.format == "json":

@@ -16,8 +16,8 @@ from model.settings import DecodeConfig
 from model.text.sentences import join, split
 from services.commands.attention import Show, attention_file, check_attention
 from services.commands.lines import batches, flat, open_input, read_lines
-from services.commands.output import opened_output
-from services.models.loaded_model import Served
+from services.commands.output import open_output
+from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
 from services.settings import TranslateConfig
 
@@ -50,7 +50,7 @@ def translate(
                 f"translate.nbest: {config.nbest} is more than the search finds ({served.decode.candidates}); "
                 f"decode.beam={config.nbest} finds as many"
             )
-        with opened_output(config.output, "translate") as out, attention_file(config.attention) as show:
+        with open_output(config.output, "translate") as out, attention_file(config.attention) as show:
             # A person at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
             failed = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
@@ -60,19 +60,19 @@ def translate(
 
 
 def copy(
-    served: Served, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int, show: Show
+    served: LoadedModel, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int, show: Show
 ) -> int:
     """Translate, write and `show` `at_a_time` lines after another; the count of those that failed."""
     done = failed = 0
     started = time.monotonic()
     progress = sys.stderr.isatty() and at_a_time > 1
     for chunk in batches(lines, at_a_time):
-        answers = translated(served, [line or "" for line in chunk], config)
+        answers = translate_lines(served, [line or "" for line in chunk], config)
         for number, (line, answer) in enumerate(zip(chunk, answers, strict=True), done):
             if answer.error and config.on_error == "raise":
                 raise UserError(f"line {number + 1}: {answer.error}. translate.on_error=skip leaves such lines empty")
             failed += bool(line is None or answer.error)
-            out.write(written(number, line, answer, config.format))
+            out.write(format_translation(number, line, answer, config.format))
             show(number, line, answer)
         out.flush()
         done += len(chunk)
@@ -84,7 +84,7 @@ def copy(
     return failed
 
 
-def translated(served: Served, lines: list[str], config: TranslateConfig) -> list[Translation]:
+def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConfig) -> list[Translation]:
     """A translation a line, whole or put together from its sentences: then the k-th best of each together.
 
     Such a one's score is the mean of its sentences', its log-probability the sum of theirs.
@@ -100,9 +100,9 @@ def translated(served: Served, lines: list[str], config: TranslateConfig) -> lis
         ranks = max((len(part.nbest) for part in real), default=0)
         nbest = [
             Alternative(
-                join(line, ["" if part is None else _ranked(part, rank).text for part in parts]),
-                sum(_ranked(part, rank).score for part in real) / len(real),
-                sum(_ranked(part, rank).log_probability for part in real),
+                join(line, ["" if part is None else _alternative_at(part, rank).text for part in parts]),
+                sum(_alternative_at(part, rank).score for part in real) / len(real),
+                sum(_alternative_at(part, rank).log_probability for part in real),
             )
             for rank in range(ranks)
         ]
@@ -113,7 +113,7 @@ def translated(served: Served, lines: list[str], config: TranslateConfig) -> lis
     return answers
 
 
-def written(number: int, line: str | None, answer: Translation, form: str) -> str:
+def format_translation(number: int, line: str | None, answer: Translation, form: str) -> str:
     """An answer as it stands in the output, line ends included. `number` counts from 0, as Moses' n-best lists do."""
     if form == "text":
         return flat(answer.text) + "\n"
@@ -135,7 +135,7 @@ def written(number: int, line: str | None, answer: Translation, form: str) -> st
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-def _ranked(translation: Translation, rank: int) -> Alternative:
+def _alternative_at(translation: Translation, rank: int) -> Alternative:
     """Its rank-th best, or the last that it has."""
     if not translation.nbest:
         return Alternative(translation.text, translation.score)

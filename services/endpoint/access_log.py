@@ -39,15 +39,17 @@ class AccessLog:
             await self.app(scope, receive, sent)
         except Exception as problem:  # the last line of defence: the server would log the message too
             frames = "".join(traceback.format_tb(problem.__traceback__))
-            logger.error("%s failed: %s\n%s", _asked(scope), type(problem).__name__, frames.rstrip())
+            logger.error("%s failed: %s\n%s", _describe_request(scope), type(problem).__name__, frames.rstrip())
             if not status:
                 await refusal(500, "Internal error")(scope, receive, sent)
         if self.lines:
             client = (scope.get("client") or ("-",))[0]
-            logger.info("%s %s %d %.0f ms", client, _asked(scope), status, 1000 * (time.perf_counter() - began))
+            logger.info(
+                "%s %s %d %.0f ms", client, _describe_request(scope), status, 1000 * (time.perf_counter() - began)
+            )
 
 
-def _asked(scope: Scope) -> str:
+def _describe_request(scope: Scope) -> str:
     """Method and route, as far as they are ours: POST /translate, GET /vectors/{word:path}."""
     method = scope["method"] if scope["method"] in HTTPMethod.__members__ else "?"
     return f"{method} {getattr(scope.get('route'), 'path', '(no such route)')}"

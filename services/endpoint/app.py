@@ -1,7 +1,7 @@
 """The endpoint's HTTP interface: LibreTranslate's for a translation model, and ours for word vectors.
 
-    POST /translate   GET /languages   POST /detect   GET /frontend/settings   GET /health
-    GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy            (vector_routes.py)
+    POST /translate   GET /languages   POST /detect   GET /frontend/settings   GET /health   GET /spec
+    GET /status       GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy   (vector_routes.py)
 
 `Endpoint` holds what answers; `create_app` makes the FastAPI application of it. An answer's headers name the model
 version, the run and the manifest of the shards that it was trained on.
@@ -23,34 +23,34 @@ from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
 from services.endpoint.answer import as_json, refusal
 from services.endpoint.documentation import add_documentation
-from services.endpoint.inference_queue import Desk
+from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.languages import language_name
 from services.endpoint.reception import Reception
-from services.endpoint.requests import Ask, check_key, parameters, read_ask
-from services.endpoint.vector_routes import VectorsDesk, add_vector_routes
-from services.models.loaded_model import Served
+from services.endpoint.requests import TranslationRequest, check_key, parameters, read_translation
+from services.endpoint.vector_routes import VectorsQueue, add_vector_routes
+from services.models.loaded_model import LoadedModel
 from services.settings import Limits
 from services.version import version
 
 logger = logging.getLogger(__name__)
 
 NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
-NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /health without one
+NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /status without one
 
 
 @dataclass
 class Endpoint:
     """What the application needs: where translations are asked for, where word vectors are, or both."""
 
-    translations: Desk[Served, str, Translation] | None
-    vectors: VectorsDesk | None = None
+    translations: InferenceQueue[LoadedModel, str, Translation] | None
+    vectors: VectorsQueue | None = None
     limits: Limits = field(default_factory=Limits)
     keys: Sequence[str] = ()  # API keys; none: everybody may ask
     longest: int = 400  # characters of a sentence before it is cut further
     receive_timeout: float = 15.0  # seconds for a request's body to come
     access_log: bool = False  # a line a request
 
-    def desk(self) -> Desk[Served, str, Translation]:
+    def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Where translations are asked for.
 
         Raises:
@@ -60,42 +60,42 @@ class Endpoint:
             raise HTTPException(404, NO_TRANSLATION)
         return self.translations
 
-    async def translate(self, ask: Ask) -> tuple[dict[str, Any], Served]:
+    async def translate(self, request: TranslationRequest) -> tuple[dict[str, Any], LoadedModel]:
         """LibreTranslate's answer, and the model that gave it.
 
         Raises:
             HTTPException: a language that the model has not got, the queue is full, or the time is over.
         """
-        served = self.desk().model()
-        if ask.source not in ("auto", served.source):
-            raise HTTPException(400, f"{ask.source} is not supported")
-        if ask.target != served.target:
-            raise HTTPException(400, f"{ask.target} is not supported")
-        answering = await self._aligning(served) if ask.alignment else served
-        alternatives = min(ask.alternatives, served.most_alternatives)
-        pieces = [split(text, self.longest) for text in ask.texts]
+        served = self.queue().model()
+        if request.source not in ("auto", served.source):
+            raise HTTPException(400, f"{request.source} is not supported")
+        if request.target != served.target:
+            raise HTTPException(400, f"{request.target} is not supported")
+        answering = await self._aligning(served) if request.alignment else served
+        alternatives = min(request.alternatives, served.most_alternatives)
+        pieces = [split(text, self.longest) for text in request.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
-        translations = await self.desk().ask(answering, lines, alternatives + 1)
+        translations = await self.queue().ask(answering, lines, alternatives + 1)
         for translation in translations:
             if translation.error:
                 logger.error("a line could not be translated: %s", translation.error)
                 raise HTTPException(500, f"Cannot translate text: {translation.error}")
         found = iter(translations)
         parts = [[next(found) if piece.text else Translation("", 0.0) for piece in text] for text in pieces]
-        answers = [_rebuilt(text, own, alternatives) for text, own in zip(pieces, parts, strict=True)]
+        answers = [_rebuild_text(text, own, alternatives) for text, own in zip(pieces, parts, strict=True)]
 
-        answer: dict[str, Any] = {"translatedText": [best for best, _ in answers] if ask.batch else answers[0][0]}
-        if ask.source == "auto":
+        answer: dict[str, Any] = {"translatedText": [best for best, _ in answers] if request.batch else answers[0][0]}
+        if request.source == "auto":
             language = {"confidence": 0.0, "language": served.source}  # assumed, not detected
-            answer["detectedLanguage"] = [language] * len(answers) if ask.batch else language
-        if ask.alternatives:
-            answer["alternatives"] = [others for _, others in answers] if ask.batch else answers[0][1]
-        if ask.alignment:
+            answer["detectedLanguage"] = [language] * len(answers) if request.batch else language
+        if request.alternatives:
+            answer["alternatives"] = [others for _, others in answers] if request.batch else answers[0][1]
+        if request.alignment:
             maps = [[one.record() for part in own for one in part.attention] for own in parts]  # a sentence each
-            answer["alignment"] = maps if ask.batch else maps[0]
+            answer["alignment"] = maps if request.batch else maps[0]
         return answer, served
 
-    async def _aligning(self, served: Served) -> Served:
+    async def _aligning(self, served: LoadedModel) -> LoadedModel:
         """The model with attention; it may have to be loaded first, which holds up nobody else.
 
         Raises:
@@ -106,10 +106,10 @@ class Endpoint:
         except UserError as problem:
             raise HTTPException(400, f"alignment is not supported: {problem}") from None
 
-    def health(self) -> tuple[int, dict[str, Any]]:
-        """Status code and body of /health: 200 only while everything that is served here is answered."""
-        translations = self.translations.health() if self.translations else NOTHING
-        vectors = self.vectors.health() if self.vectors else None
+    def status(self) -> tuple[int, dict[str, Any]]:
+        """Status code and body of /status: 200 only while everything that is served here is answered."""
+        translations = self.translations.facts() if self.translations else NOTHING
+        vectors = self.vectors.facts() if self.vectors else None
         states = [found["status"] for found in (translations, vectors) if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
         body = {**translations, "status": status, "translation": translations["status"], "vectors": vectors}
@@ -123,26 +123,26 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     app.add_middleware(AccessLog, lines=endpoint.access_log)
 
     @app.exception_handler(HTTPException)
-    async def refused(_request: Request, problem: HTTPException) -> Response:
+    async def refuse(_request: Request, problem: HTTPException) -> Response:
         return refusal(problem.status_code, problem.detail, problem.headers)
 
     @app.post(
         "/translate",
         summary="Translate a text, or a list of texts",
         responses=openapi.answers(openapi.TRANSLATION, origin=True),
-        openapi_extra=openapi.in_body(openapi.translation_asked(endpoint.limits)),
+        openapi_extra=openapi.in_body(openapi.translation_request(endpoint.limits)),
     )
     async def translate(request: Request) -> Response:
         values = await parameters(request)
         check_key(values, endpoint.keys)
-        answer, served = await endpoint.translate(read_ask(values, endpoint.limits))
+        answer, served = await endpoint.translate(read_translation(values, endpoint.limits))
         return as_json(answer, headers=served.origin.headers())
 
     @app.post(
         "/detect",
         summary="The language that texts are assumed to be in",
-        responses=openapi.answers(openapi.listed(openapi.DETECTED), origin=True),
-        openapi_extra=openapi.in_body(openapi.detection_asked()),
+        responses=openapi.answers(openapi.array_of(openapi.DETECTED), origin=True),
+        openapi_extra=openapi.in_body(openapi.detection_request()),
     )
     async def detect(request: Request) -> Response:
         values = await parameters(request)
@@ -150,12 +150,12 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         q = values.get("q")
         if not q or not isinstance(q, str):
             raise HTTPException(400, f"Invalid request: {'q must be a string' if q else 'missing q parameter'}")
-        served = endpoint.desk().model()
+        served = endpoint.queue().model()
         return as_json([{"confidence": 0.0, "language": served.source}], headers=served.origin.headers())
 
     @app.get("/languages", summary="The model's pair", responses=openapi.answers(openapi.LANGUAGES))
     async def languages() -> Response:
-        served = endpoint.desk().model()
+        served = endpoint.queue().model()
         pairs = {served.source: [served.target], served.target: []}
         return as_json(
             [{"code": code, "name": language_name(code), "targets": targets} for code, targets in pairs.items()]
@@ -163,7 +163,7 @@ def create_app(endpoint: Endpoint) -> FastAPI:
 
     @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(openapi.SETTINGS))
     async def settings() -> Response:
-        served = endpoint.desk().model()
+        served = endpoint.queue().model()
         language = {
             side: {"code": code, "name": language_name(code)}
             for side, code in (("source", served.source), ("target", served.target))
@@ -181,17 +181,32 @@ def create_app(endpoint: Endpoint) -> FastAPI:
             }
         )
 
-    @app.get("/health", summary="Whether everything that is served is answered", responses=openapi.health_answers())
+    @app.get(
+        "/health",
+        summary="Whether everything that is served is answered",
+        responses=openapi.state_answers(openapi.HEALTH),
+    )
     async def health() -> Response:
-        code, body = endpoint.health()
+        code, body = endpoint.status()
+        return as_json({"status": body["status"]}, code)
+
+    @app.get("/status", summary="What is served, from where", responses=openapi.state_answers(openapi.STATUS))
+    async def status() -> Response:
+        code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
+
+    @app.get("/spec", include_in_schema=False)
+    async def spec() -> Response:
+        return as_json(app.openapi())
 
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
     add_documentation(app)
     return app
 
 
-def _rebuilt(pieces: Sequence[Piece], translations: Sequence[Translation], alternatives: int) -> tuple[str, list[str]]:
+def _rebuild_text(
+    pieces: Sequence[Piece], translations: Sequence[Translation], alternatives: int
+) -> tuple[str, list[str]]:
     """A text's translation and its alternatives from those of its pieces.
 
     The k-th alternative is made of the k-th best of every sentence, or the last that a sentence has.

@@ -21,7 +21,7 @@ class Answering(Protocol):
     def origin(self) -> Origin: ...
 
     def facts(self) -> dict[str, Any]:
-        """What /health says of it beside its origin."""
+        """What /status says of it beside its origin."""
 
 
 Model = TypeVar("Model", bound=Answering)
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass
-class Desk(Generic[Model, Item, Answer]):
+class InferenceQueue(Generic[Model, Item, Answer]):
     """`current` gives the model that answers now, `trouble` why a newer one does not."""
 
     what: str  # the kind of model, in messages
@@ -78,8 +78,8 @@ class Desk(Generic[Model, Item, Answer]):
         """`ok` only while requests are answered."""
         return "loading" if self.current() is None else "ok" if self.batcher.alive else "stopped"
 
-    def health(self) -> dict[str, Any]:
-        """What /health says of the model."""
+    def facts(self) -> dict[str, Any]:
+        """What /status says of the model and of what waits for it."""
         model = self.current()
         return {
             "status": self.status,

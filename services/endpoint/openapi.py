@@ -1,7 +1,7 @@
 """What the OpenAPI document says of each route: what may be asked, and all that is answered.
 
-The schemas say neither more nor less than the checks in ask.py and vector_ask.py: a test asks the endpoint whatever
-they allow and whatever they forbid.
+The schemas say neither more nor less than the checks in requests.py and vector_requests.py: a test asks the endpoint
+whatever they allow and whatever they forbid.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 from model.word_vectors.embeddings import METHODS
 from services.endpoint.requests import LANGUAGE
-from services.endpoint.vector_ask import MOST_WORDS
+from services.endpoint.vector_requests import MOST_WORDS
 from services.settings import Limits
 
 Schema = dict[str, Any]
@@ -43,13 +43,13 @@ def record(fields: Mapping[str, Schema], optional: Iterable[str] = (), **more: A
     return {"type": "object", "properties": dict(fields), "required": required, **more}
 
 
-def listed(schema: Schema, **bounds: int) -> Schema:
+def array_of(schema: Schema, **bounds: int) -> Schema:
     return {"type": "array", "items": schema, **bounds}
 
 
 def one_or_list(schema: Schema) -> Schema:
     """What answers a text is listed where a list of texts was asked for."""
-    return {"anyOf": [schema, listed(schema)]}
+    return {"anyOf": [schema, array_of(schema)]}
 
 
 def whole(least: int, most: int) -> Schema:
@@ -65,10 +65,10 @@ def whole(least: int, most: int) -> Schema:
 DETECTED = record({"confidence": NUMBER, "language": TEXT})
 ALIGNMENT = record(
     {
-        "source_tokens": listed(TEXT),
-        "target_tokens": listed(TEXT),
-        "alignment": listed(listed(COUNT, minItems=2, maxItems=2)),
-        "weights": listed(listed(NUMBER)),
+        "source_tokens": array_of(TEXT),
+        "target_tokens": array_of(TEXT),
+        "alignment": array_of(array_of(COUNT, minItems=2, maxItems=2)),
+        "weights": array_of(array_of(NUMBER)),
         "head": TEXT,
         "reading": TEXT,
     }
@@ -77,12 +77,12 @@ TRANSLATION = record(
     {
         "translatedText": one_or_list(TEXT),
         "detectedLanguage": one_or_list(DETECTED),
-        "alternatives": {"anyOf": [listed(TEXT), listed(listed(TEXT))]},
-        "alignment": {"anyOf": [listed(ALIGNMENT), listed(listed(ALIGNMENT))]},
+        "alternatives": {"anyOf": [array_of(TEXT), array_of(array_of(TEXT))]},
+        "alignment": {"anyOf": [array_of(ALIGNMENT), array_of(array_of(ALIGNMENT))]},
     },
     optional=("detectedLanguage", "alternatives", "alignment"),
 )
-LANGUAGES = listed(record({"code": TEXT, "name": TEXT, "targets": listed(TEXT)}))
+LANGUAGES = array_of(record({"code": TEXT, "name": TEXT, "targets": array_of(TEXT)}))
 SETTINGS = record(
     {
         "apiKeys": {"type": "boolean"},
@@ -92,11 +92,12 @@ SETTINGS = record(
         "keyRequired": {"type": "boolean"},
         "language": record({side: record({"code": TEXT, "name": TEXT}) for side in ("source", "target")}),
         "suggestions": {"type": "boolean"},
-        "supportedFilesFormat": listed(TEXT),
+        "supportedFilesFormat": array_of(TEXT),
     }
 )
 STATE = {"status": TEXT, "model": {"type": ["object", "null"]}, "reload_error": OR_NULL, "queued": COUNT}
-HEALTH = record(
+HEALTH = record({"status": TEXT})
+STATUS = record(
     {**STATE, "translation": TEXT, "vectors": {"anyOf": [record(STATE), {"type": "null"}]}, "dragoman": TEXT}
 )
 VECTOR = record(
@@ -105,22 +106,22 @@ VECTOR = record(
         "rank": COUNT,
         "count": COUNT,
         "width": COUNT,
-        "vector": listed(NUMBER),
-        "indices": listed(COUNT),
-        "values": listed(NUMBER),
+        "vector": array_of(NUMBER),
+        "indices": array_of(COUNT),
+        "values": array_of(NUMBER),
     },
     optional=("vector", "indices", "values"),
     oneOf=[{"required": ["vector"]}, {"required": ["indices", "values"]}],
 )
 NEIGHBOURS = record(
-    {"word": TEXT, "neighbours": listed(record({"word": TEXT, "similarity": NUMBER}))}, optional=("word",)
+    {"word": TEXT, "neighbours": array_of(record({"word": TEXT, "similarity": NUMBER}))}, optional=("word",)
 )
 ANALOGY = record(
-    {"a": TEXT, "b": TEXT, "c": TEXT, "method": TEXT, "answers": listed(record({"word": TEXT, "score": NUMBER}))}
+    {"a": TEXT, "b": TEXT, "c": TEXT, "method": TEXT, "answers": array_of(record({"word": TEXT, "score": NUMBER}))}
 )
 
 
-def translation_asked(limits: Limits) -> Schema:
+def translation_request(limits: Limits) -> Schema:
     """The body of /translate."""
     code = {"type": "string", "pattern": f"^{LANGUAGE.pattern}$"}
     return record(
@@ -128,7 +129,7 @@ def translation_asked(limits: Limits) -> Schema:
             "q": {
                 "anyOf": [
                     {"type": "string", "minLength": 1, "maxLength": limits.characters},
-                    listed(TEXT, minItems=1, maxItems=limits.texts),
+                    array_of(TEXT, minItems=1, maxItems=limits.texts),
                 ],
                 "example": "The dog sees the man.",
             },
@@ -146,23 +147,26 @@ def translation_asked(limits: Limits) -> Schema:
     )
 
 
-def detection_asked() -> Schema:
+def detection_request() -> Schema:
     """The body of /detect."""
     return record({"q": {"type": "string", "minLength": 1}, "api_key": API_KEY}, optional=("api_key",))
 
 
-def neighbours_asked(limits: Limits) -> Schema:
+def neighbours_request(limits: Limits) -> Schema:
     """The body of /neighbours."""
     fields = {
         "word": {"type": "string", "minLength": 1, "example": "dog"},
-        "vector": {**listed(NUMBER, minItems=1), "description": "instead of word; as many numbers as the vectors have"},
-        "exclude": {"anyOf": [listed(TEXT), TEXT]},
+        "vector": {
+            **array_of(NUMBER, minItems=1),
+            "description": "instead of word; as many numbers as the vectors have",
+        },
+        "exclude": {"anyOf": [array_of(TEXT), TEXT]},
         **_search(limits),
     }
     return record(fields, optional=fields, oneOf=[{"required": ["word"]}, {"required": ["vector"]}])
 
 
-def analogy_asked(limits: Limits) -> Schema:
+def analogy_request(limits: Limits) -> Schema:
     """The body of /analogy."""
     word = {"type": "string", "minLength": 1}
     more = {"method": {"enum": list(METHODS)}, **_search(limits)}
@@ -193,7 +197,7 @@ def in_query(asked: Schema) -> Schema:
     }
 
 
-def vector_asked() -> Schema:
+def vector_request() -> Schema:
     """The path and the query string of /vectors/{word}."""
     word = {"name": "word", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     return {"parameters": [word, {"name": "api_key", "in": "query", "schema": API_KEY}]}
@@ -207,9 +211,9 @@ def answers(schema: Schema, *refused: int, origin: bool = False) -> dict[int | s
     return found | {code: {"description": ERRORS[code], **error} for code in refused or ERRORS}
 
 
-def health_answers() -> dict[int | str, Schema]:
+def state_answers(schema: Schema) -> dict[int | str, Schema]:
     """The same body with 200 and with 503."""
-    return {200: {"description": "all is well", **_content(HEALTH)}, 503: {"description": "not so", **_content(HEALTH)}}
+    return {200: {"description": "all is well", **_content(schema)}, 503: {"description": "not so", **_content(schema)}}
 
 
 def _content(schema: Schema) -> Schema:

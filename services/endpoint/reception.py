@@ -62,10 +62,10 @@ class Reception:
         leaving = asyncio.ensure_future(receive())  # behind the body comes only that the client has left
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def received() -> Message:
+        async def replay() -> Message:
             return messages.pop() if messages else await asyncio.shield(leaving)
 
-        answering = asyncio.ensure_future(self.app(scope, received, send))
+        answering = asyncio.ensure_future(self.app(scope, replay, send))
         try:
             await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -23,7 +23,7 @@ LANGUAGE = re.compile("[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")  # a code, as BCP 
 
 
 @dataclass(frozen=True)
-class Ask:
+class TranslationRequest:
     """A checked request: `batch` says whether `q` was a list, and so the answer is one."""
 
     texts: list[str]
@@ -57,7 +57,7 @@ async def parameters(request: Request) -> dict[str, Any]:
     return values | content
 
 
-def read_ask(values: Mapping[str, Any], limits: Limits) -> Ask:
+def read_translation(values: Mapping[str, Any], limits: Limits) -> TranslationRequest:
     """The checked request.
 
     Raises:
@@ -77,11 +77,11 @@ def read_ask(values: Mapping[str, Any], limits: Limits) -> Ask:
         raise HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
     form = values.get("format")
     if form == "html":
-        raise HTTPException(400, "html format is not supported")
+        raise HTTPException(400, "html format is not supported: HTML is not translated here, send plain text")
     if form not in (None, "", "text"):
         raise HTTPException(400, "Invalid request: format must be text")
     alternatives = whole_number(values, "alternatives", 0, 0, limits.alternatives)
-    return Ask(
+    return TranslationRequest(
         texts,
         batch,
         _code(values, "source"),

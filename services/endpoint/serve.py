@@ -21,10 +21,10 @@ from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.connections import ACCEPTED_AT_ONCE, QuietAccept, connection_class, reserve_descriptors
-from services.endpoint.inference_queue import Answering, Desk
-from services.endpoint.vector_routes import VectorsDesk
+from services.endpoint.inference_queue import Answering, InferenceQueue
+from services.endpoint.vector_routes import VectorsQueue
 from services.models.follower import Follower
-from services.models.loaded_model import Served
+from services.models.loaded_model import LoadedModel
 from services.models.registry import ModelVersion, Registry
 from services.models.served_vectors import ServedVectors
 from services.models.source import Loader
@@ -80,7 +80,7 @@ def serve(
         # The server stops gracefully on SIGTERM, then raises it again: for us it has then been dealt with.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
-            announced(uvicorn.Server(settings), listening)
+            run_server(uvicorn.Server(settings), listening)
         finally:
             signal.signal(signal.SIGTERM, before)
     return door.OK
@@ -89,7 +89,7 @@ def serve(
 @contextlib.contextmanager
 def translations(
     config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str], alignment: AlignmentConfig | None = None
-) -> Iterator[Desk[Served, str, Translation] | None]:
+) -> Iterator[InferenceQueue[LoadedModel, str, Translation] | None]:
     """Where translations are asked for, for the length of the block; None where no model is named."""
     reference = config.model if config.bundle is None else None
     if config.bundle is None and reference is None:
@@ -97,14 +97,14 @@ def translations(
         return
     loader = Loader(config, decode, overrides, alignment)
     with (
-        followed(config, loader.registry, reference, loader.load, loader.load_version) as follower,
-        working(config, Batcher(Served.translate, limit=config.batch, capacity=config.queue)) as batcher,
+        follow_model(config, loader.registry, reference, loader.load, loader.load_version) as follower,
+        run_batcher(config, Batcher(LoadedModel.translate, limit=config.batch, capacity=config.queue)) as batcher,
     ):
-        yield desk(config, "model", "Cannot translate text", follower, batcher)
+        yield open_queue(config, "model", "Cannot translate text", follower, batcher)
 
 
 @contextlib.contextmanager
-def vectors(config: ServeConfig) -> Iterator[VectorsDesk | None]:
+def vectors(config: ServeConfig) -> Iterator[VectorsQueue | None]:
     """Where questions about word vectors are asked, for the length of the block; None where none are named."""
     named = config.vectors
     if named is None:
@@ -113,21 +113,21 @@ def vectors(config: ServeConfig) -> Iterator[VectorsDesk | None]:
     loader = VectorsLoader("serve.vectors", Registry(config.tracking_uri, Path(config.cache)), Path(config.runs))
     reference = named if is_registered(named) else None
     with (
-        followed(config, loader.registry, reference, lambda: loader.load(named), loader.load_version) as follower,
-        working(config, Batcher(ServedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
+        follow_model(config, loader.registry, reference, lambda: loader.load(named), loader.load_version) as follower,
+        run_batcher(config, Batcher(ServedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
     ):
-        yield desk(config, "set of word vectors", "Cannot search", follower, batcher)
+        yield open_queue(config, "set of word vectors", "Cannot search", follower, batcher)
 
 
-def desk(
+def open_queue(
     config: ServeConfig, what: str, refusal: str, follower: Follower[Model], batcher: Batcher[Model, Item, Answer]
-) -> Desk[Model, Item, Answer]:
+) -> InferenceQueue[Model, Item, Answer]:
     """Requests for what the follower holds, by way of the batcher."""
-    return Desk(what, refusal, lambda: follower.current, batcher, lambda: follower.error, config.timeout)
+    return InferenceQueue(what, refusal, lambda: follower.current, batcher, lambda: follower.error, config.timeout)
 
 
 @contextlib.contextmanager
-def followed(
+def follow_model(
     config: ServeConfig,
     registry: Registry,
     reference: str | None,
@@ -150,7 +150,7 @@ def followed(
 
 
 @contextlib.contextmanager
-def working(config: ServeConfig, batcher: Batcher[Model, Item, Answer]) -> Iterator[Batcher[Model, Item, Answer]]:
+def run_batcher(config: ServeConfig, batcher: Batcher[Model, Item, Answer]) -> Iterator[Batcher[Model, Item, Answer]]:
     """The batcher's thread, for the length of the block; what is queued at its end is finished."""
     batcher.start()
     try:
@@ -230,7 +230,7 @@ def read_keys(path: str | None) -> list[str]:
     return keys
 
 
-def announced(server: uvicorn.Server, listening: socket.socket) -> None:
+def run_server(server: uvicorn.Server, listening: socket.socket) -> None:
     """Run the server on the socket; print its address as soon as it answers."""
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)

@@ -27,7 +27,7 @@ ODD_LINES = ["1", "(?!) \U0001f600 \ufffd", "x " * 400]
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class LoadedModel:
     """A loaded model. Replaced as a whole, never changed."""
 
     translator: Translator
@@ -37,7 +37,7 @@ class Served:
     target: str
     open_aligner: Callable[[], Aligner] | None = None  # of the same bundle; it loads the network in PyTorch
     aligner: Aligner | None = None  # where it is set, every translation comes with its attention
-    _kept: "dict[str, Served]" = field(default_factory=dict, repr=False)  # `aligning`, once it was asked for
+    _kept: "dict[str, LoadedModel]" = field(default_factory=dict, repr=False)  # `aligning`, once it was asked for
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def translate(self, lines: list[str], nbest: int) -> list[Translation]:
@@ -47,7 +47,7 @@ class Served:
         return answers if self.aligner is None else self.aligner.aligned(lines, answers)
 
     @property
-    def aligning(self) -> "Served":
+    def aligning(self) -> "LoadedModel":
         """The same model with attention: always the same object, so that requests for it are batched together.
 
         The first call loads the bundle's network in PyTorch, which reads the finished translations once more. So it is
@@ -72,11 +72,11 @@ class Served:
         return self.decode.candidates - 1
 
     def facts(self) -> dict[str, str]:
-        """What /health says of it beside its origin."""
+        """What /status says of it beside its origin."""
         return {"source": self.source, "target": self.target}
 
 
-def load_served(
+def load_model(
     directory: Path,
     *,
     engine: EngineName = "auto",
@@ -88,7 +88,7 @@ def load_served(
     section: DecodeConfig | None = None,
     overrides: Sequence[str] = (),
     alignment: AlignmentConfig | None = None,
-) -> Served:
+) -> LoadedModel:
     """The bundle in `directory`, loaded, and tried on a few lines.
 
     Name, version and run are the registry's where the bundle came from there, else the bundle's own.
@@ -99,7 +99,7 @@ def load_served(
     check_translates(directory, name)
     bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
     source, target = bundle.languages
-    served = Served(
+    served = LoadedModel(
         translator=translator,
         decode=chosen_decode(bundle.decode, section, overrides),
         origin=Origin.of(directory, bundle.facts, bundle.digest, name=name, version=version, run_id=run_id),
@@ -111,7 +111,7 @@ def load_served(
     return served
 
 
-def check_answers(served: Served) -> None:
+def check_answers(served: LoadedModel) -> None:
     """Warm up, and refuse a model that fails or has nothing to say.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where an answer is from: the model version, the run and the shards, as /health and every answer's headers say it."""
+"""Where an answer is from: the model version, the run and the shards, as /status and every answer's headers say it."""
 
 import time
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Origin:
         return {key: _header(value) for key, value in facts.items() if value}
 
     def facts(self) -> dict[str, Any]:
-        """The same for /health."""
+        """The same for /status."""
         return {
             "name": self.name,
             "version": self.version,

@@ -31,7 +31,7 @@ class Question(Protocol):
             UserError: an unknown word (close spellings are named), a vector of another width.
         """
 
-    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+    def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
         """What JSON shows, of what was found by its search."""
 
 
@@ -47,7 +47,7 @@ def answers(questions: Sequence[Question], embeddings: Embeddings) -> list[dict[
     searches = [search(question) for question in questions]
     found = iter(embeddings.found([one for one in searches if isinstance(one, Search)]))
     return [
-        one if isinstance(one, UserError) else question.shown(embeddings, () if one is None else next(found))
+        one if isinstance(one, UserError) else question.to_json(embeddings, () if one is None else next(found))
         for question, one in zip(questions, searches, strict=True)
     ]
 
@@ -65,7 +65,7 @@ class VectorOf:
     def search(self, embeddings: Embeddings) -> None:
         embeddings.known(self.word)
 
-    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+    def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
         row = embeddings.known(self.word)
         facts = {"word": self.word, "rank": row, "count": int(embeddings.counts[row]), "width": embeddings.width}
         if not embeddings.sparse:
@@ -91,7 +91,7 @@ class NeighboursOf:
     def search(self, embeddings: Embeddings) -> Search:
         return embeddings.near(self.query, self.k, self.exclude, self.restrict)
 
-    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+    def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
         asked = {"word": self.query} if isinstance(self.query, str) else {}
         near = [{"word": one.word, "similarity": round(one.similarity, DIGITS)} for one in found]
         return {**asked, "neighbours": near}
@@ -115,6 +115,6 @@ class AnalogyOf:
     def search(self, embeddings: Embeddings) -> Search:
         return embeddings.like(self.a, self.b, self.c, self.k, self.method, self.restrict)
 
-    def shown(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+    def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
         best = [{"word": one.word, "score": round(one.similarity, DIGITS)} for one in found]
         return {"a": self.a, "b": self.b, "c": self.c, "method": self.method, "answers": best}

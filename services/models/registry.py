@@ -1,6 +1,5 @@
 """The services' door to MLflow: which version an alias names, and that version's bundle as a local directory."""
 
-import contextlib
 import logging
 import os
 import re
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
+from model.errors import ServiceError, UserError, reason
 from model.names import check_name
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
@@ -94,7 +93,7 @@ class Registry:
         """The bundle directory of `version`, downloaded once into the cache, and whole or not there at all.
 
         Raises:
-            OSError: the download failed.
+            ServiceError: the download failed; says why.
             UserError: the version holds no bundle.
         """
         kept = self.cache / version.name / f"{version.version}-{version.run_id[:12] or 'norun'}"
@@ -107,21 +106,24 @@ class Registry:
         import mlflow
         from mlflow.exceptions import MlflowException
 
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{kept.name}-", dir=kept.parent))
+        temporary: Path | None = None
         try:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            temporary = Path(tempfile.mkdtemp(prefix=f".{kept.name}-", dir=kept.parent))
             mlflow.artifacts.download_artifacts(
                 artifact_uri=str(version), dst_path=str(temporary), tracking_uri=self.uri
             )
-            # Another process may have been first; a version never changes, so its copy is as good.
-            with contextlib.suppress(FileExistsError, OSError):
+            try:
                 temporary.rename(kept)
-            if not kept.is_dir():
-                raise OSError(f"{temporary} could not be renamed to {kept}")
-        except MlflowException as problem:
-            raise OSError(f"{version}: could not be downloaded: {self._masked(str(problem))}") from None
+            except OSError:
+                if not kept.is_dir():  # else another process was first; a version never changes, so its copy is as good
+                    raise
+        except (MlflowException, OSError) as problem:  # a server that goes, a disk that is full: it says which
+            said = self._mask_secrets(reason(problem))
+            raise ServiceError(f"{version} could not be downloaded to {kept}: {said}") from None
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            if temporary is not None:
+                shutil.rmtree(temporary, ignore_errors=True)
         logger.info("%s was downloaded to %s", version, kept)
 
     def _client(self) -> Any:
@@ -146,13 +148,13 @@ class Registry:
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     def _away(self, problem: Exception) -> UserError:
-        reason = self._masked(str(problem)).splitlines()[0]
-        return UserError(f"tracking_uri: the registry at {self} does not answer ({reason})")
+        said = self._mask_secrets(reason(problem))
+        return UserError(f"tracking_uri: the registry at {self} does not answer ({said})")
 
     def __str__(self) -> str:
-        return self._masked(self.uri)
+        return self._mask_secrets(self.uri)
 
-    def _masked(self, text: str) -> str:
+    def _mask_secrets(self, text: str) -> str:
         """`text` without the user and password that an address may hold."""
         return re.sub(r"//[^/@\s]*@", "//***@", text)
 

@@ -31,13 +31,13 @@ class ServedVectors:
     def answer(self, questions: Sequence[Question], _nbest: int = 1) -> list[dict[str, Any] | Refused]:
         """An answer a question; of one that cannot be answered, why: 404 an unknown word, else 400."""
         found = answers(questions, self.embeddings)
-        return [self._refused(q, a) if isinstance(a, UserError) else a for q, a in zip(questions, found, strict=True)]
+        return [self._refuse(q, a) if isinstance(a, UserError) else a for q, a in zip(questions, found, strict=True)]
 
     def facts(self) -> dict[str, Any]:
-        """What /health says of them beside their origin."""
+        """What /status says of them beside their origin."""
         return {"method": self.method, "words": len(self.embeddings), "width": self.embeddings.width}
 
-    def _refused(self, question: Question, problem: UserError) -> Refused:
+    def _refuse(self, question: Question, problem: UserError) -> Refused:
         unknown = any(self.embeddings.row(word) is None for word in question.words)
         return Refused(404 if unknown else 400, str(problem))
 

@@ -12,7 +12,7 @@ from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
 from model.inference.kinds import check_translates
 from model.settings import DecodeConfig
-from services.models.loaded_model import Served, load_served
+from services.models.loaded_model import LoadedModel, load_model
 from services.models.registry import ModelVersion, Registry
 from services.settings import BundleSource, ModelSource
 
@@ -35,7 +35,7 @@ class Loader:
         self._overrides = tuple(overrides)
         self._alignment = alignment
 
-    def load(self) -> Served:
+    def load(self) -> LoadedModel:
         """The bundle, or the version that the reference names now.
 
         Raises:
@@ -48,13 +48,13 @@ class Loader:
             raise UserError("no translation model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
         return self.load_version(self.registry.resolve(self.source.model))
 
-    def load_version(self, version: ModelVersion) -> Served:
+    def load_version(self, version: ModelVersion) -> LoadedModel:
         """A version of the registry, by way of the cache."""
         directory = self.registry.fetch(version)
         return self._load(directory, version.name, version.version, version.run_id)
 
-    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> Served:
-        served = load_served(
+    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> LoadedModel:
+        served = load_model(
             directory,
             engine=self.source.engine,
             device=self.source.device,

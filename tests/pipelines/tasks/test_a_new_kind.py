@@ -15,8 +15,8 @@ from pipelines.tasks.base import TASKS
 from pipelines.tracking.registry import Registry
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import Desk
-from services.models.loaded_model import Served
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
 from services.settings import ModelSource
 from tests.pipelines.tasks import unigram_kind
@@ -80,11 +80,11 @@ def test_it_is_trained_evaluated_promoted_and_served_by_the_ordinary_verbs(
         cache=f"{made.paths.root}/cache",
     )
     model = Loader(source).load()
-    batcher: Batcher[Served, str, Translation] = Batcher(Served.translate)
+    batcher: Batcher[LoadedModel, str, Translation] = Batcher(LoadedModel.translate)
     batcher.start()
-    desk = Desk("model", "Cannot translate text", lambda: model, batcher)
+    queue = InferenceQueue("model", "Cannot translate text", lambda: model, batcher)
     question = {"q": "cats call cows often .", "source": "en", "target": "de"}
-    answer = Client(create_app(Endpoint(desk))).post("/translate", json=question)
+    answer = Client(create_app(Endpoint(queue))).post("/translate", json=question)
     batcher.stop(10)
     assert answer.json()["translatedText"] == "Katzen rufen Kühe oft."
     assert answer.headers["X-Model-Version"] == "1"

@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,3 +142,23 @@ def test_a_registration_waits_for_the_server(
     assert "`dragoman sync` does it later" in caplog.text
     assert Sender(Spool(tmp_path / "runs/a"), tracking, "a").send()
     assert registered(tmp_path / "runs/a", bundle_hash(bundle)) == {"name": "demo-en-de", "version": "1"}
+
+
+def test_a_version_for_which_there_is_no_room_waits_and_the_user_is_told_why(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    large = tmp_path / "runs/a/bundle"
+    shutil.copytree(bundle, large)
+    room = 5_000_000  # bytes of the largest file: enough for the database
+    with (large / "model.safetensors").open("ab") as file:
+        file.truncate(room + 1)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+        try:
+            assert register_bundle(tracking, REGISTRY, run, large) is None
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert "demo-en-de is not registered yet" in caplog.text
+        assert "File too large" in caplog.text
+        assert register_bundle(tracking, REGISTRY, run, large) == "1"

@@ -21,8 +21,8 @@ from services.commands.attention import MOST_MAPS
 from services.commands.translate import translate
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import Desk
-from services.models.loaded_model import Served, load_served
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.loaded_model import LoadedModel, load_model
 from services.settings import Limits, TranslateConfig
 
 LINES = b"the dog sees\n\nja , gut !\n"
@@ -152,12 +152,12 @@ def test_mistakes_are_named(
 class Client:
     """Asks an endpoint of one bundle, without a socket."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: LoadedModel) -> None:
         self.served = served
-        self.batcher: Batcher[Any, str, Any] = Batcher(Served.translate, limit=64, capacity=16)
+        self.batcher: Batcher[Any, str, Any] = Batcher(LoadedModel.translate, limit=64, capacity=16)
         self.batcher.start()
-        desk = Desk("model", "Cannot translate text", lambda: served, self.batcher)
-        self.app = create_app(Endpoint(desk, limits=Limits(alternatives=2)))
+        queue = InferenceQueue("model", "Cannot translate text", lambda: served, self.batcher)
+        self.app = create_app(Endpoint(queue, limits=Limits(alternatives=2)))
 
     def ask(self, **values: Any) -> httpx.Response:
         async def post() -> httpx.Response:
@@ -170,7 +170,7 @@ class Client:
 
 @pytest.fixture(params=["transformer", "rnnsearch"])
 def client(request: pytest.FixtureRequest, bundles: dict[str, Path]) -> Iterator[Client]:
-    made = Client(load_served(bundles[request.param]))
+    made = Client(load_model(bundles[request.param]))
     yield made
     made.batcher.stop(10)
 
@@ -214,7 +214,7 @@ def test_what_is_neither_true_nor_false_is_a_400(client: Client, value: Any) -> 
 
 
 def test_a_network_without_attention_is_a_400_and_still_translates(bundles: dict[str, Path]) -> None:
-    client = Client(load_served(bundles["rnnenc"]))
+    client = Client(load_model(bundles["rnnenc"]))
     answer = client.ask(q="ja", alignment=True)
     assert answer.status_code == 400
     assert "alignment is not supported: rnnenc: this network has no attention" in answer.json()["error"]

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -73,6 +75,14 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return scripts
 
 
+def answers(printed: str) -> bool:
+    """Whether anything listens at the address that the demo printed."""
+    address = re.search(r"http://127\.0\.0\.1:(\d+)", printed)
+    assert address is not None
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(address[1]))) == 0
+
+
 def test_all_steps_run_in_order_and_the_report_names_everything(
     root: DemoRoot, steps: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,6 +92,7 @@ def test_all_steps_run_in_order_and_the_report_names_everything(
         "serve experiment=demo serve.port=0"
     ]
     out = capsys.readouterr().out
+    assert not answers(out)
     for word in ("DOG 10", "Hund 10", "BLEU = 90.1 nrefs:1", "m version 7", "demo, abc", "ffffffffffff"):
         assert word in out
     assert "mlflow ui --backend-store-uri sqlite:///x.db" in out
@@ -103,11 +114,14 @@ def test_a_champion_that_stays_answers(root: DemoRoot, steps: dict[str, str]) ->
     assert demo(root, []) == 0
 
 
-def test_the_endpoint_is_stopped_when_asking_it_fails(root: DemoRoot, steps: dict[str, str], tmp_path: Path) -> None:
+def test_the_endpoint_is_stopped_when_asking_it_fails(
+    root: DemoRoot, steps: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "shards" / "test.en.txt").unlink()
     with pytest.raises(FileNotFoundError):
         demo(root, [])
     assert (tmp_path / "stopped").exists()
+    assert not answers(capsys.readouterr().out)
 
 
 def test_a_killed_demo_ends_its_step(tmp_path: Path) -> None:
@@ -120,7 +134,7 @@ sys.exit(demo.demo(demo.DemoRoot("n", "en-de", {{}}, {{}}, {{}}), []))
     process = subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout:
-        assert any("dragoman shard" in line for line in process.stdout)
+        assert any("dragoman shard" in line for line in process.stdout), "the demo ended before its first step"
         children: list[psutil.Process] = []
         while not children:
             children = psutil.Process(process.pid).children()

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.bundles.vectors import load_vectors
 from model.errors import UserError
 from model.word_vectors.formats import PLACES, read_binary, read_numpy, read_text
 from services.commands.export import FORMATS, ExportConfig, export, main
@@ -12,14 +13,23 @@ from services.commands.export import FORMATS, ExportConfig, export, main
 
 def test_every_format_comes_back_as_it_was(vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert export(ExportConfig(vectors=str(vectors), output=str(tmp_path / "out"))) == 0
-    words = read_numpy(tmp_path / "out" / PLACES["numpy"])
-    for found in (read_text(tmp_path / "out" / PLACES["text"]), read_binary(tmp_path / "out" / PLACES["binary"])):
-        assert found.words == words.words
-        assert np.array_equal(found.vectors, words.vectors)
+    kept = load_vectors(vectors).embeddings
+    out = tmp_path / "out"
+    for found in (
+        read_numpy(out / PLACES["numpy"]),
+        read_text(out / PLACES["text"]),
+        read_binary(out / PLACES["binary"]),
+    ):
+        assert found.words == kept.words
+        assert np.array_equal(found.vectors, kept.vectors)
+    rows = [row.split("\t") for row in (out / "projector" / "tensors.tsv").read_text().splitlines()]
+    assert np.array_equal(np.array(rows, np.float32), kept.vectors)
+    names = [row.split("\t")[0] for row in (out / "projector" / "metadata.tsv").read_text().splitlines()]
+    assert names == ["word", *kept.words]
     printed = capsys.readouterr().out
     assert "vectors.bin" in printed
     assert "TensorBoard" in printed
-    assert not list((tmp_path / "out").glob(".*"))
+    assert {path.name for path in out.iterdir()} == set(PLACES.values())  # and nothing half written
     assert FORMATS.keys() == PLACES.keys()
 
 

@@ -12,7 +12,7 @@ from model.errors import UserError
 from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from services.commands import translate as verb
-from services.commands.translate import translate, translated, written
+from services.commands.translate import format_translation, translate, translate_lines
 from services.settings import TranslateConfig
 
 
@@ -81,13 +81,13 @@ class Shouting:
 
 def test_a_line_can_be_translated_sentence_by_sentence() -> None:
     served: Any = Shouting()
-    answers = translated(served, ["Go now.  See it!", ""], TranslateConfig(split=True, nbest=2))
+    answers = translate_lines(served, ["Go now.  See it!", ""], TranslateConfig(split=True, nbest=2))
     assert answers[0].nbest == [Alternative("GO NOW.  SEE IT!", -1.0), Alternative("Go now.  See it!", -3.0)]
     assert answers[1].text == ""
 
 
 def test_a_translation_never_adds_a_line() -> None:
-    assert written(0, "x", Translation("a\nb\u2028c", 0.0), "text") == "a b c\n"
+    assert format_translation(0, "x", Translation("a\nb\u2028c", 0.0), "text") == "a b c\n"
 
 
 def test_standard_input_goes_to_standard_output(

@@ -17,8 +17,8 @@ from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import Desk
-from services.models.loaded_model import Served
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.settings import Limits
 
@@ -43,8 +43,8 @@ class Shouting:
         return Translation(texts[0], 0.0, [Alternative(text, 0.0) for text in texts])
 
 
-def served(translator: Any, version: str = "3") -> Served:
-    return Served(translator, DecodeConfig(beam=4), Origin("demo", version, "run1", "abc"), "en", "de")
+def served(translator: Any, version: str = "3") -> LoadedModel:
+    return LoadedModel(translator, DecodeConfig(beam=4), Origin("demo", version, "run1", "abc"), "en", "de")
 
 
 @dataclass
@@ -75,9 +75,9 @@ class Stage:
     client: Client
     translator: Shouting
     endpoint: Endpoint
-    desk: Desk[Served, str, Translation]
-    batcher: Batcher[Served, str, Translation]
-    current: list[Served | None]
+    queue: InferenceQueue[LoadedModel, str, Translation]
+    batcher: Batcher[LoadedModel, str, Translation]
+    current: list[LoadedModel | None]
     trouble: list[str | None]
 
     def ask(self, **values: Any) -> Any:
@@ -88,13 +88,15 @@ class Stage:
 def stage() -> Iterator[Stage]:
     translator = Shouting()
     translator.open.set()
-    current: list[Served | None] = [served(translator)]
+    current: list[LoadedModel | None] = [served(translator)]
     trouble: list[str | None] = [None]
-    batcher = Batcher(Served.translate, limit=64, capacity=8)
+    batcher = Batcher(LoadedModel.translate, limit=64, capacity=8)
     batcher.start()
-    desk = Desk("model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10)
-    endpoint = Endpoint(desk, limits=Limits(characters=200, texts=4, alternatives=2, body=1000))
-    yield Stage(Client(create_app(endpoint)), translator, endpoint, desk, batcher, current, trouble)
+    queue = InferenceQueue(
+        "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10
+    )
+    endpoint = Endpoint(queue, limits=Limits(characters=200, texts=4, alternatives=2, body=1000))
+    yield Stage(Client(create_app(endpoint)), translator, endpoint, queue, batcher, current, trouble)
     translator.open.set()
     batcher.stop(10)
 
@@ -150,7 +152,11 @@ def test_auto_names_the_language_that_was_assumed(stage: Stage) -> None:
         ({"q": "x", "source": "en"}, 400, "Invalid request: missing target parameter"),
         ({"q": "x", "source": "fr", "target": "de"}, 400, "fr is not supported"),
         ({"q": "x", "source": "en", "target": "en"}, 400, "en is not supported"),
-        ({"q": "x", "source": "en", "target": "de", "format": "html"}, 400, "html format is not supported"),
+        (
+            {"q": "x", "source": "en", "target": "de", "format": "html"},
+            400,
+            "not supported: HTML is not translated",
+        ),
         ({"q": [1], "source": "en", "target": "de"}, 400, "q must be a string or a list of strings"),
         ({"q": {"a": 1}, "source": "en", "target": "de"}, 400, "q must be a string or a list of strings"),
         ({"q": "x" * 201, "source": "en", "target": "de"}, 400, "request (201) exceeds text limit (200)"),
@@ -213,6 +219,12 @@ def test_a_form_in_any_charset_is_read_or_a_400(stage: Stage, charset: str) -> N
     assert answer.status_code == (200 if charset == "nonsense" else 400), answer.text
 
 
+def test_the_openapi_document_is_where_libretranslate_has_it(stage: Stage) -> None:
+    spec = stage.client.get("/spec")
+    assert (spec.status_code, spec.json()) == (200, stage.client.get("/openapi.json").json())
+    assert {"/translate", "/detect", "/languages", "/health", "/frontend/settings"} <= spec.json()["paths"].keys()
+
+
 def test_unknown_paths_and_methods_are_errors_in_json(stage: Stage) -> None:
     assert (stage.client.get("/nowhere").status_code, list(stage.client.get("/nowhere").json())) == (404, ["error"])
     assert stage.client.get("/translate").status_code == 405
@@ -252,34 +264,37 @@ def test_a_full_queue_is_a_429_with_retry_after(stage: Stage) -> None:
 
 
 def test_an_answer_that_takes_too_long_is_a_503_and_leaves_the_queue(stage: Stage) -> None:
-    stage.desk.timeout = 0.05
+    stage.queue.timeout = 0.05
     stage.translator.open.clear()
     assert stage.ask(q="first").status_code == 503
     assert stage.ask(q="second").status_code == 503
     stage.translator.open.set()
-    stage.desk.timeout = 10
+    stage.queue.timeout = 10
     assert stage.ask(q="third").status_code == 200
     assert "second" not in stage.translator.lines
 
 
-def test_health_is_503_until_a_model_is_loaded_and_again_when_the_thread_has_ended(stage: Stage) -> None:
-    health = stage.client.get("/health")
-    assert (health.status_code, health.json()["status"]) == (200, "ok")
-    assert health.json()["model"]["version"] == "3"
-    assert health.json()["model"]["run_id"] == "run1"
+def test_health_and_status_are_503_until_a_model_is_loaded_and_again_when_the_thread_has_ended(stage: Stage) -> None:
+    health, status = stage.client.get("/health"), stage.client.get("/status")
+    assert (health.status_code, health.json()) == (200, {"status": "ok"})  # LibreTranslate's body, and no more
+    assert (status.status_code, status.json()["status"]) == (200, "ok")
+    assert status.json()["model"]["version"] == "3"
+    assert status.json()["model"]["run_id"] == "run1"
 
     stage.trouble[0] = "version 4: broken"
-    assert stage.client.get("/health").json()["reload_error"] == "version 4: broken"
+    assert stage.client.get("/status").json()["reload_error"] == "version 4: broken"
+    assert stage.client.get("/health").json() == {"status": "ok"}
 
     model, stage.current[0] = stage.current[0], None
-    health = stage.client.get("/health")
-    assert (health.status_code, health.json()["status"]) == (503, "loading")
+    health, status = stage.client.get("/health"), stage.client.get("/status")
+    assert (health.status_code, health.json()) == (503, {"status": "loading"})
+    assert (status.status_code, status.json()["status"]) == (503, "loading")
     assert stage.ask(q="x").status_code == 503
     assert stage.client.get("/languages").status_code == 503
 
     stage.current[0] = model
     stage.batcher.stop(10)
-    assert stage.client.get("/health").status_code == 503
+    assert (stage.client.get("/health").status_code, stage.client.get("/status").status_code) == (503, 503)
     assert stage.ask(q="x").status_code == 503
 
 
@@ -347,7 +362,7 @@ def test_no_log_holds_what_a_user_sent(stage: Stage, caplog: pytest.LogCaptureFi
     client.request("SECRET", "/secret")
     stage.translator.one = broken  # type: ignore[method-assign, assignment]
     assert stage.ask(q="secret").status_code == 500
-    stage.desk.current = broken  # type: ignore[assignment]
+    stage.queue.current = broken  # type: ignore[assignment]
     answer = client.post("/detect", json={"q": "secret"})
     assert (answer.status_code, answer.json()) == (500, {"error": "Internal error"})
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("services.")]

@@ -20,8 +20,8 @@ from model.settings import DecodeConfig
 from services.endpoint import serve
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import Desk
-from services.models.loaded_model import Served
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.settings import Limits, ServeConfig
 
@@ -40,11 +40,11 @@ class Echo:
 def app(vectors: Path) -> Iterator[FastAPI]:
     """The application over a translator and real word vectors."""
     translator: Any = Echo()
-    model = Served(translator, DecodeConfig(), Origin("echo", "1", "run1", "abc"), "en", "de")
+    model = LoadedModel(translator, DecodeConfig(), Origin("echo", "1", "run1", "abc"), "en", "de")
     config = ServeConfig(model=None, vectors=str(vectors))
     limits = Limits(characters=100, texts=4, neighbours=7, body=5000)
-    with serve.vectors(config) as words, serve.working(config, Batcher(Served.translate)) as batcher:
-        yield create_app(Endpoint(Desk("model", "Cannot translate", lambda: model, batcher), words, limits))
+    with serve.vectors(config) as words, serve.run_batcher(config, Batcher(LoadedModel.translate)) as batcher:
+        yield create_app(Endpoint(InferenceQueue("model", "Cannot translate", lambda: model, batcher), words, limits))
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def document(app: FastAPI) -> schemathesis.BaseSchema:
         ("GET", "/languages"),
         ("GET", "/frontend/settings"),
         ("GET", "/health"),
+        ("GET", "/status"),
         ("GET", "/vectors/{word}"),
         ("GET", "/neighbours"),
         ("POST", "/neighbours"),

@@ -17,8 +17,8 @@ from model.settings import DecodeConfig
 from services.endpoint import serve
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import Desk
-from services.endpoint.vector_routes import VectorsDesk
+from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.vector_routes import VectorsQueue
 from services.models.questions import AnalogyOf, NeighboursOf, Question, VectorOf
 from services.models.registry import ModelVersion
 from services.models.served_vectors import Refused, ServedVectors, load_served_vectors
@@ -43,7 +43,7 @@ class Stage:
     """An endpoint of word vectors alone; `open` holds their thread while it is not set."""
 
     endpoint: Endpoint
-    desk: VectorsDesk
+    queue: VectorsQueue
     current: list[ServedVectors | None]
     open: threading.Event
 
@@ -66,8 +66,10 @@ def stage(vectors: Path) -> Iterator[Stage]:
 
     batcher: Any = Batcher(answer, limit=2, capacity=2)
     batcher.start()
-    desk: VectorsDesk = Desk("set of word vectors", "Cannot search", lambda: current[0], batcher, timeout=10)
-    yield Stage(Endpoint(None, desk, Limits(neighbours=5, body=1000)), desk, current, gate)
+    queue: VectorsQueue = InferenceQueue(
+        "set of word vectors", "Cannot search", lambda: current[0], batcher, timeout=10
+    )
+    yield Stage(Endpoint(None, queue, Limits(neighbours=5, body=1000)), queue, current, gate)
     gate.set()
     batcher.stop(10)
 
@@ -190,17 +192,17 @@ def test_a_full_queue_and_a_late_answer(stage: Stage) -> None:
     stage.open.clear()
     served = stage.current[0]
     assert served is not None
-    waiting = [stage.desk.batcher.submit(served, [NeighboursOf("man")])]
-    while stage.desk.batcher.queued:
+    waiting = [stage.queue.batcher.submit(served, [NeighboursOf("man")])]
+    while stage.queue.batcher.queued:
         pass
-    waiting.append(stage.desk.batcher.submit(served, [NeighboursOf("man")] * 2))
+    waiting.append(stage.queue.batcher.submit(served, [NeighboursOf("man")] * 2))
     answer = stage.get("/neighbours", word="man")
     assert (answer.status_code, "Retry-After" in answer.headers) == (429, True)
     stage.open.set()
     for one in waiting:
         one.result(10)
     stage.open.clear()
-    stage.desk.timeout = 0.05
+    stage.queue.timeout = 0.05
     assert stage.get("/neighbours", word="man").status_code == 503
 
 
@@ -208,12 +210,12 @@ def test_an_endpoint_of_vectors_alone_says_what_it_is_not(stage: Stage) -> None:
     answer = ask(stage.endpoint, "POST", "/translate", json={"q": "x", "source": "en", "target": "de"})
     assert (answer.status_code, "it has no translation model" in answer.json()["error"]) == (404, True)
     assert stage.get("/languages").status_code == 404
-    health = stage.get("/health")
+    health = stage.get("/status")
     body = health.json()
     assert (health.status_code, body["status"], body["translation"], body["model"]) == (200, "ok", "off", None)
     assert body["vectors"]["model"]["words"] == 7
     stage.current[0] = None
-    assert (stage.get("/health").status_code, stage.get("/health").json()["vectors"]["status"]) == (503, "loading")
+    assert (stage.get("/status").status_code, stage.get("/status").json()["vectors"]["status"]) == (503, "loading")
     assert stage.get("/neighbours", word="man").status_code == 503
 
 
@@ -245,21 +247,21 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
     monkeypatch.setattr(serve, "Registry", Shelf)
     monkeypatch.setattr(Shelf, "version", "1")
     config = ServeConfig(bundle=str(bundle), vectors="models:/words@champion", poll=0.05)
-    with serve.translations(config, DecodeConfig(), []) as translations, serve.vectors(config) as desk:
-        endpoint = Endpoint(translations, desk)
+    with serve.translations(config, DecodeConfig(), []) as translations, serve.vectors(config) as queue:
+        endpoint = Endpoint(translations, queue)
         assert ask(endpoint, "GET", "/vectors/queen").json()["vector"] == [1, 1, 0, 1]
         Shelf.version = "2"
         while (answer := ask(endpoint, "GET", "/vectors/queen")).headers["X-Model-Version"] != "2":
             pass
         assert (answer.headers["X-Model-Name"], answer.json()["vector"]) == ("words", [2, 2, 0, 2])
         Shelf.version = "3"  # a translation model: the last good vectors stay
-        while (error := ask(endpoint, "GET", "/health").json()["vectors"]["reload_error"]) is None:
+        while (error := ask(endpoint, "GET", "/status").json()["vectors"]["reload_error"]) is None:
             pass
         assert "holds a translation model" in error
         assert ask(endpoint, "GET", "/vectors/queen").headers["X-Model-Version"] == "2"
         translated = ask(endpoint, "POST", "/translate", json={"q": "dog", "source": "en", "target": "de"})
         assert (translated.status_code, translated.headers["X-Model-Name"]) == (200, "small")
-        health = ask(endpoint, "GET", "/health").json()
+        health = ask(endpoint, "GET", "/status").json()
         assert (health["status"], health["translation"], health["vectors"]["status"]) == ("ok", "ok", "ok")
 
 

@@ -8,12 +8,12 @@ import pytest
 from model.errors import UserError
 from model.inference.translator import Translation
 from model.settings import DecodeConfig
-from services.models.loaded_model import Served, check_answers, chosen_decode, load_served
+from services.models.loaded_model import LoadedModel, check_answers, chosen_decode, load_model
 from services.models.origin import Origin
 
 
 def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
-    served = load_served(bundle)
+    served = load_model(bundle)
     assert (served.origin.name, served.source, served.target) == ("small", "en", "de")
     assert served.origin.headers() == {
         "X-Model-Name": "small",
@@ -27,7 +27,7 @@ def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
 
 
 def test_the_registrys_facts_go_before_the_bundles(bundle: Path) -> None:
-    served = load_served(bundle, name="modèle\n", version="7", run_id="run")
+    served = load_model(bundle, name="modèle\n", version="7", run_id="run")
     assert served.origin.headers()["X-Model-Version"] == "7"
     assert served.origin.headers()["X-Model-Name"] == "mod?le?"
 
@@ -53,4 +53,4 @@ def test_a_model_that_fails_or_is_mute_is_refused(bundle: Path, answer: Translat
 
     translator: Any = Bad()
     with pytest.raises(UserError, match=message):
-        check_answers(Served(translator, DecodeConfig(), Origin("m", "1", "r", "h"), "en", "de"))
+        check_answers(LoadedModel(translator, DecodeConfig(), Origin("m", "1", "r", "h"), "en", "de"))

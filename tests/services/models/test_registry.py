@@ -1,10 +1,13 @@
 """The registry as the services see it, over a version that the pipelines registered."""
 
+import errno
+import os
+import resource
 from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
+from model.errors import ServiceError, UserError
 from pipelines.tracking.server import TrackingConfig
 from services.models.registry import ModelVersion, Registry, bundle_within
 from services.models.source import Loader
@@ -62,8 +65,35 @@ def test_a_server_that_is_away_is_named_without_its_secret(tmp_path: Path) -> No
 
 def test_a_download_that_breaks_off_leaves_nothing(tracking: TrackingConfig, tmp_path: Path) -> None:
     registry = Registry(tracking.uri, tmp_path)
-    with pytest.raises(OSError, match="could not be downloaded"):
+    with pytest.raises(ServiceError, match="could not be downloaded"):
         registry.fetch(ModelVersion("m", "77", "r" * 32))
+    assert not list((tmp_path / "m").iterdir())
+
+
+def test_a_download_for_which_there_is_no_room_says_so(tracking: TrackingConfig, tmp_path: Path) -> None:
+    registry = Registry(tracking.uri, tmp_path)
+    version = registry.resolve("models:/m@champion")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # no file grows beyond a kilobyte
+    try:
+        with pytest.raises(ServiceError, match=r"models:/m/1 could not be downloaded to .*File too large") as caught:
+            registry.fetch(version)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "m").iterdir())
+
+
+def test_a_download_that_cannot_take_its_place_says_why(
+    tracking: TrackingConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path), None, str(target))
+
+    monkeypatch.setattr(Path, "rename", full)
+    registry = Registry(tracking.uri, tmp_path)
+    with pytest.raises(ServiceError, match="No space left on device"):
+        registry.fetch(registry.resolve("models:/m@champion"))
     assert not list((tmp_path / "m").iterdir())
 
 
