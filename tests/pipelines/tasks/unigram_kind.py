@@ -106,7 +106,7 @@ def judge(store: Registry, new: Version, old: Version, config: PromoteConfig, sh
 
 ARCHITECTURE = Architecture(UnigramConfig, kind="unigram", counted=True)
 KIND = Kind(
-    "a table of words", "translate by it", load, lambda bundle: lambda texts, _: [x.text for x in bundle.translate(texts)],
+    "a table", "translate by it", load, lambda bundle: lambda texts, _: [one.text for one in bundle.translate(texts)],
     open_translator=lambda bundle, *engine, **hardware: bundle,
 )  # fmt: skip
 TASK = Task(
