@@ -1,0 +1,101 @@
+"""Files and folders that are there whole or not at all, their hashes, and locks that die with their holder."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+PART = ".part-"  # how the name of a file begins that is still being written
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
+    """A name beside `path`, with its suffix, to write a file under; that file becomes `path` when the block ends well.
+
+    So `path` is the old file or the new one, whole, whoever reads it and whenever this process dies; `durable` says
+    that a power cut changes nothing of that. A block that fails leaves nothing behind.
+    """
+    part = path.with_name(f"{PART}{os.uname().nodename}-{os.getpid()}-{threading.get_ident()}-{path.name}")
+    try:
+        yield part
+        if durable:
+            synchronise(part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    if durable:
+        synchronise(path.parent)
+
+
+@contextlib.contextmanager
+def atomic_open(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+    """The same as a binary file, open for writing."""
+    with atomic_path(path, durable) as part, part.open("wb") as file:
+        yield file
+
+
+def atomic_write(path: Path, content: bytes | str, durable: bool = True) -> None:
+    """Make `path` hold `content`, text as UTF-8."""
+    with atomic_path(path, durable) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def atomic_directory(directory: Path) -> Iterator[Path]:
+    """A temporary directory beside `directory` to write into; it takes that name when the block ends without error.
+
+    So the directory is there whole or not at all; an older one is replaced, and kept where the block fails.
+    """
+    directory = directory.absolute()
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    try:
+        yield work
+        for folder, _, names in os.walk(work):
+            for name in [*names, "."]:
+                synchronise(Path(folder) / name)
+        work.chmod(0o755)  # mkdtemp's own is closed to others
+        _replace_directory(work, directory)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _replace_directory(new: Path, directory: Path) -> None:
+    """Rename `new` to `directory`. One that is there is moved aside first and removed last, so never half of one."""
+    if not directory.exists():
+        new.rename(directory)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.old.", dir=directory.parent))
+    directory.rename(aside / "old")
+    new.rename(directory)
+    shutil.rmtree(aside)
+
+
+def remove_parts(directory: Path) -> None:
+    """Delete what killed writers left behind in `directory`; only while nobody writes there."""
+    for path in directory.glob(f"{PART}*"):
+        path.unlink(missing_ok=True)
+
+
+def synchronise(path: Path) -> None:
+    """Make a file's content, or the names in a directory, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as problem:
+        if problem.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot sync a directory
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def file_sha256(path: Path) -> str:
+    """sha256 (hex) of a file as it lies on the disk."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
