@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from model.addresses import mask_address, mask_secrets
 from model.errors import UserError, unknown
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, masked, resolved, scrubbed
+from pipelines.tracking.server import TrackingConfig, check, resolved
 from pipelines.tracking.spool import Spool
 
 logger = logging.getLogger(__name__)
@@ -59,8 +60,8 @@ def sync_run(tracking: TrackingConfig, run: Path) -> State:
     try:
         arrived = Sender(spool, tracking, run.name).send()
     except Exception as problem:  # MLflow raises many kinds; here each means: this run's records stay where they are
-        reason = scrubbed(f"{type(problem).__name__}: {problem}".splitlines()[0], tracking.uri)
-        print(f"{run.name}: not sent to {masked(tracking.uri)}, nothing is lost ({reason})", file=sys.stderr)
+        reason = mask_secrets(f"{type(problem).__name__}: {problem}".splitlines()[0], tracking.uri)
+        print(f"{run.name}: not sent to {mask_address(tracking.uri)}, nothing is lost ({reason})", file=sys.stderr)
         return "left"
     if not arrived:
         note = "another process is sending it" if not running else "it is running and sends for itself"

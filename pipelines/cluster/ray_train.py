@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from model.device import PATHS, pick_device, use_cores
 from model.errors import UserError
+from model.files import atomic_write
 from pipelines.cluster import embedded_ray
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import ClusterConfig
@@ -272,8 +273,5 @@ def _worker(payload: dict[str, Any]) -> None:
     try:
         payload["function"](payload["argument"], ranks)
     except UserError as problem:  # no use in starting again: leave word for the driver and its controller
-        refusal = Path(payload["refusal"])
-        part = refusal.with_suffix(f".{ranks.rank}")
-        part.write_text(str(problem), encoding="utf-8")
-        part.replace(refusal)
+        atomic_write(Path(payload["refusal"]), str(problem))
         raise

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.corpus.scratch import whole
+from model.files import atomic_open
 
 TABLE_BYTES = 128 << 20  # of a table, roughly
 ENTRY_BYTES = 110  # of an entry besides the unit's own characters: the text's head, the number, its share of the table
@@ -67,7 +67,7 @@ class BoundedCounts:
 
 def write_run(path: Path, entries: Iterable[Entry]) -> None:
     """Write sorted entries as a run, whole or not at all."""
-    with whole(path) as file:
+    with atomic_open(path, durable=False) as file:
         waiting: list[str] = []
         for unit, number in entries:
             waiting.append(f"{unit}\t{number}\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model.files import atomic_open
 from pipelines.corpus.block import load_block
 from pipelines.corpus.misalignment import (
     LEAST_LINES,
@@ -20,7 +21,6 @@ from pipelines.corpus.misalignment import (
     settle,
     suspects,
 )
-from pipelines.corpus.scratch import whole
 from pipelines.corpus.similarity import Floats, Likeness
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import BLOCK_LINES, Block
@@ -46,7 +46,7 @@ def prepare_guard(blocks: Sequence[Block], clean: Path, path: Path) -> Guard | N
         return load_guard(path)
     guard = learn(_sample(blocks, clean))
     if guard is not None:
-        with whole(path) as file:
+        with atomic_open(path, durable=False) as file:
             np.savez(
                 file,
                 mean=guard.likeness.mean,
@@ -75,7 +75,7 @@ def scan_block(task: ScanTask) -> int:
         looked = slice(None, None, STRIDE)
         lines = Lines(clean.line[looked].astype(np.int64) + task.block.first_line, source[looked], target[looked])
         each = ratios(load_guard(task.guard), lines) if lines.source else np.empty(0, np.float32)
-        with whole(path) as file:
+        with atomic_open(path, durable=False) as file:
             np.savez(file, number=lines.number, ratio=each)
     return task.block.number
 

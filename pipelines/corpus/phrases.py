@@ -18,11 +18,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from model.errors import UserError
+from model.files import atomic_open
 from model.text.words import WordRules
 from pipelines.corpus.block import block_path, load_block, load_facts, save_block
 from pipelines.corpus.counting import BoundedCounts, Entry, read_run
 from pipelines.corpus.packing import Piece, taken
-from pipelines.corpus.scratch import whole
 from pipelines.corpus.settings import PhrasesConfig
 
 CACHED_STRINGS = 500_000  # strings between spaces whose outer words are kept
@@ -98,7 +98,7 @@ def write_phrases(path: Path, words: Path, pairs: Path, config: PhrasesConfig, n
     scored = _scored(read_run(pairs), counts, total, config.min_count)
     enough = ((score, phrase) for score, phrase in scored if score > threshold)
     chosen = heapq.nsmallest(config.most, enough, key=lambda entry: (-entry[0], entry[1]))
-    with whole(path) as file:
+    with atomic_open(path, durable=False) as file:
         file.write("".join(f"{phrase}\t{score:.6g}\n" for score, phrase in chosen).encode())
     return len(chosen)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from model.bundles.translation import Bundle, load_bundle
 from model.errors import UserError, unknown
+from model.files import atomic_write
 from model.inference.translator import open_translator
 from model.settings import DecodeConfig, EngineName
 from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
@@ -140,9 +141,7 @@ def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Pat
     content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
     lines = "".join(f"{line}\n" for line in evaluation.hypotheses)
     for path, text in ((texts, lines), (record, content)):
-        temporary = path.with_name(f".{path.name}.new")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        atomic_write(path, text)
     return record, texts
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
-from pipelines.shards.manifest import Manifest, read_manifest, write_durably
-from pipelines.shards.writer import file_sha256
+from model.files import atomic_write, file_sha256
+from pipelines.shards.manifest import Manifest, read_manifest
 
 AT_ONCE = 4  # files hashed side by side
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def verify_once(directory: Path, memory: Path) -> int:
         logger.info(f"checking {len(new):,} files of {directory} against their sha256 ({size / 1e6:,.1f} MB), once")
         _compare(new, files)
         memory.mkdir(parents=True, exist_ok=True)
-        write_durably(note, json.dumps({"directory": str(directory), "files": facts}, indent=1).encode())
+        atomic_write(note, json.dumps({"directory": str(directory), "files": facts}, indent=1))
     return len(new)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from model.bundles.language import load_text_bundle
 from model.bundles.translation import bundle_kind, fill, load_bundle, save_bundle, update_facts
 from model.errors import UserError
+from model.files import file_sha256
 from model.networks.network import TranslationNetwork
 from model.text.tokenizer import TokenizerPair, load_pair
 from pipelines.config import Config
@@ -116,10 +117,10 @@ def final_weights(config: Config) -> tuple[dict[str, Tensor], list[int]]:
 def weights_hashes(config: Config) -> list[str]:
     """sha256 of the files that the final weights come from."""
     if config.train.final == "average":
-        return [checkpoint.sha256(path) for path in checkpoint.kept_weights(config.run_dir, config.train.average_last)]
+        return [file_sha256(path) for path in checkpoint.kept_weights(config.run_dir, config.train.average_last)]
     newest = checkpoint.newest(config.run_dir)
     name = "average.safetensors" if config.train.final == "ema" else "network.safetensors"
-    return [] if newest is None else [checkpoint.sha256(newest / name)]
+    return [] if newest is None else [file_sha256(newest / name)]
 
 
 def made_from(bundle: Path) -> list[str] | None:

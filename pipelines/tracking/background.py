@@ -4,8 +4,8 @@ import logging
 import threading
 import time
 
+from model.addresses import mask_address, mask_secrets
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import masked, scrubbed
 
 logger = logging.getLogger(__name__)
 
@@ -64,17 +64,17 @@ class BackgroundSender(threading.Thread):
             spool.sync()
             sent = self.sender.send()
         except Exception as problem:  # whatever is wrong with the tracking, the training goes on
-            reason = scrubbed(f"{type(problem).__name__}: {problem}".splitlines()[0][:300], config.uri)
+            reason = mask_secrets(f"{type(problem).__name__}: {problem}".splitlines()[0][:300], config.uri)
             if self.away is None:
                 logger.warning(
                     "MLflow at %s does not take records for now; training goes on, they are kept in %s (%s)",
-                    masked(config.uri),
+                    mask_address(config.uri),
                     spool.folder,
                     reason,
                 )
             self.away = reason
             return False
         if self.away is not None:
-            logger.info("MLflow at %s takes records again", masked(config.uri))
+            logger.info("MLflow at %s takes records again", mask_address(config.uri))
         self.away = None
         return sent

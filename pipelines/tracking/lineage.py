@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from model.addresses import mask_credentials
 from model.names import check_name
 from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
@@ -27,7 +28,6 @@ from pipelines.tracking.version import bundle_hash
 
 PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu", "numba")
 SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)
-CREDENTIALS = re.compile(r"//[^/@\s]*@")
 NOT_PARAMETERS = (
     "paths",
     "tracking",
@@ -152,7 +152,7 @@ def without_secrets(values: Any) -> Any:
         }
     if isinstance(values, list | tuple):
         return [without_secrets(value) for value in values]
-    return CREDENTIALS.sub("//***@", values) if isinstance(values, str) else values
+    return mask_credentials(values) if isinstance(values, str) else values
 
 
 def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import yaml
 
+from model.addresses import mask_address
 from model.errors import UserError
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import registered
-from pipelines.tracking.server import TrackingConfig, Verdict, connect, masked, resolved, verdict
+from pipelines.tracking.server import TrackingConfig, Verdict, connect, resolved, verdict
 from pipelines.tracking.version import bundle_hash
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,8 @@ class Registry:
             raise
         except Exception as problem:  # MLflow raises many kinds for "no answer"; all mean the same to the user
             raise UserError(
-                f"tracking.uri: the registry at {masked(self.tracking.uri)} does not answer ({type(problem).__name__})"
+                f"tracking.uri: the registry at {mask_address(self.tracking.uri)} does not answer "
+                f"({type(problem).__name__})"
             ) from problem
 
     def champion(self) -> Version | None:

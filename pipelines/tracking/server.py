@@ -3,14 +3,13 @@
 import dataclasses
 import logging
 import os
-import re
 import warnings
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
+from model.addresses import mask_address
 from model.errors import UserError
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -49,24 +48,6 @@ def resolved(config: TrackingConfig) -> TrackingConfig:
         uri=_absolute_uri(config.uri),
         artifacts=_absolute_path(config.artifacts) if config.artifacts else None,
     )
-
-
-def masked(uri: str) -> str:
-    """`uri` without user, password and query, fit for logs and files."""
-    parts = urlsplit(uri)
-    if "@" in parts.netloc:
-        parts = parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2])
-    return parts._replace(query="", fragment="").geturl() if not uri.startswith("sqlite:") else uri
-
-
-def scrubbed(text: str, uri: str) -> str:
-    """`text` (an error's message) with the address's credentials replaced, wherever they stand."""
-    text = text.replace(uri, masked(uri))
-    parts = urlsplit(uri)
-    for secret in {parts.password, os.environ.get("MLFLOW_TRACKING_PASSWORD"), os.environ.get("MLFLOW_TRACKING_TOKEN")}:
-        if secret:
-            text = text.replace(secret, "***").replace(unquote(secret), "***")
-    return re.sub(r"//[^/@\s]*@", "//***@", text)
 
 
 def is_database(uri: str) -> bool:
@@ -110,7 +91,9 @@ def check(config: TrackingConfig) -> None:
     """
     scheme = config.uri.partition("://")[0].partition("+")[0]
     if "://" not in config.uri or scheme not in SCHEMES:
-        raise UserError(f"tracking.uri: {masked(config.uri)!r} is not an address. Kinds: {', '.join(SCHEMES)}://...")
+        raise UserError(
+            f"tracking.uri: {mask_address(config.uri)!r} is not an address. Kinds: {', '.join(SCHEMES)}://..."
+        )
 
 
 def environment(config: TrackingConfig) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from conf.door import Interrupted
+from model.files import atomic_write
 from pipelines.training import checkpoint
 
 NAME = "stop"
@@ -21,9 +22,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def ask(run: Path, code: int) -> None:
     """Ask whoever trains `run` to stop at the next step; its command ends with the exit code `code`."""
-    part = run / f".{NAME}.{os.getpid()}"
-    part.write_text(str(code), encoding="utf-8")
-    part.replace(run / NAME)
+    atomic_write(run / NAME, str(code))
 
 
 def asked(run: Path) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.corpus.scratch import whole
+from model.files import atomic_open
 
 CELL = 16  # bytes
 Cells = NDArray[np.int64]  # (n, 2) cell and what was counted in it, cells rising, each once
@@ -14,7 +14,7 @@ Cells = NDArray[np.int64]  # (n, 2) cell and what was counted in it, cells risin
 
 def write_run(path: Path, blocks: Iterable[Cells]) -> None:
     """One run; the file is there whole or not at all."""
-    with whole(path) as file:
+    with atomic_open(path, durable=False) as file:
         for block in blocks:
             file.write(np.ascontiguousarray(block, "<i8").data)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model.addresses import mask_address, mask_secrets
 from model.errors import UserError
 from model.names import check_name
 
@@ -119,7 +120,7 @@ class Registry:
             if not kept.is_dir():
                 raise OSError(f"{temporary} could not be renamed to {kept}")
         except MlflowException as problem:
-            raise OSError(f"{version}: could not be downloaded: {self._masked(str(problem))}") from None
+            raise OSError(f"{version}: could not be downloaded: {mask_secrets(str(problem), self.uri)}") from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         logger.info("%s was downloaded to %s", version, kept)
@@ -146,15 +147,11 @@ class Registry:
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     def _away(self, problem: Exception) -> UserError:
-        reason = self._masked(str(problem)).splitlines()[0]
+        reason = mask_secrets(str(problem), self.uri).splitlines()[0]
         return UserError(f"tracking_uri: the registry at {self} does not answer ({reason})")
 
     def __str__(self) -> str:
-        return self._masked(self.uri)
-
-    def _masked(self, text: str) -> str:
-        """`text` without the user and password that an address may hold."""
-        return re.sub(r"//[^/@\s]*@", "//***@", text)
+        return mask_address(self.uri)
 
     def _what_there_is(self, name: str) -> str:
         """What the message offers instead."""

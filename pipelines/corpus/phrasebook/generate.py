@@ -1,12 +1,12 @@
 """The phrasebook corpus: distinct pairs, held-out combinations for validation and test, files written atomically."""
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from zlib import crc32
 
+from model.files import atomic_open
 from pipelines.corpus.phrasebook.sentences import Pair, sentence
 from pipelines.corpus.phrasebook.words import tokens
 
@@ -126,15 +126,8 @@ def unseen(line: Line, known: set[str]) -> int:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """A text file that is there whole or not at all."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic_open(path) as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
 
 
 def write_corpus(directory: Path, pairs: int, seed: int, alignments: bool = False) -> dict[str, tuple[Path, Path]]:

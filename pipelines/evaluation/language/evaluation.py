@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from model.bundles.language import TextBundle
 from model.decoding.fill_mask import MASK_WORD
 from model.errors import UserError
+from model.files import atomic_write
 from model.text.tokenizer import MASK
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from pipelines.evaluation.language.likelihood import stream_nll, surprise
@@ -216,7 +217,5 @@ def report(evaluation: TextEvaluation) -> str:
 def write_text_evaluation(evaluation: TextEvaluation, directory: Path) -> Path:
     """Keep the record as `evaluation.SPLIT.json`; its path."""
     path = directory / f"evaluation.{evaluation.split}.json"
-    part = path.with_name(f".{path.name}.new")
-    part.write_text(json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(path)
+    atomic_write(path, json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n")
     return path

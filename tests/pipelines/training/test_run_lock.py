@@ -23,7 +23,7 @@ def test_a_second_holder_is_refused_by_the_first_ones_name(tmp_path: Path) -> No
 
 
 def test_a_killed_holder_blocks_nobody(tmp_path: Path) -> None:
-    code = "import sys, time, pathlib; from pipelines import lock\n"
+    code = "import sys, time, pathlib; from pipelines.training import run_lock as lock\n"
     code += "with lock.held(pathlib.Path(sys.argv[1]), 'one'): print('held', flush=True); time.sleep(600)"
     first = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None

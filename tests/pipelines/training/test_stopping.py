@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
-from tests.pipelines.test_loop import CONFIG, CPU, steps, train, weights
+from tests.pipelines.training.test_loop import CONFIG, CPU, steps, train, weights
 
 from conf.door import Interrupted
 from pipelines.cluster.ranks import Ranks
