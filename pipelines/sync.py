@@ -13,7 +13,7 @@ from typing import Literal
 from model.addresses import mask_address, mask_secrets
 from model.errors import UserError, unknown
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, resolved
+from pipelines.tracking.server import TrackingConfig, check, resolve_paths
 from pipelines.tracking.spool import Spool
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:
         UserError: no such run, or an address that cannot be one.
     """
     check(tracking)
-    tracking = resolved(tracking)
+    tracking = resolve_paths(tracking)
     found = {path.parent.parent.name: path.parent.parent for path in runs.glob("*/spool/records.jsonl")}
     if name is not None and name not in found:
         raise unknown("name: no run", name, found) if found else UserError(f"{runs}: no runs here")

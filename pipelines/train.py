@@ -32,7 +32,7 @@ from pipelines.tasks.translation_training import (
     with_lanes,
     workers,
 )
-from pipelines.tracking.server import resolved
+from pipelines.tracking.server import resolve_paths
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def _train(config: Config) -> int:
         pretrained_embeddings.keep(config)
         values = door.plain(config)  # as it was written: with no path of this machine
         # workers may be started in another folder
-        config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+        config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
         if remaining(config):
             launch(train_rank, config, values, config.train.max_steps, "target tokens", received)
         if is_first():

@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
-from model.device import PATHS, pick_device, use_cores
+from model.device import KERNELS, pick_device, use_cores
 from model.errors import UserError
 from model.files import atomic_write
 from pipelines.cluster import embedded_ray
@@ -37,7 +37,7 @@ def quiet_environment() -> None:
 
 
 @contextlib.contextmanager
-def connected(config: ClusterConfig) -> Iterator[None]:
+def connect_ray(config: ClusterConfig) -> Iterator[None]:
     """Ray, embedded or at `config.address`, for the length of the block; a connection that was there stays.
 
     Raises:
@@ -56,7 +56,7 @@ def connected(config: ClusterConfig) -> Iterator[None]:
         slots = max(os.cpu_count() or 1, 1 if config.device == "cuda" else 2)
         with contextlib.ExitStack() as stack:
             with _own_signals():
-                stack.enter_context(embedded_ray.started(slots, 256 * 2**20))
+                stack.enter_context(embedded_ray.start_ray(slots, 256 * 2**20))
             check_capacity(config)
             yield
         return
@@ -120,7 +120,7 @@ def map_tasks(
     if config.backend == "local" or (config.workers <= 1 and config.address is None):
         yield from map(function, arguments)
         return
-    with connected(config):
+    with connect_ray(config):
         import ray
 
         task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(function)
@@ -154,7 +154,7 @@ def fit(
         UserError: the cluster is too small or stays too busy, or any worker met a mistake of the user.
         RuntimeError: the workers died more often than allowed.
     """
-    with connected(config):
+    with connect_ray(config):
         from ray.train import ControllerError, FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
         from ray.train.torch import TorchConfig, TorchTrainer
 
@@ -175,7 +175,7 @@ def fit(
         trainer = TorchTrainer(
             _worker,
             train_loop_config=payload,
-            torch_config=TorchConfig(backend=PATHS["cuda" if use_gpu else "cpu"].ddp_backend, timeout_s=1800),
+            torch_config=TorchConfig(backend=KERNELS["cuda" if use_gpu else "cpu"].ddp_backend, timeout_s=1800),
             scaling_config=ScalingConfig(num_workers=config.workers, use_gpu=use_gpu, resources_per_worker=per_worker),
             run_config=RunConfig(
                 name=f"{name}-{int(time.time())}",

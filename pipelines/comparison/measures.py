@@ -87,12 +87,12 @@ def measure(config: "Config", one: Entry, directory: Path, references: Sequence[
     if known is not None and known.key == key:
         logger.info(f"{one.label}: measured before ({path})")
         return known, bundle
-    found = measured(config, one, bundle, key, references)
+    found = measure_network(config, one, bundle, key, references)
     write(path, found)
     return found, bundle
 
 
-def measured(config: "Config", one: Entry, bundle: Bundle, key: str, references: Sequence[str]) -> Measures:
+def measure_network(config: "Config", one: Entry, bundle: Bundle, key: str, references: Sequence[str]) -> Measures:
     """Decode the held-out set and score it."""
     settings = config.evaluate
     evaluation = evaluate_bundle(

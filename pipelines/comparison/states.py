@@ -24,7 +24,7 @@ class StateMap:
 
     kind: str  # what stands for a sentence
     places: Floats  # (n, 2)
-    explained: float  # share of the variance that the plane holds
+    explained_variance: float  # share of the variance that the plane holds
     alike: float | None  # share of sentences whose nearest neighbour means the same; None: meanings are not known
 
 
@@ -39,7 +39,7 @@ def state_map(bundle: Bundle, sentences: Sequence[str], meanings: Sequence[int])
     return StateMap(
         kind,
         project(states, "pca"),
-        explained(states),
+        explained_variance(states),
         nearest_alike(states, meanings) if len(set(meanings)) > 1 else None,
     )
 
@@ -57,7 +57,7 @@ def sentence_states(network: TranslationNetwork, sources: Sequence[NDArray[Any]]
     return states.double().cpu().numpy()
 
 
-def explained(states: Floats) -> float:
+def explained_variance(states: Floats) -> float:
     """The share of the variance in the first two principal directions."""
     spread = np.linalg.svd(states - states.mean(axis=0), compute_uv=False) ** 2
     return float(spread[:2].sum() / spread.sum()) if spread.sum() > 0 else 1.0

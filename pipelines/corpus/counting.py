@@ -47,8 +47,8 @@ class BoundedCounts:
 
     def finish(self) -> Path:
         """All counts as one run; nothing else is left."""
-        self.spilled = reduced(self.spilled, self._next_path)
-        write_run(self.path, merged([*map(read_run, self.spilled), sorted(self.table.items())]))
+        self.spilled = reduce_runs(self.spilled, self._next_path)
+        write_run(self.path, merge_runs([*map(read_run, self.spilled), sorted(self.table.items())]))
         for path in self.spilled:
             path.unlink()
         self.table, self.bytes, self.spilled = {}, 0, []
@@ -85,7 +85,7 @@ def read_run(path: Path) -> Iterator[Entry]:
             yield unit, int(number)
 
 
-def merged(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
+def merge_runs(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
     """The entries of several sorted runs as one: every unit once, in order, with its sum."""
     unit, total = "", 0
     for other, number in runs[0] if len(runs) == 1 else heapq.merge(*runs):
@@ -110,21 +110,21 @@ def merged_files(paths: Sequence[Path], target: Path) -> Path:
         return made[-1]
 
     try:
-        few = reduced(list(paths), next_path, keep=set(paths))
-        write_run(target, merged([read_run(path) for path in few]))
+        few = reduce_runs(list(paths), next_path, keep=set(paths))
+        write_run(target, merge_runs([read_run(path) for path in few]))
     finally:
         for path in made:
             path.unlink(missing_ok=True)
     return target
 
 
-def reduced(paths: list[Path], next_path: Callable[[], Path], keep: Iterable[Path] = ()) -> list[Path]:
+def reduce_runs(paths: list[Path], next_path: Callable[[], Path], keep: Iterable[Path] = ()) -> list[Path]:
     """At most MOST_RUNS runs with the counts of all; those that went into another are deleted unless in `keep`."""
     kept = set(keep)
     while len(paths) > MOST_RUNS:
         group, paths = paths[:MOST_RUNS], paths[MOST_RUNS:]
         path = next_path()
-        write_run(path, merged([read_run(each) for each in group]))
+        write_run(path, merge_runs([read_run(each) for each in group]))
         paths.append(path)
         for each in group:
             if each not in kept:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from model.addresses import mask_address, mask_secrets
 from model.errors import UserError, unknown
 from model.files import atomic_open, file_sha256
-from pipelines.corpus.download import Deadline, content_length, opened
+from pipelines.corpus.download import Deadline, content_length, open_url
 from pipelines.corpus.settings import FetchFile
 
 SCHEMES = ("http", "https", "file")
@@ -77,7 +77,7 @@ def _place(file: str, root: Path, key: str) -> Path:
 
 def _download(entry: FetchFile, path: Path, deadline: Deadline, key: str) -> None:
     digest, expected_digest = hashlib.sha256(), entry.sha256.lower()
-    with opened(entry.url, deadline) as answer, atomic_open(path) as file:
+    with open_url(entry.url, deadline) as answer, atomic_open(path) as file:
         expected = content_length(answer.headers)
         size = 0
         while not deadline.passed and (block := answer.read(_READ)):

@@ -69,7 +69,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 UNSAID = object()
 
 
-def said(there: Mapping[str, Any], key: str) -> Any:
+def look_up(there: Mapping[str, Any], key: str) -> Any:
     """What an identity, such as a manifest keeps, says of a dotted key; UNSAID where it is no part of it."""
     value: Any = there
     for name in key.split("."):

@@ -72,16 +72,16 @@ def make_plan(
         clean: the folder of clean blocks.
         misaligned: source name -> runs to drop.
     """
-    return planned(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed, misaligned))
+    return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed, misaligned))
 
 
-def planned(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
+def make_plan_by(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
     """The plan by the codes that `decide` writes, which is done once."""
     summary = scratch / "plan.json"
     found = read_json(summary)
     if found is None:
         decide()
-        found = _summed(blocks, clean, scratch)
+        found = _sum_counts(blocks, clean, scratch)
         write_json(summary, found)
     return Plan(scratch, found["kept"], found["dropped"], found["changed"])
 
@@ -201,7 +201,7 @@ def _repeats(dealt: npt.NDArray[np.void], key: str) -> npt.NDArray[np.bool_]:
     return repeated
 
 
-def _summed(blocks: Sequence[Block], clean: Path, scratch: Path) -> dict[str, Any]:
+def _sum_counts(blocks: Sequence[Block], clean: Path, scratch: Path) -> dict[str, Any]:
     kept: dict[str, list[int]] = {split: [] for split in SPLITS}
     dropped = {split: Counter[str]() for split in SPLITS}
     changed: dict[str, Counter[str]] = {}

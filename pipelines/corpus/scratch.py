@@ -34,7 +34,7 @@ def read_json(path: Path) -> Any:
 
 
 @contextlib.contextmanager
-def claimed(directory: Path) -> Iterator[None]:
+def claim_directory(directory: Path) -> Iterator[None]:
     """The shard directory, made where it is missing and held against a second `shard` for the length of the block.
 
     Raises:

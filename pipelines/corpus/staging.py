@@ -75,12 +75,12 @@ def stage(task: StagingTask) -> str:
     else:
         plain = task.scratch / f"{task.name}.txt"
         with atomic_open(plain, durable=False) as copy:
-            offsets, lines = _index(_copied(plain_blocks(task.file), copy.write))
+            offsets, lines = _index(_copy_blocks(plain_blocks(task.file), copy.write))
     write_json(index, {"plain": str(plain), "lines": lines, "offsets": offsets})
     return task.name
 
 
-def staged(source: Source, scratch: Path) -> list[Staged]:
+def load_staged(source: Source, scratch: Path) -> list[Staged]:
     """The staged files of a source (two of a Moses pair, one else), checked to agree.
 
     Raises:
@@ -104,7 +104,7 @@ def blocks_of(sources: Sequence[Source], scratch: Path) -> list[Block]:
     """All blocks in the corpus's order."""
     blocks: list[Block] = []
     for source in sources:
-        sides = staged(source, scratch)
+        sides = load_staged(source, scratch)
         for number in range(len(sides[0].offsets) - 1):
             first = number * BLOCK_LINES
             blocks.append(
@@ -120,7 +120,7 @@ def blocks_of(sources: Sequence[Source], scratch: Path) -> list[Block]:
     return blocks
 
 
-def _copied(blocks: Iterator[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
+def _copy_blocks(blocks: Iterator[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
     for block in blocks:
         write(block)
         yield block

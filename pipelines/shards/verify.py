@@ -50,7 +50,7 @@ def verify_once(directory: Path, memory: Path) -> int:
     facts = {
         name: [files[name], *_identity(path)] for name, path in places.items()
     }  # as they were before they are read
-    known = _remembered(note)
+    known = _read_note(note)
     new = {name: path for name, path in places.items() if known.get(name) != facts[name]}
     if new:
         size = sum(path.stat().st_size for path in new.values())
@@ -85,7 +85,7 @@ def _identity(path: Path) -> tuple[int, int, int]:
     return facts.st_size, facts.st_mtime_ns, facts.st_ino
 
 
-def _remembered(note: Path) -> dict[str, Any]:
+def _read_note(note: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(note.read_bytes())["files"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # none yet, or damaged: everything is read again

@@ -18,7 +18,7 @@ from pipelines.tasks.language_training import carries, fresh_network, identity, 
 from pipelines.tasks.launch import is_first, launch, running
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.translation_training import check_shards, claim, remaining, warn_of_warmup, workers
-from pipelines.tracking.server import resolved
+from pipelines.tracking.server import resolve_paths
 
 logger = logging.getLogger(__name__)
 OF_OTHERS = ("vectors", "embeddings", "decode")  # sections that language models do not read
@@ -30,7 +30,7 @@ def task(config: Config) -> int:
     claim(config, identity(config, network))
     values = {key: value for key, value in door.plain(config).items() if key not in OF_OTHERS}
     # workers may be started in another folder
-    config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+    config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
     with running(config) as received:
         if remaining(config):
             launch(train_rank, config, values, config.train.max_steps, "tokens", received)

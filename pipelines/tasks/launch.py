@@ -28,7 +28,7 @@ def running(config: Config) -> Iterator[Signals]:
         UserError: another command trains it.
         Interrupted: a signal came.
     """
-    claimed = run_lock.held(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
+    claimed = run_lock.hold_run(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
     with claimed, signals(config.run_dir) as received:
         yield received
 
@@ -51,7 +51,7 @@ def launch(
     """
     with contextlib.ExitStack() as stack:
         if config.cluster.backend == "ray":
-            stack.enter_context(ray_train.connected(config.cluster))  # a cluster that refuses leaves no run behind
+            stack.enter_context(ray_train.connect_ray(config.cluster))  # a cluster that refuses leaves no run behind
         begin(config, values)
         _run(train_rank, config, steps, unit, received)
 
@@ -59,7 +59,7 @@ def launch(
 def _run(
     train_rank: Callable[[Config, Ranks], object], config: Config, steps: int, unit: str, received: Signals
 ) -> None:
-    shown = progress.shown(config.run_dir, steps, unit) if is_first() else contextlib.nullcontext()
+    shown = progress.show_progress(config.run_dir, steps, unit) if is_first() else contextlib.nullcontext()
     try:
         with shown, received.awaited():
             if config.cluster.backend == "local":

@@ -19,7 +19,7 @@ from pipelines.tasks.launch import begin, is_first, launch, running
 from pipelines.tasks.translation_training import check_shards, claim
 from pipelines.tasks.vectors_release import release
 from pipelines.tasks.vectors_training import check_method, count, identity, make_feed, train_rank
-from pipelines.tracking.server import resolved
+from pipelines.tracking.server import resolve_paths
 from pipelines.training import checkpoint
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def task(config: Config) -> int:
     claim(config, identity(config))
     values = {key: value for key, value in door.plain(config).items() if key not in OF_NETWORKS}
     # workers may be started in another folder
-    config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+    config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
     with running(config) as received:
         if not learned(config):
             begin(config, values)

@@ -72,7 +72,7 @@ def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
         totals |= {f"{name}/dropped/{rule}": count for rule, count in rules.items()}
         kept = manifest.splits[name].records if name in manifest.splits else 0
         run.figure(
-            plots.dropped(rules, kept, f"{manifest.corpus} {name}: what was dropped"), f"shards/dropped-{name}.png"
+            plots.draw_dropped(rules, kept, f"{manifest.corpus} {name}: what was dropped"), f"shards/dropped-{name}.png"
         )
     run.metrics(0, totals)
     if manifest.warnings:

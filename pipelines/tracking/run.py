@@ -13,7 +13,7 @@ from model.files import atomic_path
 from pipelines.tracking import names
 from pipelines.tracking.background import BackgroundSender
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, resolved
+from pipelines.tracking.server import TrackingConfig, check, resolve_paths
 from pipelines.tracking.spool import Spool
 from pipelines.tracking.system import SystemSampler
 
@@ -39,7 +39,7 @@ class TrackedRun:
     def __init__(self, tracking: TrackingConfig, run_dir: Path, name: str, system: bool = True) -> None:
         """`system`: sample this process and machine. One of the processes that share a run does, best rank 0."""
         check(tracking)
-        self.config = resolved(tracking)
+        self.config = resolve_paths(tracking)
         self.run_dir = run_dir.absolute()
         self.name = name
         self.spool = Spool(self.run_dir)

@@ -293,7 +293,7 @@ def _parts(entries: list[Any], size: int) -> Iterable[list[Any]]:
     return (entries[start : start + size] for start in range(0, len(entries), size))
 
 
-def registered(run_dir: Path, key: str) -> dict[str, str] | None:
+def find_registration(run_dir: Path, key: str) -> dict[str, str] | None:
     """Name and version of a bundle that was registered from this run, or None as long as it was not."""
     path = run_dir / "spool" / REGISTRATIONS
     if not path.exists():

@@ -41,7 +41,7 @@ class Verdict(Enum):
     GONE = "gone"  # the run (or experiment) does not exist there
 
 
-def resolved(config: TrackingConfig) -> TrackingConfig:
+def resolve_paths(config: TrackingConfig) -> TrackingConfig:
     """The same with absolute local paths, so that processes started elsewhere mean the same database."""
     return dataclasses.replace(
         config,

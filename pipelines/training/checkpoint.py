@@ -71,7 +71,7 @@ def write(
 
 def newest(run: Path) -> Path | None:
     """The newest complete checkpoint."""
-    return max(_numbered(run / "checkpoints", ""), default=(0, None), key=lambda pair: pair[0])[1]
+    return max(_list_numbered(run / "checkpoints", ""), default=(0, None), key=lambda pair: pair[0])[1]
 
 
 def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
@@ -100,9 +100,9 @@ def state(checkpoint: Path) -> dict[str, Any]:
 
 def prune(run: Path, keep_checkpoints: int, keep_weights: int) -> None:
     """Delete all but the newest ones."""
-    for _, path in sorted(_numbered(run / "checkpoints", ""))[:-keep_checkpoints]:
+    for _, path in sorted(_list_numbered(run / "checkpoints", ""))[:-keep_checkpoints]:
         shutil.rmtree(path)
-    for _, path in sorted(_numbered(run / "weights", ".safetensors"))[:-keep_weights]:
+    for _, path in sorted(_list_numbered(run / "weights", ".safetensors"))[:-keep_weights]:
         path.unlink()
         path.with_suffix(".sha256").unlink(missing_ok=True)
 
@@ -128,7 +128,7 @@ def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
 
 def kept_weights(run: Path, last: int) -> list[Path]:
     """The newest `last` weight files, oldest first."""
-    return [path for _, path in sorted(_numbered(run / "weights", ".safetensors"))[-last:]]
+    return [path for _, path in sorted(_list_numbered(run / "weights", ".safetensors"))[-last:]]
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
@@ -207,7 +207,7 @@ def _check(checkpoint: Path, name: str, files: Mapping[str, str]) -> None:
 
 
 def _remedy(checkpoint: Path) -> str:
-    older = [path for _, path in _numbered(checkpoint.parent, "") if path != checkpoint]
+    older = [path for _, path in _list_numbered(checkpoint.parent, "") if path != checkpoint]
     then = f"the run goes on from {max(older).name}" if older else "the run starts again"
     return f"Delete {checkpoint} and {then}"
 
@@ -229,7 +229,7 @@ def _keep_weights(run: Path, checkpoint: Path, step: int) -> None:
             shutil.copyfile(source, part)
 
 
-def _numbered(folder: Path, suffix: str) -> list[tuple[int, Path]]:
+def _list_numbered(folder: Path, suffix: str) -> list[tuple[int, Path]]:
     pattern = re.compile(rf"step-(\d+){re.escape(suffix)}")
     matches = [(pattern.fullmatch(path.name), path) for path in folder.glob("step-*")]
     return [(int(match.group(1)), path) for match, path in matches if match]

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def held(run: Path, name: str) -> Iterator[None]:
+def hold_run(run: Path, name: str) -> Iterator[None]:
     """The run is this process's alone for the length of the block.
 
     A folder that knows no locks (some mounted ones) is used without, with a warning.

@@ -26,7 +26,7 @@ from model.word_vectors.glove import Cooccurrences
 from model.word_vectors.learner import Text
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.loaders.window import philox_order
-from pipelines.word_vectors.merging import Cells, merged, write_run
+from pipelines.word_vectors.merging import Cells, merge_runs, write_run
 from pipelines.word_vectors.pair_table import PairTable, unit, without_left_out
 from pipelines.word_vectors.shuffling import Records, finish, shuffle
 
@@ -103,7 +103,7 @@ def count_cooccurrences(
     Raises:
         UserError: no two words meet, another process is at work in `folder`, or it holds files that are not ours.
     """
-    with claimed(folder):
+    with claim_folder(folder):
         if open_folder(folder, {**asdict(counting), "segments": text.segments}):
             return CooccurrenceFeed(folder)
         entries = folder / ENTRIES
@@ -162,7 +162,7 @@ def write_entries(path: Path, runs: list[Path], counting: Counting, memory: int)
     """Merge the runs to one file of entries; how many there are, and how many with (j, i) beside (i, j)."""
     stored = diagonal = 0
     with atomic_open(path, durable=False) as file:
-        for cells in merged(runs, memory // 128):
+        for cells in merge_runs(runs, memory // 128):
             block = as_entries(cells, counting)
             stored += len(block)
             diagonal += int((block["i"] == block["j"]).sum())
@@ -227,7 +227,7 @@ def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def claim_folder(folder: Path) -> Iterator[None]:
     """The folder, made where it is missing and held against a second pass for the length of the block.
 
     Raises:

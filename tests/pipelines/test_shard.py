@@ -301,10 +301,10 @@ def test_a_full_disk_leaves_nothing_half_written_and_it_goes_on(
 
 
 def test_two_commands_at_once_do_not_share_a_folder(make: Make) -> None:
-    from pipelines.corpus.scratch import claimed
+    from pipelines.corpus.scratch import claim_directory
 
     config = make("shards")
-    with claimed(config.shard_dir), pytest.raises(UserError, match="another shard command is at work"):
+    with claim_directory(config.shard_dir), pytest.raises(UserError, match="another shard command is at work"):
         shard(config)
 
 

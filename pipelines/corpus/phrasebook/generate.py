@@ -43,7 +43,7 @@ def split_of(combinations: Iterable[str]) -> str | None:
     return found.pop() if found else "train"
 
 
-def taken(pair: Pair) -> bool:
+def is_candidate(pair: Pair) -> bool:
     """Whether a held-out pair is a candidate.
 
     A sentence of n combinations is n times as likely to contain a held-out one as a sentence of one; taking USUAL in
@@ -105,7 +105,7 @@ def generate(pairs: int, seed: int, alignments: bool = False) -> dict[str, list[
     unfilled = set(SPLITS)
     for pair in distinct_pairs(seed):
         split = split_of(pair.combinations)
-        if split not in unfilled or (split != "train" and not taken(pair)):
+        if split not in unfilled or (split != "train" and not is_candidate(pair)):
             continue
         lines[split].append(Line(pair.english, pair.german, pharaoh(pair) if alignments else ""))
         if len(lines[split]) == collect[split]:

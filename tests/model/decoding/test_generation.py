@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.decoding.generation import NEVER, Generated, continued, generate, read_prompt, written
+from model.decoding.generation import NEVER, Generated, continue_prompts, decode_continuation, generate, read_prompt
 from model.errors import UserError
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from model.networks.language_network import BEFORE, LanguageNetwork
@@ -100,7 +100,7 @@ def texts(found: Sequence[Sequence[Generated]]) -> list[list[str]]:
 
 
 def ids_of(network: LanguageNetwork, prompt: Sequence[int], **settings: Any) -> list[int]:
-    run = continued(network, [prompt], [0], GenerateConfig(**settings))
+    run = continue_prompts(network, [prompt], [0], GenerateConfig(**settings))
     return [token.id for tokens in run for token in tokens]
 
 
@@ -144,9 +144,9 @@ def test_the_log_probability_is_the_networks_own() -> None:
     config = GenerateConfig(temperature=0.7, top_k=5, max_tokens=6)
     found = generate(network, CHARACTERS, ["the "], config)[0][0]
     prompt = list(read_prompt(CHARACTERS, "the ").ids)
-    written = [*CHARACTERS.encode([found.text])[0].tolist(), *([EOS] if found.ended else [])]
-    assert len(written) == found.tokens
-    tokens = torch.tensor([[*prompt, *written]])
+    decode_continuation = [*CHARACTERS.encode([found.text])[0].tolist(), *([EOS] if found.ended else [])]
+    assert len(decode_continuation) == found.tokens
+    tokens = torch.tensor([[*prompt, *decode_continuation]])
     with torch.no_grad():
         batch = TextBatch(tokens[:, :-1], tokens[:, 1:], tokens.shape[1] - 1, 0, np.zeros(1, np.int64))
         each = torch.log_softmax(network.logits(network(batch)), -1)[0]
@@ -204,11 +204,11 @@ def test_a_continuation_reads_on_from_its_prompt(kind: str) -> None:
     rest = made.encode(["the dog sees the old man"])[0].tolist()[len(prompt.line) :]
     assert made.decode([[*prompt.line, *rest]]) == ["the dog sees the old man"]
     second = made.encode(["a house"])[0].tolist()
-    assert written(made, prompt, rest) == " sees the old man"
-    assert written(made, prompt, [*rest, EOS, *second]) == " sees the old man\na house"
+    assert decode_continuation(made, prompt, rest) == " sees the old man"
+    assert decode_continuation(made, prompt, [*rest, EOS, *second]) == " sees the old man\na house"
     spaced = read_prompt(made, "the dog ")
     after = made.encode(["the dog sees the old man"])[0].tolist()[len(spaced.line) :]
-    assert written(made, spaced, after) == "sees the old man"
+    assert decode_continuation(made, spaced, after) == "sees the old man"
 
 
 def test_prompts_are_read_as_the_shards_were() -> None:

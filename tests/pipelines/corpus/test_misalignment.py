@@ -1,4 +1,4 @@
-"""The misalignment guard: finds what is there, on real text, and stays silent where nothing is."""
+"""The misalignment detector: finds what is there, on real text, and stays silent where nothing is."""
 
 import gzip
 import random
@@ -10,7 +10,7 @@ import pytest
 from pipelines.corpus import staging
 from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.misalignment import Misaligned, suspects
-from pipelines.corpus.misalignment_scan import ScanTask, misaligned_runs, prepare_guard, scan_block
+from pipelines.corpus.misalignment_scan import ScanTask, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.settings import CleanConfig
 from pipelines.corpus.similarity import features
 from pipelines.corpus.sources import Source
@@ -18,7 +18,7 @@ from pipelines.corpus.staging import blocks_of, stage, staging_tasks
 
 
 def _runs(folder: Path, source: list[str], target: list[str]) -> list[Misaligned]:
-    """What the guard finds in a Moses pair of these lines."""
+    """What the detector finds in a Moses pair of these lines."""
     files = (folder / "a", folder / "b")
     for path, lines in zip(files, (source, target), strict=True):
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -31,12 +31,12 @@ def _runs(folder: Path, source: list[str], target: list[str]) -> list[Misaligned
     blocks = blocks_of([corpus], folder)
     for block in blocks:
         clean_block(CleaningTask(block, CleanConfig(), "raise", clean))
-    guard = prepare_guard(blocks, clean, folder / "guard.npz")
-    if guard is None:
+    detector = prepare_detector(blocks, clean, folder / "guard.npz")
+    if detector is None:
         return []
     for block in blocks:
         scan_block(ScanTask(block, clean, folder / "guard.npz", scans))
-    return misaligned_runs(guard, [corpus], blocks, clean, scans).get("train-0", [])
+    return misaligned_runs(detector, [corpus], blocks, clean, scans).get("train-0", [])
 
 
 def _lines(path: Path) -> list[str]:

@@ -32,7 +32,7 @@ from pipelines.shards.verify import verify
 from pipelines.tracking.lineage import record_sharding
 from pipelines.tracking.server import TrackingConfig
 from pipelines.unpack import main as unpack
-from pipelines.unpack import unpacked
+from pipelines.unpack import unpack_split
 
 ROOT = Path(__file__).resolve().parents[3]
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
@@ -84,7 +84,7 @@ def _bytes(directory: Path) -> dict[str, bytes]:
 
 
 def _texts(result: ShardResult, split: str = "train") -> list[str]:
-    return [text for (text,) in unpacked(result.directory, split)]
+    return [text for (text,) in unpack_split(result.directory, split)]
 
 
 def test_what_goes_in_comes_out_in_order(make: Make) -> None:

@@ -19,7 +19,7 @@ from model.networks.architectures import build_network, model_config
 from model.text.tokenizer import TokenizerConfig, train_pair
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.sender import Sender, registered
+from pipelines.tracking.sender import Sender, find_registration
 from pipelines.tracking.server import TrackingConfig
 from pipelines.tracking.spool import Spool
 from pipelines.tracking.version import bundle_hash
@@ -138,4 +138,4 @@ def test_a_registration_waits_for_the_server(
     assert register(away, tmp_path / "runs/a", bundle) is None
     assert "`dragoman sync` does it later" in caplog.text
     assert Sender(Spool(tmp_path / "runs/a"), tracking, "a").send()
-    assert registered(tmp_path / "runs/a", bundle_hash(bundle)) == {"name": "demo-en-de", "version": "1"}
+    assert find_registration(tmp_path / "runs/a", bundle_hash(bundle)) == {"name": "demo-en-de", "version": "1"}

@@ -111,7 +111,7 @@ def test_a_run_that_is_asked_to_stop_keeps_the_next_round_and_goes_on_to_the_sam
 
     def asks(step: int, values: dict[str, float]) -> None:
         if step == 8:
-            stopping.ask(run, 143)
+            stopping.request_stop(run, 143)
 
     train(shards, tmp_path / "whole")
     assert train(shards, run, report=asks).step == 9
