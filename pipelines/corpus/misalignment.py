@@ -25,6 +25,7 @@ _ALARM = 15.0  # summed ratio of a run, in nats, with every STRIDE-th line count
 _FALL = 15.0  # how far the sum falls again before the run counts as over
 _CHANCE = 3.5  # standard errors by which aligned must beat shifted within a run to clear it
 _EDGE = 64  # lines looked at on both sides of each end
+_SURE = 1.5  # nats: outermost lines that do not say more than this, together, are not named: 4.5 to 1
 _NEAR = 3  # lines; slips up to this are named
 
 
@@ -148,12 +149,16 @@ def _compare_shifts(detector: MisalignmentDetector, lines: Lines) -> tuple[dict[
 
 
 def _edge(detector: MisalignmentDetector, lines: Lines, opening: bool, otherwise: int) -> int:
-    """The line number at which a run begins (or ends) so that its summed ratio is greatest."""
+    """The line number at which a run begins (or ends): where its summed ratio is greatest, less what is not sure.
+
+    An aligned line beside a run may look shuffled by chance, and is then no more than a nat or two.
+    """
     if not lines.source:
         return otherwise
     each = ratios(detector, lines)
     sums = np.cumsum(each[::-1])[::-1] if opening else np.cumsum(each)
-    return int(lines.number[int(sums.argmax())])
+    near = np.flatnonzero(sums >= sums.max() - _SURE)
+    return int(lines.number[near[-1] if opening else near[0]])
 
 
 def _bin(likeness: Floats) -> npt.NDArray[np.int64]:
