@@ -104,7 +104,7 @@ def make_score(name: str, query: int, annotation: int, width: int) -> Score:
         UserError: an unknown name, or widths that it cannot bring together.
     """
     if name not in SCORES:
-        raise unknown("model.layers.attention", name, SCORES)
+        raise unknown("model.attention", name, SCORES)
     return SCORES[name](query, annotation, width)
 
 

@@ -86,7 +86,7 @@ def test_additive_gradients_match_finite_differences() -> None:
 @pytest.mark.parametrize("chunk", [1, 2 * 3 * 4 * 5, 10**9])
 def test_additive_is_the_same_in_any_number_of_pieces(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     table = replace(kernels(torch.device("cpu")), attention_chunk=chunk)
-    monkeypatch.setattr(attention_scores, "paths", lambda _: table)
+    monkeypatch.setattr(attention_scores, "kernels", lambda _: table)
     query, keys, v = draw(5, 3, 4, 5, torch.float64)
     ours = additive_scores(query, keys, v)
     plain = (query[:, :, None] + keys[:, None]).tanh() @ v

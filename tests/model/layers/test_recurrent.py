@@ -102,7 +102,7 @@ def test_both_ways_around_padding_agree_forwards_and_backwards(
     found = []
     for way in ("held", "packed"):
         table = replace(kernels(x.device), padded_recurrence=way)
-        monkeypatch.setattr(recurrent, "paths", lambda _, table=table: table)
+        monkeypatch.setattr(recurrent, "kernels", lambda _, table=table: table)
         ours.zero_grad()
         leaf = x.clone().requires_grad_()
         first = state.clone().requires_grad_()
@@ -164,7 +164,7 @@ def test_both_ways_of_a_single_step_agree(direction: Direction, monkeypatch: pyt
     found = []
     for way in ("written", "fused"):
         table = replace(kernels(x.device), lstm_step=way)
-        monkeypatch.setattr(recurrent, "paths", lambda _, table=table: table)
+        monkeypatch.setattr(recurrent, "kernels", lambda _, table=table: table)
         with torch.no_grad():
             found.append(ours(x[:, :1], state))
     for one, other in zip(*found, strict=True):

@@ -36,7 +36,7 @@ def asks_at(wanted: int, run: Path) -> Report:
 
 
 def kept(run: Path, folder: str) -> list[str]:
-    return sorted(path.stem for path in (run / folder).iterdir())
+    return sorted({path.stem for path in (run / folder).iterdir()})  # weights have a hash beside each
 
 
 def test_a_run_that_is_asked_to_stop_keeps_the_next_step_and_goes_on_to_the_same_bits(
