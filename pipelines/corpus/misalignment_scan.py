@@ -1,4 +1,4 @@
-"""The misalignment detector over a whole corpus: learn from a sample, scan all blocks as tasks, settle what is suspect."""
+"""Misalignment over a whole corpus: learn from a sample, scan all blocks as tasks, settle what is suspect."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """Batches of sentence pairs in an order that depends on the seed alone: lanes, windows, batches.
 
 `pipelines/loaders/prefetch.py` says what lanes are. Within an epoch the chunks are put in a random order and dealt to
-windows of equal size, `window_chunks` at most, equally many for each lane; lane l owns the windows l, l + lanes, ... A window's
-batches depend on nothing but (seed, epoch, window): shuffle, stable sort by length, cut at the token budget, shuffle
-the batches. Every record comes once in each epoch. Loaders of one language are in `pipelines/language/`.
+windows of equal size, `window_chunks` at most, equally many for each lane; lane l owns the windows l, l + lanes, ...
+A window's batches depend on nothing but (seed, epoch, window): shuffle, stable sort by length, cut at the token budget,
+shuffle the batches. Every record comes once in each epoch. Loaders of one language are in `pipelines/language/`.
 
 All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): the same with every version of NumPy.
 """

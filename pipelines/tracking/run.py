@@ -150,7 +150,7 @@ class TrackedRun:
         return points
 
     def register(self, bundle: Path, model_name: str, key: str, tags: Mapping[str, str]) -> None:
-        """Have `bundle` registered as a version of `model_name`; `key` finds the answer (`sender.find_registration`)."""
+        """Have `bundle` registered as a version of `model_name`; `key` finds the answer."""
         self.spool.append("register", bundle=self._relative(bundle), name=model_name, key=key, tags=dict(tags))
 
     # ------------------------------------------------------------------ sending and ending

@@ -118,7 +118,8 @@ def significance(
     each file, over the words that both have.
 
     The score is the mean over the sets, weighted by their pairs, or over all questions (3CosAdd); `auto`: the mean of
-    the two, where both were asked. The p-value is two-sided, made as `metrics.paired_bootstrap` makes it: how often a resampled difference lies further from their mean than the difference seen lies from 0.
+    the two, where both were asked. The p-value is two-sided, made as `metrics.paired_bootstrap` makes it: how often a
+    resampled difference lies further from their mean than the difference seen lies from 0.
 
     Raises:
         UserError: they have no words in common, or none of the pairs and questions of the metric.
