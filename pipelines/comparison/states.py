@@ -24,7 +24,7 @@ class StateMap:
 
     kind: str  # what stands for a sentence
     places: Floats  # (n, 2)
-    explained_variance: float  # share of the variance that the plane holds
+    explained: float  # share of the variance that the plane holds
     alike: float | None  # share of sentences whose nearest neighbour means the same; None: meanings are not known
 
 

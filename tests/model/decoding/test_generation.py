@@ -144,9 +144,9 @@ def test_the_log_probability_is_the_networks_own() -> None:
     config = GenerateConfig(temperature=0.7, top_k=5, max_tokens=6)
     found = generate(network, CHARACTERS, ["the "], config)[0][0]
     prompt = list(read_prompt(CHARACTERS, "the ").ids)
-    decode_continuation = [*CHARACTERS.encode([found.text])[0].tolist(), *([EOS] if found.ended else [])]
-    assert len(decode_continuation) == found.tokens
-    tokens = torch.tensor([[*prompt, *decode_continuation]])
+    written = [*CHARACTERS.encode([found.text])[0].tolist(), *([EOS] if found.ended else [])]
+    assert len(written) == found.tokens
+    tokens = torch.tensor([[*prompt, *written]])
     with torch.no_grad():
         batch = TextBatch(tokens[:, :-1], tokens[:, 1:], tokens.shape[1] - 1, 0, np.zeros(1, np.int64))
         each = torch.log_softmax(network.logits(network(batch)), -1)[0]
