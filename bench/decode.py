@@ -95,6 +95,7 @@ def train(folder: Path) -> tuple[Path, Texts, Texts]:
     manifest = read_manifest(shards)
     pair = load_pair(shards, manifest.tokenizer)
     network = made.network.eval()
+    assert isinstance(network, TranslationNetwork)
     save_bundle(directory, network=network, config=model, tokenizers=pair, facts={"pair": "-".join(manifest.languages)})
     return directory, *held_out(shards, "test", manifest.languages)
 
@@ -152,7 +153,7 @@ def transformers(bundle: TranslationBundle, path: Path, lines: Texts) -> Callabl
 
     def measure() -> tuple[float, Texts]:
         path.write_text(json.dumps(work), encoding="utf-8")
-        words = [peer_python(), "-m", "bench.marian_generate", bundle.directory.resolve(), path]
+        words = [str(peer_python()), "-m", "bench.marian_generate", str(bundle.directory.resolve()), str(path)]
         out = subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, text=True).stdout
         made: list[list[int]] = json.loads(path.with_suffix(".out").read_text(encoding="utf-8"))
         return float(out.split()[-1]), bundle.tokenizers.target.decode(made)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,7 +66,7 @@ def run(quick: bool, args: list[str]) -> Result:
 
 def _peer(name: str, folder: Path) -> float:
     """What the peer prints, in its own environment."""
-    words = [peer_python(PEERS[name][0]), "-m", "bench.read_peers", name, folder, str(TOKENS)]
+    words = [str(peer_python(PEERS[name][0])), "-m", "bench.read_peers", name, str(folder), str(TOKENS)]
     out = subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, text=True).stdout
     return float(out.split()[-1])
 
@@ -117,7 +118,7 @@ def _write_shards(directory: Path, pairs: list[Pair]) -> None:
 
 def _write_packed(path: Path, pairs: list[Pair]) -> None:
     """The same records for the peers: packed ids, EOS included, and lengths of each side."""
-    packed = {}
+    packed: dict[str, Any] = {}
     for side, rows in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         packed[side] = np.concatenate([np.append(row, np.uint16(EOS)) for row in rows])
         packed[f"{side}_lengths"] = np.array([len(row) + 1 for row in rows], dtype=np.int32)

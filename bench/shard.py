@@ -29,7 +29,7 @@ from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 from pipelines.config import Config
 from pipelines.shard import shard
-from pipelines.unpack import unpacked
+from pipelines.unpack import unpack_split
 
 ROUNDS = 3
 BATCH = 10_000  # lines that the peer encodes in one call
@@ -72,7 +72,7 @@ def run(quick: bool, args: list[str]) -> Result:
 
 def _training(config: Config, directory: Path) -> float:
     """Seconds that the tokenizer takes to train on what the shards hold."""
-    sides = zip(*unpacked(directory, "train"), strict=True)
+    sides = zip(*unpack_split(directory, "train"), strict=True)
     source, target = (list(side) for side in sides)
     began = time.perf_counter()
     train_pair(config.tokenizer, source, target, config.seed)

@@ -116,12 +116,12 @@ def plain_speed(shards: Path, steps: int) -> float:
 @contextlib.contextmanager
 def plain_paths() -> Iterator[None]:
     """Within the block a CPU takes what a GPU takes: SDPA, nn.Dropout, F.cross_entropy."""
-    before = device.PATHS["cpu"]
-    device.PATHS["cpu"] = replace(before, attention="sdpa", dropout="native", cross_entropy="native")
+    before = device.KERNELS["cpu"]
+    device.KERNELS["cpu"] = replace(before, attention="sdpa", dropout="native", cross_entropy="native")
     try:
         yield
     finally:
-        device.PATHS["cpu"] = before
+        device.KERNELS["cpu"] = before
 
 
 @contextlib.contextmanager

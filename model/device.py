@@ -15,7 +15,7 @@ from model.errors import UserError
 
 
 @dataclass(frozen=True)
-class Paths:
+class Kernels:
     """The implementations for one kind of device."""
 
     attention: Literal["matmul", "sdpa"]  # model/layers/attention.py
@@ -30,15 +30,15 @@ class Paths:
     length_multiple: int  # pad T and S up to a multiple: tensor cores like 8, a CPU pays for every column
 
 
-PATHS = {
-    "cpu": Paths("matmul", "bytes", "chunked", "held", "written", 2**18, "gloo", length_multiple=1),
-    "cuda": Paths("sdpa", "native", "native", "packed", "fused", 2**26, "nccl", length_multiple=8),
+KERNELS = {
+    "cpu": Kernels("matmul", "bytes", "chunked", "held", "written", 2**18, "gloo", length_multiple=1),
+    "cuda": Kernels("sdpa", "native", "native", "packed", "fused", 2**26, "nccl", length_multiple=8),
 }
 
 
-def paths(device: torch.device) -> Paths:
+def kernels(device: torch.device) -> Kernels:
     """The implementations for `device`; kinds we have not measured run the CPU's portable ones."""
-    return PATHS.get(device.type, PATHS["cpu"])
+    return KERNELS.get(device.type, KERNELS["cpu"])
 
 
 def pick_device(wanted: str, local_rank: int = 0) -> torch.device:

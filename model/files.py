@@ -62,6 +62,7 @@ def atomic_directory(directory: Path) -> Iterator[Path]:
                 synchronise(Path(folder) / name)
         work.chmod(0o755)  # mkdtemp's own is closed to others
         _replace_directory(work, directory)
+        synchronise(directory.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -78,9 +79,29 @@ def _replace_directory(new: Path, directory: Path) -> None:
 
 
 def remove_parts(directory: Path) -> None:
-    """Delete what killed writers left behind in `directory`; only while nobody writes there."""
-    for path in directory.glob(f"{PART}*"):
-        path.unlink(missing_ok=True)
+    """Delete what killed writers left behind anywhere below `directory`; only while nobody writes there."""
+    for pattern in (f"{PART}*", "*.part", "*.tmp"):  # the last two: how earlier versions named them
+        for path in directory.rglob(pattern):
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, wait: bool = False) -> Iterator[bool]:
+    """Hold the folder or lock file `path` (made where it is missing) against others, and say whether that came to be.
+
+    The system releases it with its holder, however that ends. `wait`: until another holder is done.
+
+    Raises:
+        OSError: it cannot be opened, or the file system knows no locks.
+    """
+    from filelock import lock_descriptor  # takes 40 ms, and few commands lock anything
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        yield lock_descriptor(descriptor, blocking=wait)
+    finally:
+        os.close(descriptor)
 
 
 def synchronise(path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from model.files import atomic_write
 from model.processor import instruction_sets, processor
 from model.settings import Precision
 
@@ -105,9 +106,7 @@ def kept_rates(root: Path, keep: bool = True) -> Rates:
     if keep:
         with contextlib.suppress(OSError):  # nothing can be written there: every start measures
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(f".{os.getpid()}.part")
-            part.write_text(json.dumps({"machine": machine, "gflops": asdict(rates)}, indent=2), encoding="utf-8")
-            part.replace(path)
+            atomic_write(path, json.dumps({"machine": machine, "gflops": asdict(rates)}, indent=2))
     return rates
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from conf import door
 from pipelines.cluster import ray_train
 from pipelines.comparison import record
-from pipelines.comparison.album import Compared, album
 from pipelines.comparison.entries import Entry, model_file, resolve
+from pipelines.comparison.figures import Compared, draw_figures
 from pipelines.comparison.measures import measure, record_of
 from pipelines.comparison.page import Report
 from pipelines.comparison.samples import samples
@@ -20,7 +20,7 @@ from pipelines.config import Config
 from pipelines.corpus.sharded import as_sharded
 from pipelines.evaluation.translation import held_out
 from pipelines.shards.manifest import manifest_hash, read_manifest
-from pipelines.tracking.server import resolved
+from pipelines.tracking.server import resolve_paths
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def check(config: Config) -> None:
 
 def task(config: Config) -> int:
     """Resolve all, train what is to be trained, measure, draw, write."""
-    config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+    config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
     entries = with_budget(config, resolve(config))
     sources, references = held_out(config.shard_dir, config.evaluate.split, config.languages, config.evaluate.sentences)
     found = Compared({}, {}, {}, sources, references)
@@ -61,7 +61,9 @@ def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractCont
     """One Ray for all trainings, where there are any and they run on it."""
     trains = any(one.config is not None for one in entries)
     return (
-        ray_train.connected(config.cluster) if trains and config.cluster.backend == "ray" else contextlib.nullcontext()
+        ray_train.connect_ray(config.cluster)
+        if trains and config.cluster.backend == "ray"
+        else contextlib.nullcontext()
     )
 
 
@@ -74,7 +76,7 @@ def make_report(config: Config, found: Compared) -> Report:
         title=f"{len(every)} networks on {manifest.corpus}, {' to '.join(config.languages)}",
         lead=lead(config, found),
         table=table,
-        pictures=list(album(config, found)),
+        pictures=list(draw_figures(config, found)),
         samples=samples(found.sources, found.references, {one.label: one.hypotheses for one in every}),
         notes=notes(config, table),
     )

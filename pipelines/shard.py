@@ -28,13 +28,13 @@ from pipelines.corpus.cutting import with_auto_cut, with_auto_settled
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.identity import difference, identity
 from pipelines.corpus.misalignment import Misaligned
-from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_guard, scan_block
+from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
 from pipelines.corpus.plan import Plan, make_plan
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
-from pipelines.corpus.scratch import claimed, clear, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
 from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
@@ -75,8 +75,8 @@ def shard(config: Config) -> ShardResult:
     config = dataclasses.replace(config, corpus=with_auto_settled(config.corpus, sources))
     values = identity(config.corpus, config.tokenizer, config.shards, config.pair, config.seed, sources)
     config_hash = fingerprint(values)
-    with claimed(directory), _named(directory):
-        found = _finished(directory, values, config.shards.verify)
+    with claim_directory(directory), _name_folder(directory):
+        found = _is_finished(directory, values, config.shards.verify)
         if not found:
             scratch, state = open_scratch(directory, config_hash)
             if state != "new":
@@ -94,7 +94,7 @@ def shard(config: Config) -> ShardResult:
 
 
 @contextlib.contextmanager
-def _named(directory: Path) -> Iterator[None]:
+def _name_folder(directory: Path) -> Iterator[None]:
     """A write that fails (the disk is full) says where, which the system does not."""
     try:
         yield
@@ -122,7 +122,7 @@ _STATES = {
 }
 
 
-def _finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
+def _is_finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
     """Whether the directory holds these very shards, complete."""
     if not (directory / MANIFEST).exists():
         return False
@@ -155,7 +155,7 @@ def _make(
     with workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
         tasks = [CleaningTask(block, config.corpus.clean, config.corpus.on_error, clean, encodings) for block in blocks]
         all_of("cleaning", clean_block, tasks, cluster)
-        runs = _aligned(config, sources, blocks, clean, scratch, cluster)
+        runs = _find_misaligned_runs(config, sources, blocks, clean, scratch, cluster)
         drop = runs if config.corpus.misaligned == "drop" else {}
         corpus = with_auto_cut(config.corpus, sum(block.lines for block in blocks))
         plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
@@ -189,7 +189,7 @@ def _make(
     )
 
 
-def _aligned(
+def _find_misaligned_runs(
     config: Config,
     sources: Sequence[Source],
     blocks: Sequence[Block],
@@ -201,13 +201,13 @@ def _aligned(
     path = scratch / "misaligned.json"
     found = read_json(path)
     if found is None:
-        guard = prepare_guard(blocks, clean, scratch / "guard.npz")
+        detector = prepare_detector(blocks, clean, scratch / "guard.npz")
         runs: dict[str, list[Misaligned]] = {}
-        if guard is not None:
+        if detector is not None:
             scans = scratch / "scans"
             tasks = [ScanTask(block, clean, scratch / "guard.npz", scans) for block in blocks]
             all_of("checking the alignment", scan_block, tasks, cluster)
-            runs = misaligned_runs(guard, sources, blocks, clean, scans)
+            runs = misaligned_runs(detector, sources, blocks, clean, scans)
         found = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
         write_json(path, found)
     runs = {name: [Misaligned(**run) for run in each] for name, each in found.items()}

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 from conf import door
-from model.credentials import masked, scrubbed
+from model.addresses import mask_address, mask_secrets
 from model.errors import UserError, unknown
 from pipelines.config import Config
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, resolved
+from pipelines.tracking.server import TrackingConfig, check, resolve_paths
 from pipelines.tracking.spool import Spool
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:
         UserError: no such run, or an address that cannot be one.
     """
     check(tracking)
-    tracking = resolved(tracking)
+    tracking = resolve_paths(tracking)
     found = {path.parent.parent.name: path.parent.parent for path in runs.glob("*/spool/records.jsonl")}
     if name is not None and name not in found:
         raise unknown("name: no run", name, found) if found else UserError(f"{runs}: no runs here")
@@ -60,8 +60,8 @@ def sync_run(tracking: TrackingConfig, run: Path) -> State:
     try:
         arrived = Sender(spool, tracking, run.name).send()
     except Exception as problem:  # MLflow raises many kinds; here each means: this run's records stay where they are
-        reason = scrubbed(f"{type(problem).__name__}: {problem}".splitlines()[0], tracking.uri)
-        print(f"{run.name}: not sent to {masked(tracking.uri)}, nothing is lost ({reason})", file=sys.stderr)
+        reason = mask_secrets(f"{type(problem).__name__}: {problem}".splitlines()[0], tracking.uri)
+        print(f"{run.name}: not sent to {mask_address(tracking.uri)}, nothing is lost ({reason})", file=sys.stderr)
         return "left"
     if not arrived:
         note = "another process is sending it" if not running else "it is running and sends for itself"

@@ -35,7 +35,7 @@ class UnpackRoot:
     unpack: UnpackConfig = field(default_factory=UnpackConfig)
 
 
-def unpacked(directory: Path, split: str, first: int = 0, form: str = "text") -> Iterator[tuple[str, ...]]:
+def unpack_split(directory: Path, split: str, first: int = 0, form: str = "text") -> Iterator[tuple[str, ...]]:
     """(source, target) of every record from global id `first` on, or (text,) of monolingual shards.
 
     Raises:
@@ -50,12 +50,13 @@ def unpacked(directory: Path, split: str, first: int = 0, form: str = "text") ->
         chunk = reader.chunk(index)
         rows = list(chunk.rows())[max(0, first - chunk.first_id) :]
         sides = [
-            _written(tokenizer, [record[side] for record in rows], form) for side, tokenizer in enumerate(tokenizers)
+            _format_rows(tokenizer, [record[side] for record in rows], form)
+            for side, tokenizer in enumerate(tokenizers)
         ]
         yield from zip(*sides, strict=True)
 
 
-def _written(tokenizer: Tokenizer, rows: list, form: str) -> list[str]:  # type: ignore[type-arg]  # of any id type
+def _format_rows(tokenizer: Tokenizer, rows: list, form: str) -> list[str]:  # type: ignore[type-arg]  # of any id type
     if form == "pieces":
         return [" ".join(tokenizer.pieces(row[row != EOS])) for row in rows]
     return tokenizer.decode(rows)
@@ -74,7 +75,7 @@ def task(root: UnpackRoot) -> int:
         raise UserError(f"unpack.side={config.side}: the shards in {directory} hold {languages[0]} only")
     with ExitStack() as files:
         outputs = _outputs(config, [languages[side] for side in sides], files)
-        for number, record in enumerate(unpacked(directory, config.split, config.first, config.form)):
+        for number, record in enumerate(unpack_split(directory, config.split, config.first, config.form)):
             if number == config.records:
                 break
             texts = [record[side] for side in sides]

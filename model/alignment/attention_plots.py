@@ -105,7 +105,7 @@ def draw_map(
     font = size if max(len(source), len(target)) <= MANY else 5.0
     axis.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False, pad=2)
     # labels are text as it stands: a dollar sign is no formula
-    across, down = ([shortened(word) for word in words] if any(words) else [] for words in (source, target))
+    across, down = ([shorten_label(word) for word in words] if any(words) else [] for words in (source, target))
     axis.set_xticks(range(len(across)), across, rotation=90, fontsize=font, parse_math=False, family=fonts())
     axis.set_yticks(range(len(down)), down, fontsize=font, parse_math=False, family=fonts())
     axis.spines[:].set_color("#d5d8dc")
@@ -134,10 +134,10 @@ def cell_size(source: Sequence[str], target: Sequence[str]) -> float:
 
 def room(labels: Sequence[str]) -> float:
     """Inches that the longest label needs."""
-    return 0.3 + 0.085 * max((len(shortened(label)) for label in labels), default=1)
+    return 0.3 + 0.085 * max((len(shorten_label(label)) for label in labels), default=1)
 
 
-def shortened(word: str) -> str:
+def shorten_label(word: str) -> str:
     """A label that leaves room for the map."""
     return word if len(word) <= LONGEST_LABEL else f"{word[: LONGEST_LABEL - 1]}…"
 

@@ -100,7 +100,7 @@ def shares(spans: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float32]:
     return found
 
 
-def merged(
+def merge_tokens(
     weights: NDArray[np.float32], source: NDArray[np.float32], target: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Weights of tokens (..., T, S) as weights of words (..., W, U); `source` (S, U) and `target` (T, W) are shares.

@@ -54,7 +54,9 @@ def fill_masks(
         for number, guesses in zip(
             numbers, _guesses(network, tokenizer, [rows[i] for i in numbers], best), strict=True
         ):
-            found[number] = Filled(_filled(tokenizer, rows[number], guesses), [[g for _, g in one] for one in guesses])
+            found[number] = Filled(
+                _fill_row(tokenizer, rows[number], guesses), [[g for _, g in one] for one in guesses]
+            )
     return [one for one in found if one is not None]
 
 
@@ -90,6 +92,6 @@ def _guesses(
     return found
 
 
-def _filled(tokenizer: Tokenizer, row: Sequence[int], guesses: Sequence[Sequence[tuple[int, Guess]]]) -> str:
+def _fill_row(tokenizer: Tokenizer, row: Sequence[int], guesses: Sequence[Sequence[tuple[int, Guess]]]) -> str:
     likeliest = iter(one[0][0] for one in guesses)
     return tokenizer.decode([[next(likeliest) if token == MASK else token for token in row]])[0]

@@ -78,11 +78,11 @@ def generate(
     for start in range(0, len(rows), ROWS):
         group = rows[start : start + ROWS]
         drawn: list[list[Token]] = [[] for _ in group]
-        for tokens in continued(network, [read[place].ids for place, _ in group], [s for _, s in group], config):
+        for tokens in continue_prompts(network, [read[place].ids for place, _ in group], [s for _, s in group], config):
             for token in tokens:
                 drawn[token.row].append(token)
         for (place, sample), tokens in zip(group, drawn, strict=True):
-            found[place][sample] = finished(tokenizer, read[place], tokens, config.lines)
+            found[place][sample] = make_continuation(tokenizer, read[place], tokens, config.lines)
     return [[one for one in texts if one is not None] for texts in found]
 
 
@@ -103,15 +103,15 @@ def read_prompt(tokenizer: Tokenizer, text: str, form: str = "NFC") -> Prompt:
     return Prompt(tuple(ids), rows[-1], spaced)
 
 
-def finished(tokenizer: Tokenizer, prompt: Prompt, tokens: Sequence[Token], lines: int) -> Generated:
+def make_continuation(tokenizer: Tokenizer, prompt: Prompt, tokens: Sequence[Token], lines: int) -> Generated:
     """The continuation that was drawn for one row."""
     ids = [token.id for token in tokens]
     ended = lines > 0 and ids.count(EOS) == lines
-    text = written(tokenizer, prompt, ids[:-1] if ended else ids)
+    text = decode_continuation(tokenizer, prompt, ids[:-1] if ended else ids)
     return Generated(text, math.fsum(token.log_probability for token in tokens), ended, len(tokens))
 
 
-def written(tokenizer: Tokenizer, prompt: Prompt, ids: Sequence[int]) -> str:
+def decode_continuation(tokenizer: Tokenizer, prompt: Prompt, ids: Sequence[int]) -> str:
     """The text of ids that go on with a prompt: the space between two words is there, an EOS is a line's end."""
     rows: list[list[int]] = [[]]
     for token in ids:
@@ -125,7 +125,7 @@ def written(tokenizer: Tokenizer, prompt: Prompt, ids: Sequence[int]) -> str:
     return "\n".join([begin.removeprefix(" ") if prompt.spaced else begin, *others])
 
 
-def continued(
+def continue_prompts(
     network: LanguageNetwork, prompts: Sequence[Sequence[int]], samples: Sequence[int], config: GenerateConfig
 ) -> Iterator[list[Token]]:
     """The tokens of all rows as they are drawn, a step at a time, until every row is over.

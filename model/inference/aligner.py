@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, Reading, Weights, read
-from model.alignment.spans import WordSpans, merged, shares, surfaces, token_spans, word_spans
+from model.alignment.spans import WordSpans, merge_tokens, shares, surfaces, token_spans, word_spans
 from model.bundles.translation import TranslationBundle
 from model.decoding.search import fit, pad
 from model.errors import UserError
@@ -119,7 +119,7 @@ class Aligner:
         self.network.eval()
         try:
             for rows in pair_batches([len(pair.source) for pair in pairs], rows_of, BATCH_TOKENS):
-                batch = forced([pairs[row] for row in rows], most).to(device)
+                batch = force_targets([pairs[row] for row in rows], most).to(device)
                 with torch.inference_mode():
                     found = cross_maps(self.network, batch)  # (B, L, H, T, S)
                 for row, every in zip(rows, found, strict=True):
@@ -157,7 +157,7 @@ class Aligner:
             (*(text[begin:end] for (begin, end), keep in zip(places, flags, strict=False) if keep), END)[: flags.sum()]
             for text, places, flags in zip((source, target), words, kept, strict=True)
         ]
-        return sides, merged(weights, tables[0][:, kept[0]], tables[1][:, kept[1]])
+        return sides, merge_tokens(weights, tables[0][:, kept[0]], tables[1][:, kept[1]])
 
     def word_shares(
         self,
@@ -188,7 +188,7 @@ def with_end(table: Weights, rows: int) -> Weights:
     return whole[:rows]
 
 
-def forced(pairs: Sequence[Encoded], positions: int) -> TranslationBatch:
+def force_targets(pairs: Sequence[Encoded], positions: int) -> TranslationBatch:
     """Finished translations as input: BOS and the target, as far as there are positions."""
     lines = [np.concatenate([[BOS], pair.target])[:positions] for pair in pairs]
     source, target = pad([pair.source for pair in pairs]), pad(lines)
@@ -213,7 +213,7 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
     Raises:
         UserError: there are none.
     """
-    probe = forced([Encoded(np.asarray([EOS]), np.asarray([], np.int64))], network.max_target_positions)
+    probe = force_targets([Encoded(np.asarray([EOS]), np.asarray([], np.int64))], network.max_target_positions)
     was_training = network.training
     with torch.inference_mode():
         found = cross_maps(network.eval(), probe.to(next(network.parameters()).device))

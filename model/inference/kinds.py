@@ -38,7 +38,8 @@ def translations(bundle: Any) -> Answers:
     translator = open_translator(bundle)
 
     def answers(texts: Sequence[str], settings: Settings) -> list[str]:
-        decode = replace(translator.decode, nbest=1, **settings)
+        changes: dict[str, Any] = {"nbest": 1, **settings}
+        decode = replace(translator.decode, **changes)
         return [one.text for one in translator.translate(list(texts), decode)]
 
     return answers

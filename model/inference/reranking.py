@@ -67,7 +67,7 @@ def winners(scores: Numbers, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.minimum.reduceat(places, offsets[:-1])
 
 
-def spread(lists: Lists) -> Numbers:
+def pool_deviations(lists: Lists) -> Numbers:
     """(F,): each feature's standard deviation within the lists, pooled; 1 where it never differs.
 
     Only differences within a list move the choice, and dividing by their size makes the weights comparable.
@@ -94,7 +94,7 @@ def tune(lists: Lists, starts: Sequence[Numbers], config: TunerConfig | None = N
     if not starts:
         raise UserError("reranking: no weights to begin from")
     rng = np.random.default_rng(config.seed)
-    scales = spread(lists)
+    scales = pool_deviations(lists)
     scaled = Lists(lists.features / scales, lists.statistics, lists.offsets)
     count = scaled.features.shape[1]
     points: list[Numbers] = [np.asarray(start, np.float64) * scales for start in starts]

@@ -13,7 +13,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from model.device import paths
+from model.device import kernels
 from model.layers.dropout import Dropout
 from model.layers.positions import rotate
 
@@ -58,7 +58,7 @@ def attend(
     groups, keys = k.shape[1:3]
     if bias is not None:
         bias = bias.to(q.dtype)
-    if paths(q.device).attention == "sdpa" and record is None:
+    if kernels(q.device).attention == "sdpa" and record is None:
         p = dropout.p if dropout.training else 0.0
         if groups < heads:
             k, v = k.repeat_interleave(heads // groups, 1), v.repeat_interleave(heads // groups, 1)

@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from model.device import paths
+from model.device import kernels
 from model.errors import UserError, unknown
 
 ScoreName = Literal["additive", "dot", "general", "scaled_dot"]
@@ -162,7 +162,7 @@ class _AdditiveScores(torch.autograd.Function):
 def _hidden(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """(rows, tanh(query + keys) of them (n, T, S, D)) one after the other, in the same memory."""
     batch, queries, width = query.shape
-    count = max(1, paths(query.device).attention_chunk // max(1, queries * keys.shape[1] * width))
+    count = max(1, kernels(query.device).attention_chunk // max(1, queries * keys.shape[1] * width))
     space = query.new_empty(min(count, batch), queries, keys.shape[1], width)
     for start in range(0, batch, count):
         rows = slice(start, min(start + count, batch))

@@ -8,7 +8,7 @@ probability, so the expectation is exact.
 import torch
 from torch import Tensor, nn
 
-from model.device import paths
+from model.device import kernels
 
 
 class Dropout(nn.Module):
@@ -22,7 +22,7 @@ class Dropout(nn.Module):
         """x (...) -> (...)."""
         if not self.training or self.p == 0.0:
             return x
-        if paths(x.device).dropout == "native":
+        if kernels(x.device).dropout == "native":
             return nn.functional.dropout(x, self.p)
         return x * byte_mask(x, self.p)
 
@@ -30,7 +30,7 @@ class Dropout(nn.Module):
         """residual + dropout(x), without a tensor in between. Both (...), the result in the residual's type."""
         if not self.training or self.p == 0.0:
             return residual + x
-        if paths(x.device).dropout == "native":
+        if kernels(x.device).dropout == "native":
             return residual + nn.functional.dropout(x, self.p)
         return torch.addcmul(residual, x.to(residual.dtype), byte_mask(residual, self.p))
 

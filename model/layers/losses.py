@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.device import paths
+from model.device import kernels
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 is 10 MB, about what the caches hold
 
@@ -20,7 +20,7 @@ def vocabulary_loss(states: Tensor, targets: Tensor, output: nn.Linear, smoothin
     all V), which carries the gradient, and the plain negative log-likelihood, which does not.
     """
     weight, bias = output.weight, output.bias
-    if paths(states.device).cross_entropy == "native" or not torch.is_grad_enabled():
+    if kernels(states.device).cross_entropy == "native" or not torch.is_grad_enabled():
         return _native(states, targets, weight, bias, smoothing)
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else states.dtype
     with torch.autocast(states.device.type, enabled=False):

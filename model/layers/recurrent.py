@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import rnn
 
-from model.device import paths
+from model.device import kernels
 from model.errors import unknown
 from model.layers.cells import CELLS, CellName
 from model.layers.dropout import Dropout
@@ -85,13 +85,13 @@ class Recurrent(nn.Module):
 
     def _layer(self, layer: nn.RNNBase, x: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
         """One layer: x (B, T, I), state (B, N, P, W) -> (B, T, NW), (B, N, P, W)."""
-        chosen = paths(x.device)
+        chosen = kernels(x.device)
         padded = real is not None and chosen.padded_recurrence == "held"
         if padded or (self._stepping(x) and chosen.lstm_step == "written"):
             return self._written(layer, x, state, real)
         lengths = None if real is None else real.sum(1).clamp_min(1)  # (B,) a row of nothing but padding reads one
         if self.direction == "backward":
-            x = turned(x, lengths)
+            x = reverse_rows(x, lengths)
         parts = tuple(part.transpose(0, 1).contiguous() for part in state.unbind(2))  # P x (N, B, W)
         first = parts if len(parts) > 1 else parts[0]
         if lengths is None:
@@ -101,7 +101,7 @@ class Recurrent(nn.Module):
             packed, last = layer(packed, first)
             x, _ = rnn.pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
         if self.direction == "backward":
-            x = turned(x, lengths)
+            x = reverse_rows(x, lengths)
         after = torch.stack(last if isinstance(last, tuple) else (last,), 2)  # (N, B, P, W)
         return x, after.transpose(0, 1).to(state.dtype)
 
@@ -135,7 +135,7 @@ def fused_layer(cell: CellName, inputs: int, width: int, both: bool) -> nn.RNNBa
     return nn.RNN(inputs, width, batch_first=True, bidirectional=both, nonlinearity=cell.removeprefix("rnn_"))
 
 
-def turned(x: Tensor, lengths: Tensor | None) -> Tensor:
+def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
     """x (B, T, ...) with the first lengths[b] positions of each row in reverse order; padding stays at the end."""
     if lengths is None:
         return x.flip(1)

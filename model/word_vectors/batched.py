@@ -20,7 +20,7 @@ from model.word_vectors.huffman import HuffmanTree
 from model.word_vectors.learner import Text
 from model.word_vectors.sampling import AliasTable, keep_probability
 from model.word_vectors.step import Paths, Step
-from model.word_vectors.tables import drawn, zeros
+from model.word_vectors.tables import draw_table, zeros
 from model.word_vectors.word2vec import REACH, Word2VecConfig, check
 
 Path = Literal["steps", "graph", "triton"]
@@ -49,7 +49,7 @@ class BatchedWord2Vec:
         check(config, len(counts))
         self.config = config
         self.device = torch.device(device)
-        self.path = checked(path, self.device, config)
+        self.path = choose_path(path, self.device, config)
         self.sampler, paths = chance(config, counts, self.device)
         self.tables, tensors = first_tables(config, len(counts), seed, self.device)
         self.step = Step(config, (tensors["vectors"], tensors["contexts"]), paths, tokens)
@@ -81,7 +81,7 @@ class BatchedWord2Vec:
         return {name: table[:, : self.config.width].cpu().numpy().copy() for name, table in tensors.items()}
 
 
-def checked(path: Path | None, device: torch.device, config: Word2VecConfig) -> Path:
+def choose_path(path: Path | None, device: torch.device, config: Word2VecConfig) -> Path:
     """The path to take, by default the one that suits the device."""
     if path is None:
         return "graph" if device.type == "cuda" else "steps"
@@ -110,7 +110,7 @@ def first_tables(
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """The untrained tables as a learner shows them (on a CPU arrays), and as tensors of the same memory."""
     outputs = words - 1 if config.output == "hierarchical" else words
-    arrays = {"vectors": drawn(words, config.width, seed, REACH), "contexts": zeros(outputs, config.width)}
+    arrays = {"vectors": draw_table(words, config.width, seed, REACH), "contexts": zeros(outputs, config.width)}
     tensors = {name: torch.from_numpy(table).to(device) for name, table in arrays.items()}
     return (arrays if device.type == "cpu" else dict(tensors)), tensors
 

@@ -21,7 +21,7 @@ from model.word_vectors.search import (
     cosines,
     inverse_norms,
     is_sparse,
-    stacked,
+    stack_tables,
     three_cos_mul,
     top,
     units,
@@ -233,7 +233,7 @@ class Embeddings:
             most = max(searches[place].directions.shape[0] for place in places)
             for part in blocks(len(places), 4 * most * limit):
                 asked = [searches[place].directions for place in places[part]]
-                first, scores = 0, cosines(self.vectors, self.inverse, stacked(asked), limit)
+                first, scores = 0, cosines(self.vectors, self.inverse, stack_tables(asked), limit)
                 for place, directions in zip(places[part], asked, strict=True):
                     mine = scores[first : first + directions.shape[0]]
                     answers[place] = self._best(searches[place], mine)

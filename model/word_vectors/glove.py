@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
-from model.word_vectors.tables import drawn, zeros
+from model.word_vectors.tables import draw_table, zeros
 
 Floats = NDArray[np.float32]
 
@@ -86,8 +86,8 @@ class Glove:
         self.config = config
         rows, columns = len(counts), config.width + 1  # the bias is the last column
         self.tables: dict[str, Floats] = {
-            "words": drawn(rows, columns, 2 * seed),  # (V, padded) [w_i, b_i]
-            "contexts": drawn(rows, columns, 2 * seed + 1),  # (V, padded) [w~_j, b~_j]
+            "words": draw_table(rows, columns, 2 * seed),  # (V, padded) [w_i, b_i]
+            "contexts": draw_table(rows, columns, 2 * seed + 1),  # (V, padded) [w~_j, b~_j]
             "word_squares": _ones(rows, columns),  # (V, padded) AdaGrad's sums
             "context_squares": _ones(rows, columns),
         }

@@ -24,7 +24,7 @@ class HuffmanTree:
     @classmethod
     def of(cls, counts: NDArray[Any]) -> "HuffmanTree":
         """The optimal prefix code of `counts` (V,), which must fall; V of at least 2."""
-        parents, branches = _merged(np.asarray(counts, dtype=np.int64).tolist())
+        parents, branches = _merge_nodes(np.asarray(counts, dtype=np.int64).tolist())
         words = len(counts)
         depths = np.zeros(2 * words - 1, dtype=np.int64)
         up, level = parents[:words], np.arange(words)
@@ -58,7 +58,7 @@ class HuffmanTree:
         return found
 
 
-def _merged(counts: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+def _merge_nodes(counts: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Parent and branch of every node but the root: words 0 .. V - 1, then inner nodes in the order of their making.
 
     The two lightest nodes are merged until one is left. Words wait in falling order and inner nodes are made in rising

@@ -67,7 +67,7 @@ def units(table: Table, inverse: Floats, rows: NDArray[np.integer[Any]]) -> Tabl
     return picked.multiply(inverse[rows, None]).tocsr() if is_sparse(picked) else picked * inverse[rows, None]
 
 
-def stacked(tables: Sequence[Table]) -> Table:
+def stack_tables(tables: Sequence[Table]) -> Table:
     """Tables of one kind as one, below each other."""
     if not is_sparse(tables[0]):
         return np.concatenate(tables)

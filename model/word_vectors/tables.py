@@ -16,7 +16,7 @@ Number = TypeVar("Number", bound=np.generic)
 PIECE = 65_536  # rows looked at together: a table of several GB gets no second copy
 
 
-def padded(width: int) -> int:
+def pad_width(width: int) -> int:
     """The smallest number of float32 that holds `width` and fills whole cache lines."""
     floats = LINE // 4
     return -(-width // floats) * floats
@@ -24,7 +24,7 @@ def padded(width: int) -> int:
 
 def zeros(rows: int, width: int) -> NDArray[np.float32]:
     """(rows, padded(width)) zeros, C-contiguous, the first row on a cache line and so every row."""
-    columns = padded(width)
+    columns = pad_width(width)
     raw = np.zeros(rows * columns * 4 + LINE, dtype=np.uint8)
     first = -raw.ctypes.data % LINE
     return raw[first : first + rows * columns * 4].view(np.float32).reshape(rows, columns)
@@ -36,7 +36,7 @@ def lines(count: int, kind: type[Number]) -> NDArray[Number]:
     return floats.reshape(-1).view(kind)[:count]
 
 
-def drawn(rows: int, width: int, seed: int, reach: float = 0.5) -> NDArray[np.float32]:
+def draw_table(rows: int, width: int, seed: int, reach: float = 0.5) -> NDArray[np.float32]:
     """A table drawn uniformly from [-reach, reach) / width; the padding is zero and stays zero.
 
     The original tools of word2vec and GloVe begin with a reach of 0.5.

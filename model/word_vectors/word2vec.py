@@ -70,7 +70,7 @@ class Word2Vec:
         self.tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None
         outputs = len(counts) - 1 if self.tree else len(counts)
         self.tables = {
-            "vectors": tables.drawn(len(counts), config.width, seed, REACH),
+            "vectors": tables.draw_table(len(counts), config.width, seed, REACH),
             "contexts": tables.zeros(outputs, config.width),
         }
         kept = np.asarray(counts) * self.keep

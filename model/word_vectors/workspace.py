@@ -88,9 +88,9 @@ class Scratch(NamedTuple):
             tables.lines(2 * TILE, np.int32),
         )
         made.product[:] = 1
-        made.order[:] = np.arange(lines) * tables.padded(width)
+        made.order[:] = np.arange(lines) * tables.pad_width(width)
         if rules.output == SOFTMAX:  # the targets of every word are all words
-            made.targets[:] = np.tile(np.minimum(np.arange(size), targets - 1) * tables.padded(width), 2)
+            made.targets[:] = np.tile(np.minimum(np.arange(size), targets - 1) * tables.pad_width(width), 2)
         return made
 
     def begin(self, seed: int, thread: int) -> None:

@@ -19,7 +19,7 @@ BARE = {"node_ip_address": "127.0.0.1", "no_monitor": True, "include_log_monitor
 
 
 @contextlib.contextmanager
-def started(cpus: int, object_store: int) -> Iterator[None]:
+def start_ray(cpus: int, object_store: int) -> Iterator[None]:
     """Ray with `cpus` slots and `object_store` bytes of shared memory, for the length of the block.
 
     The environment names its token, so that every process of it knows it; afterwards the user's own is back.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from pipelines.cluster.ray_train import connected, map_tasks
+from pipelines.cluster.ray_train import connect_ray, map_tasks
 from pipelines.settings import ClusterConfig
 
 Argument = TypeVar("Argument")
@@ -26,7 +26,7 @@ def workers(cluster: ClusterConfig, lines: int) -> Iterator[ClusterConfig]:
         yield here()
         return
     needs = dataclasses.replace(cluster, device="cpu")  # sharding wants no GPU
-    with connected(needs):
+    with connect_ray(needs):
         yield needs
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from model.device import paths, pick_device, use_cores
+from model.device import kernels, pick_device, use_cores
 
 
 @dataclass(frozen=True)
@@ -72,5 +72,5 @@ def from_environment(device: str = "auto", timeout_minutes: float = 30.0) -> Ran
     use_cores(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
-    dist.init_process_group(paths(chosen).ddp_backend, timeout=timedelta(minutes=timeout_minutes))
+    dist.init_process_group(kernels(chosen).ddp_backend, timeout=timedelta(minutes=timeout_minutes))
     return Ranks(dist.get_rank(), dist.get_world_size(), chosen)

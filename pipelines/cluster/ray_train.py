@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from model.device import PATHS, pick_device, use_cores
+from model.device import KERNELS, pick_device, use_cores
 from model.errors import UserError
+from model.files import atomic_write
 from pipelines.cluster import embedded_ray
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import ClusterConfig
@@ -38,7 +39,7 @@ def quiet_environment() -> None:
 
 
 @contextlib.contextmanager
-def connected(config: ClusterConfig) -> Iterator[None]:
+def connect_ray(config: ClusterConfig) -> Iterator[None]:
     """Ray, embedded or at `config.address`, for the length of the block; a connection that was there stays.
 
     Raises:
@@ -57,7 +58,7 @@ def connected(config: ClusterConfig) -> Iterator[None]:
         slots = max(os.cpu_count() or 1, 1 if config.device == "cuda" else 2)
         with contextlib.ExitStack() as stack:
             with _own_signals():
-                stack.enter_context(embedded_ray.started(slots, 256 * 2**20))
+                stack.enter_context(embedded_ray.start_ray(slots, 256 * 2**20))
             check_capacity(config)
             yield
         return
@@ -121,7 +122,7 @@ def map_tasks(
     if config.backend == "local" or (config.workers <= 1 and config.address is None):
         yield from map(function, arguments)
         return
-    with connected(config):
+    with connect_ray(config):
         import ray
 
         task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(function)
@@ -155,7 +156,7 @@ def fit(
         UserError: the cluster is too small or stays too busy, or any worker met a mistake of the user.
         RuntimeError: the workers died more often than allowed.
     """
-    with connected(config):
+    with connect_ray(config):
         from ray.train import ControllerError, FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
 
         from pipelines.cluster.lean_trainer import LeanTrainer, ProcessGroup
@@ -178,7 +179,7 @@ def fit(
             _worker,
             embedded=config.address is None,
             train_loop_config=payload,
-            backend_config=ProcessGroup(PATHS["cuda" if use_gpu else "cpu"].ddp_backend),
+            backend_config=ProcessGroup(KERNELS["cuda" if use_gpu else "cpu"].ddp_backend),
             scaling_config=ScalingConfig(num_workers=config.workers, use_gpu=use_gpu, resources_per_worker=per_worker),
             run_config=RunConfig(
                 name=f"{name}-{int(time.time())}",
@@ -278,8 +279,5 @@ def _worker(payload: dict[str, Any]) -> None:
     try:
         payload["function"](payload["argument"], ranks)
     except UserError as problem:  # no use in starting again: leave word for the driver and its controller
-        refusal = Path(payload["refusal"])
-        part = refusal.with_suffix(f".{ranks.rank}")
-        part.write_text(str(problem), encoding="utf-8")
-        part.replace(refusal)
+        atomic_write(Path(payload["refusal"]), str(problem))
         raise

@@ -56,7 +56,7 @@ def cost(label: str, recurrent: bool, layer: nn.Module, width: int, lengths: Seq
         batch = max(1, TOKENS // length)
         x = torch.randn(batch, length, width, device=device, requires_grad=True)
         kept.append(kept_bytes(layer, recurrent, x) / batch)
-        seconds.append(min(timed(layer, recurrent, x) for _ in range(REPEATS)) / batch)
+        seconds.append(min(time_layer(layer, recurrent, x) for _ in range(REPEATS)) / batch)
     return LayerCost(label, recurrent, ordered, seconds, kept)
 
 
@@ -66,7 +66,7 @@ def run(layer: nn.Module, recurrent: bool, x: Tensor) -> Tensor:
     return output
 
 
-def timed(layer: nn.Module, recurrent: bool, x: Tensor) -> float:
+def time_layer(layer: nn.Module, recurrent: bool, x: Tensor) -> float:
     """Seconds for the batch, forwards and backwards."""
     if x.is_cuda:
         torch.cuda.synchronize(x.device)

@@ -11,6 +11,7 @@ from conf import door
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.device import pick_device
 from model.errors import UserError
+from model.files import atomic_write
 from model.inference.bleu import tokeniser
 from model.inference.scoring import open_scorer
 from model.schema import build
@@ -19,7 +20,7 @@ from pipelines.comparison.intervals import Interval, interval
 from pipelines.comparison.lengths import LengthScore, scores_by_length
 from pipelines.comparison.speed import TrainingRecord, training_record
 from pipelines.evaluation.translation import evaluate_bundle
-from pipelines.shards.manifest import manifest_hash, write_durably
+from pipelines.shards.manifest import manifest_hash
 
 if TYPE_CHECKING:
     from pipelines.config import Config  # it imports this package's section
@@ -88,12 +89,14 @@ def measure(
     if known is not None and known.key == key:
         logger.info(f"{one.label}: measured before ({path})")
         return known, bundle
-    found = measured(config, one, bundle, key, references)
+    found = measure_network(config, one, bundle, key, references)
     write(path, found)
     return found, bundle
 
 
-def measured(config: "Config", one: Entry, bundle: TranslationBundle, key: str, references: Sequence[str]) -> Measures:
+def measure_network(
+    config: "Config", one: Entry, bundle: TranslationBundle, key: str, references: Sequence[str]
+) -> Measures:
     """Decode the held-out set and score it."""
     settings = config.evaluate
     evaluation = evaluate_bundle(
@@ -163,4 +166,4 @@ def read(path: Path) -> Measures | None:
 def write(path: Path, found: Measures) -> None:
     """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(path, (json.dumps(asdict(found), ensure_ascii=False, indent=1) + "\n").encode())
+    atomic_write(path, json.dumps(asdict(found), ensure_ascii=False, indent=1) + "\n")

@@ -110,7 +110,7 @@ def sample_html(one: Sample) -> str:
     """A table of one sentence."""
     lines = [("source", one.source), ("reference", one.reference), *one.translations.items()]
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(clipped(text))}</td></tr>' for name, text in lines
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(clip_text(text))}</td></tr>' for name, text in lines
     )
     return f'<div class="scroll"><table class="texts"><tbody>{rows}</tbody></table></div>'
 
@@ -120,7 +120,7 @@ def name_html(name: str) -> str:
     return escape(name).replace("_", "_<wbr>")
 
 
-def clipped(text: str) -> str:
+def clip_text(text: str) -> str:
     """The beginning of a text that never ends."""
     return text if len(text) <= LONGEST_SAMPLE else f"{text[:LONGEST_SAMPLE].rstrip()}…"
 

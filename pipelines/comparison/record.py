@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conf import door
+from model.files import atomic_write
 from pipelines.comparison.measures import folder
 from pipelines.comparison.page import Report, render
 from pipelines.comparison.table import HEAD, Row
-from pipelines.shards.manifest import write_durably
 from pipelines.tracking.lineage import log_comparison
 from pipelines.tracking.run import TrackedRun
 
@@ -26,9 +26,9 @@ def write(config: "Config", report: Report) -> Path:
     for old in pictures.glob("*.png"):
         old.unlink()
     for one in report.pictures:
-        write_durably(pictures / f"{one.name}.png", one.png)
+        atomic_write(pictures / f"{one.name}.png", one.png)
     page = home / PAGE
-    write_durably(page, render(report).encode())
+    atomic_write(page, render(report))
     with TrackedRun(config.tracking, home, config.compare.name, system=False) as run:
         values = door.plain(config)
         log_comparison(run, values, door.fingerprint(values), config.shard_dir)

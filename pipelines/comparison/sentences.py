@@ -63,7 +63,7 @@ def map_sentences(wanted: Sequence[str], sources: Sequence[str], count: int) -> 
         return list(dict.fromkeys(wanted))
     low, high = MAP_WORDS
     different = [text for text in dict.fromkeys(sources) if text.strip()]
-    return spread([text for text in different if low <= len(text.split()) <= high] or different, count)
+    return pick_evenly([text for text in different if low <= len(text.split()) <= high] or different, count)
 
 
 def state_sentences(wanted: Sequence[str], language: str, sources: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -77,11 +77,13 @@ def state_sentences(wanted: Sequence[str], language: str, sources: Sequence[str]
     chosen = list(dict.fromkeys(wanted))
     if not chosen:
         different = [text for text in dict.fromkeys(sources) if text.strip()]
-        chosen = spread([text for text in different if len(text.split()) <= MAP_WORDS[1]] or different, STATE_COUNT)
+        chosen = pick_evenly(
+            [text for text in different if len(text.split()) <= MAP_WORDS[1]] or different, STATE_COUNT
+        )
     return chosen, [0] * len(chosen)
 
 
-def spread(items: Sequence[Item], count: int) -> list[Item]:
+def pick_evenly(items: Sequence[Item], count: int) -> list[Item]:
     """`count` of the items, evenly from the first to the last."""
     count = min(count, len(items))
     return [items[round(place * (len(items) - 1) / max(1, count - 1))] for place in range(count)]

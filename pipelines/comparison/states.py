@@ -39,7 +39,7 @@ def state_map(bundle: TranslationBundle, sentences: Sequence[str], meanings: Seq
     return StateMap(
         kind,
         project(states, "pca"),
-        explained(states),
+        explained_variance(states),
         nearest_alike(states, meanings) if len(set(meanings)) > 1 else None,
     )
 
@@ -57,7 +57,7 @@ def sentence_states(network: TranslationNetwork, sources: Sequence[NDArray[Any]]
     return states.double().cpu().numpy()
 
 
-def explained(states: Floats) -> float:
+def explained_variance(states: Floats) -> float:
     """The share of the variance in the first two principal directions."""
     spread = np.linalg.svd(states - states.mean(axis=0), compute_uv=False) ** 2
     return float(spread[:2].sum() / spread.sum()) if spread.sum() > 0 else 1.0

@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from model.files import atomic_open
 from pipelines.corpus.cleaning import clean
 from pipelines.corpus.records import read_records
-from pipelines.corpus.scratch import whole
 from pipelines.corpus.settings import CleanConfig, OnError
 from pipelines.corpus.staging import Block
 
@@ -80,7 +80,7 @@ def save_block(
     """Write a clean block: its one or two sides, and what `CleanBlock` and `load_facts` give back."""
     arrays: dict[str, Any] = {name: _bytes("\n".join(side)) for name, side in zip(SIDES, sides, strict=False)}
     arrays |= {"line": line, "source_key": source_key, "pair_key": pair_key, "facts": _bytes(json.dumps(facts))}
-    with whole(path) as file:
+    with atomic_open(path, durable=False) as file:
         np.savez(file, **arrays)
 
 

@@ -40,8 +40,8 @@ def clean(
     lines only those with a blank side (or unreadable) are dropped.
     """
     changed: Counter[str] = Counter()
-    left = normalised(source, config.form, changed)
-    right = normalised(target, config.form, changed)
+    left = normalise_side(source, config.form, changed)
+    right = normalise_side(target, config.form, changed)
     kept = np.ones(len(left), bool)
     dropped: Counter[str] = Counter(bad.values())
     kept[list(bad)] = False
@@ -56,7 +56,7 @@ def clean(
     return Cleaned(left, right, kept, dropped, changed)
 
 
-def normalised(lines: Sequence[str], form: str, changed: Counter[str]) -> list[str]:
+def normalise_side(lines: Sequence[str], form: str, changed: Counter[str]) -> list[str]:
     """Every line as tokenizers read it; `changed` counts what was different before."""
     text = "\n".join(lines)
     clean_text = normalise_lines(text, form)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.corpus.scratch import whole
+from model.files import atomic_open
 
 TABLE_BYTES = 128 << 20  # of a table, roughly
 ENTRY_BYTES = 110  # of an entry besides the unit's own characters: the text's head, the number, its share of the table
@@ -47,8 +47,8 @@ class BoundedCounts:
 
     def finish(self) -> Path:
         """All counts as one run; nothing else is left."""
-        self.spilled = reduced(self.spilled, self._next_path)
-        write_run(self.path, merged([*map(read_run, self.spilled), sorted(self.table.items())]))
+        self.spilled = reduce_runs(self.spilled, self._next_path)
+        write_run(self.path, merge_runs([*map(read_run, self.spilled), sorted(self.table.items())]))
         for path in self.spilled:
             path.unlink()
         self.table, self.bytes, self.spilled = {}, 0, []
@@ -67,7 +67,7 @@ class BoundedCounts:
 
 def write_run(path: Path, entries: Iterable[Entry]) -> None:
     """Write sorted entries as a run, whole or not at all."""
-    with whole(path) as file:
+    with atomic_open(path, durable=False) as file:
         waiting: list[str] = []
         for unit, number in entries:
             waiting.append(f"{unit}\t{number}\n")
@@ -85,7 +85,7 @@ def read_run(path: Path) -> Iterator[Entry]:
             yield unit, int(number)
 
 
-def merged(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
+def merge_runs(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
     """The entries of several sorted runs as one: every unit once, in order, with its sum."""
     unit, total = "", 0
     for other, number in runs[0] if len(runs) == 1 else heapq.merge(*runs):
@@ -110,21 +110,21 @@ def merged_files(paths: Sequence[Path], target: Path) -> Path:
         return made[-1]
 
     try:
-        few = reduced(list(paths), next_path, keep=set(paths))
-        write_run(target, merged([read_run(path) for path in few]))
+        few = reduce_runs(list(paths), next_path, keep=set(paths))
+        write_run(target, merge_runs([read_run(path) for path in few]))
     finally:
         for path in made:
             path.unlink(missing_ok=True)
     return target
 
 
-def reduced(paths: list[Path], next_path: Callable[[], Path], keep: Iterable[Path] = ()) -> list[Path]:
+def reduce_runs(paths: list[Path], next_path: Callable[[], Path], keep: Iterable[Path] = ()) -> list[Path]:
     """At most MOST_RUNS runs with the counts of all; those that went into another are deleted unless in `keep`."""
     kept = set(keep)
     while len(paths) > MOST_RUNS:
         group, paths = paths[:MOST_RUNS], paths[MOST_RUNS:]
         path = next_path()
-        write_run(path, merged([read_run(each) for each in group]))
+        write_run(path, merge_runs([read_run(each) for each in group]))
         paths.append(path)
         for each in group:
             if each not in kept:

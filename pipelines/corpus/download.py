@@ -54,7 +54,7 @@ class Deadline:
 
 
 @contextlib.contextmanager
-def opened(url: str, deadline: Deadline) -> Iterator[Any]:
+def open_url(url: str, deadline: Deadline) -> Iterator[Any]:
     """The answer to a GET of `url`: `read(bytes)` and `headers`.
 
     Raises:

@@ -3,19 +3,17 @@
 import hashlib
 import http.client
 import logging
-import os
 import ssl
 import urllib.error
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from model.credentials import masked, scrubbed
+from model.addresses import mask_address, mask_secrets
 from model.errors import UserError, unknown
-from pipelines.corpus.download import Deadline, content_length, opened
-from pipelines.corpus.scratch import whole
+from model.files import atomic_open, file_sha256
+from pipelines.corpus.download import Deadline, content_length, open_url
 from pipelines.corpus.settings import FetchFile
-from pipelines.corpus.staging import sha256_of
 
 SCHEMES = ("http", "https", "file")
 _READ = 1 << 20  # bytes
@@ -38,7 +36,7 @@ def fetch(files: Sequence[FetchFile], root: str | None) -> None:
 
 def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
     try:
-        scheme, shown = urlsplit(entry.url).scheme, masked(entry.url)
+        scheme, shown = urlsplit(entry.url).scheme, mask_address(entry.url)
     except ValueError as problem:
         raise UserError(f"{key}.url: is no address ({problem})") from None
     if scheme not in SCHEMES:
@@ -48,7 +46,7 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
     if not 0 < entry.minutes < 1e6:
         raise UserError(f"{key}.minutes={entry.minutes}: how long it may take; expected more than 0, below a million")
     path = _place(entry.file, root, key)
-    if path.is_file() and sha256_of(path) == entry.sha256.lower():
+    if path.is_file() and file_sha256(path) == entry.sha256.lower():
         return
     logger.info(f"fetching {shown}")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +55,7 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
             _download(entry, path, deadline, key)
         except (*_OF_THE_NETWORK, ValueError) as problem:
             reason = f"not there within {key}.minutes={entry.minutes:g}" if deadline.passed else str(problem)
-            raise UserError(f"{key}.url: {shown}: cannot be fetched ({scrubbed(reason, entry.url)})") from None
+            raise UserError(f"{key}.url: {shown}: cannot be fetched ({mask_secrets(reason, entry.url)})") from None
 
 
 def _place(file: str, root: Path, key: str) -> Path:
@@ -79,7 +77,7 @@ def _place(file: str, root: Path, key: str) -> Path:
 
 def _download(entry: FetchFile, path: Path, deadline: Deadline, key: str) -> None:
     digest, expected_digest = hashlib.sha256(), entry.sha256.lower()
-    with opened(entry.url, deadline) as answer, whole(path) as file:
+    with open_url(entry.url, deadline) as answer, atomic_open(path) as file:
         expected = content_length(answer.headers)
         size = 0
         while not deadline.passed and (block := answer.read(_READ)):
@@ -93,7 +91,5 @@ def _download(entry: FetchFile, path: Path, deadline: Deadline, key: str) -> Non
         if digest.hexdigest() != expected_digest:
             found = digest.hexdigest()
             raise UserError(
-                f"{key}.sha256: {masked(entry.url)} gives another file: expected {expected_digest}, got {found}"
+                f"{key}.sha256: {mask_address(entry.url)} gives another file: expected {expected_digest}, got {found}"
             )
-        file.flush()
-        os.fsync(file.fileno())

@@ -51,7 +51,7 @@ def gold_alignments(
         for text, target in zip(sources, targets, strict=True)
     }
     most = TRIES * (int(corpus["pairs"]) + len(wanted))
-    for english, german, links in generated(manifest.seed, most, wanted):
+    for english, german, links in generate_pairs(manifest.seed, most, wanted):
         wanted[english, german] = frozenset((j, i) for i, j in links) if turned else links
     missing = [pair for pair, links in wanted.items() if links is None]
     if missing:
@@ -66,7 +66,7 @@ def gold_alignments(
     return {split: [wanted[pair] or frozenset() for pair in every] for split, every in pairs.items()}
 
 
-def generated(seed: int, most: int, wanted: Mapping[tuple[str, str], object]) -> Iterator[tuple[str, str, Links]]:
+def generate_pairs(seed: int, most: int, wanted: Mapping[tuple[str, str], object]) -> Iterator[tuple[str, str, Links]]:
     """The `wanted` pairs among the first `most` of the grammar, with their links (English, German)."""
     left = len(wanted)
     for number, pair in enumerate(distinct_pairs(seed)):

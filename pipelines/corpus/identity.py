@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from model.files import file_sha256
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 from pipelines.corpus.sources import Source
-from pipelines.corpus.staging import sha256_of
 from pipelines.shards.manifest import ShardsConfig
 
 # Keys that came later, with what holds where they are not given: shards from before them still count.
@@ -45,7 +45,11 @@ def identity(
         files: list[Any] = [{"generator": generator_hash()}]
     else:
         files = [
-            {"split": source.split, "places": list(source.places), "sha256": [sha256_of(file) for file in source.files]}
+            {
+                "split": source.split,
+                "places": list(source.places),
+                "sha256": [file_sha256(file) for file in source.files],
+            }
             for source in sources
         ]
     return {
@@ -65,7 +69,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 UNSAID = object()
 
 
-def said(there: Mapping[str, Any], key: str) -> Any:
+def look_up(there: Mapping[str, Any], key: str) -> Any:
     """What an identity, such as a manifest keeps, says of a dotted key; UNSAID where it is no part of it."""
     value: Any = there
     for name in key.split("."):

@@ -1,4 +1,4 @@
-"""The misalignment guard: long runs of lines that are not each other's translation although the line counts agree.
+"""The misalignment detector: long runs of lines that are not each other's translation although the line counts agree.
 
 Each line's likeness (see `likeness`) becomes a log-likelihood ratio, shuffled against aligned, by two histograms of the
 sample. A run of lines where the ratios pile up (a CUSUM test, Page 1954) is a suspect; it is reported only if its pairs
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pipelines.corpus.similarity import Floats, Likeness, fit
 
-LEAST_LINES = 400  # fewer teach nothing reliable: the guard keeps silent
+LEAST_LINES = 400  # fewer teach nothing reliable: the detector keeps silent
 SAMPLE_LINES = 16_000
 STRIDE = 4  # every 4th line is looked at; the ends of a found run are then looked at line by line
 LEAST_RUN = 24  # lines
@@ -25,11 +25,12 @@ _ALARM = 15.0  # summed ratio of a run, in nats, with every STRIDE-th line count
 _FALL = 15.0  # how far the sum falls again before the run counts as over
 _CHANCE = 3.5  # standard errors by which aligned must beat shifted within a run to clear it
 _EDGE = 64  # lines looked at on both sides of each end
+_SURE = 1.5  # nats: outermost lines that do not say more than this, together, are not named: 4.5 to 1
 _NEAR = 3  # lines; slips up to this are named
 
 
 @dataclass
-class Guard:
+class MisalignmentDetector:
     """What the sample taught: likeness, and how much a likeness speaks for shuffled lines."""
 
     likeness: Likeness
@@ -46,8 +47,8 @@ class Lines:
     target: list[str] = field(default_factory=list)
 
 
-def learn(sample: Lines) -> Guard | None:
-    """The guard of a corpus from lines spread all over it; None where they are too few."""
+def learn(sample: Lines) -> MisalignmentDetector | None:
+    """The detector of a corpus from lines spread all over it; None where they are too few."""
     if len(sample.source) < LEAST_LINES:
         return None
     parity = np.asarray(sample.number % 2)
@@ -64,15 +65,17 @@ def learn(sample: Lines) -> Guard | None:
     good, bad = np.concatenate(aligned), np.concatenate(shuffled)
     ratio = np.log(_histogram(bad)) - np.log(_histogram(good))
     order = np.searchsorted(np.sort(bad), good)
-    return Guard(likeness, np.clip(ratio, -_MOST, _MOST).astype(np.float32), float(order.mean() / len(bad)))
+    return MisalignmentDetector(
+        likeness, np.clip(ratio, -_MOST, _MOST).astype(np.float32), float(order.mean() / len(bad))
+    )
 
 
-def ratios(guard: Guard, lines: Lines) -> Floats:
+def ratios(detector: MisalignmentDetector, lines: Lines) -> Floats:
     """(n,) log-likelihood ratio of each pair: above 0 speaks for shuffled, below for aligned."""
     parity = np.asarray(lines.number % 2)
-    left = guard.likeness.project(lines.source, parity, 0)
-    right = guard.likeness.project(lines.target, parity, 1)
-    return guard.ratio[_bin((left * right).sum(1))]
+    left = detector.likeness.project(lines.source, parity, 0)
+    right = detector.likeness.project(lines.target, parity, 1)
+    return detector.ratio[_bin((left * right).sum(1))]
 
 
 def suspects(lines: Iterable[tuple[npt.NDArray[np.int64], Floats]]) -> Iterator[tuple[int, int]]:
@@ -103,18 +106,20 @@ class Misaligned:
     shift: int | None = None  # the target lies this many lines later (negative: earlier), where that is plain
 
 
-def settle(guard: Guard, run: tuple[int, int], read: Callable[[int, int], Lines]) -> Misaligned | None:
+def settle(
+    detector: MisalignmentDetector, run: tuple[int, int], read: Callable[[int, int], Lines]
+) -> Misaligned | None:
     """The exact run, or None where a closer look clears it.
 
     `read(start, stop)` gives the lines of a range that passed the rules.
     """
     first, last = run
-    first = _edge(guard, read(max(0, first - _EDGE), first + _EDGE), True, first)
-    last = _edge(guard, read(max(0, last - _EDGE + 1), last + _EDGE + 1), False, last)
+    first = _edge(detector, read(max(0, first - _EDGE), first + _EDGE), True, first)
+    last = _edge(detector, read(max(0, last - _EDGE + 1), last + _EDGE + 1), False, last)
     lines = read(first, min(last + 1, first + 2_048))
     if len(lines.source) < LEAST_RUN:
         return None
-    gain, ratio = _shifted(guard, lines)
+    gain, ratio = _compare_shifts(detector, lines)
     best = max(gain, key=lambda shift: gain[shift])
     slipped = best != 0 and gain[best] - gain[0] > _CHANCE
     if gain[0] > _CHANCE and not slipped:
@@ -122,14 +127,14 @@ def settle(guard: Guard, run: tuple[int, int], read: Callable[[int, int], Lines]
     return Misaligned(first, last, best if slipped and ratio[best] < 0.0 else None)
 
 
-def _shifted(guard: Guard, lines: Lines) -> tuple[dict[int, float], dict[int, float]]:
+def _compare_shifts(detector: MisalignmentDetector, lines: Lines) -> tuple[dict[int, float], dict[int, float]]:
     """By shift of the target: how much more alike than far shifted ones the pairs are, and their mean ratio.
 
     The first is in standard errors.
     """
     parity = np.asarray(lines.number % 2)
-    left = guard.likeness.project(lines.source, parity, 0)
-    right = [guard.likeness.project(lines.target, which, 1) for which in (parity, 1 - parity)]
+    left = detector.likeness.project(lines.source, parity, 0)
+    right = [detector.likeness.project(lines.target, which, 1) for which in (parity, 1 - parity)]
 
     def at(shift: int) -> Floats:
         moved: Floats = np.roll(right[shift % 2], -shift, axis=0)
@@ -140,16 +145,20 @@ def _shifted(guard: Guard, lines: Lines) -> tuple[dict[int, float], dict[int, fl
     error = float(far.std()) / len(left) ** 0.5 + 1e-9
     near = {shift: at(shift) for shift in range(-_NEAR, _NEAR + 1)}
     gain = {shift: float(alike.mean() - far.mean()) / error for shift, alike in near.items()}
-    return gain, {shift: float(guard.ratio[_bin(alike)].mean()) for shift, alike in near.items()}
+    return gain, {shift: float(detector.ratio[_bin(alike)].mean()) for shift, alike in near.items()}
 
 
-def _edge(guard: Guard, lines: Lines, opening: bool, otherwise: int) -> int:
-    """The line number at which a run begins (or ends) so that its summed ratio is greatest."""
+def _edge(detector: MisalignmentDetector, lines: Lines, opening: bool, otherwise: int) -> int:
+    """The line number at which a run begins (or ends): where its summed ratio is greatest, less what is not sure.
+
+    An aligned line beside a run may look shuffled by chance, and is then no more than a nat or two.
+    """
     if not lines.source:
         return otherwise
-    each = ratios(guard, lines)
+    each = ratios(detector, lines)
     sums = np.cumsum(each[::-1])[::-1] if opening else np.cumsum(each)
-    return int(lines.number[int(sums.argmax())])
+    near = np.flatnonzero(sums >= sums.max() - _SURE)
+    return int(lines.number[near[-1] if opening else near[0]])
 
 
 def _bin(likeness: Floats) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The misalignment guard over a whole corpus: learn from a sample, scan all blocks as tasks, settle what is suspect."""
+"""Misalignment over a whole corpus: learn from a sample, scan all blocks as tasks, settle what is suspect."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
+from model.files import atomic_open
 from pipelines.corpus.block import load_block
 from pipelines.corpus.misalignment import (
     LEAST_LINES,
     SAMPLE_LINES,
     STRIDE,
-    Guard,
     Lines,
     Misaligned,
+    MisalignmentDetector,
     learn,
     ratios,
     settle,
     suspects,
 )
-from pipelines.corpus.scratch import whole
 from pipelines.corpus.similarity import Floats, Likeness
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import BLOCK_LINES, Block
@@ -36,34 +36,34 @@ class ScanTask:
 
     block: Block
     clean: Path  # the folder of clean blocks
-    guard: Path  # what `save_guard` wrote
+    detector: Path  # what `prepare_detector` kept
     folder: Path  # of results
 
 
-def prepare_guard(blocks: Sequence[Block], clean: Path, path: Path) -> Guard | None:
-    """The guard of this corpus, learnt once and kept at `path`; None where the corpus is too small to teach one."""
+def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> MisalignmentDetector | None:
+    """The detector of this corpus, learnt once and kept at `path`; None where the corpus is too small to teach one."""
     if path.exists():
-        return load_guard(path)
-    guard = learn(_sample(blocks, clean))
-    if guard is not None:
-        with whole(path) as file:
+        return load_detector(path)
+    detector = learn(_sample(blocks, clean))
+    if detector is not None:
+        with atomic_open(path, durable=False) as file:
             np.savez(
                 file,
-                mean=guard.likeness.mean,
-                deviation=guard.likeness.deviation,
-                projection=guard.likeness.projection,
-                ratio=guard.ratio,
-                separation=np.float64(guard.separation),
+                mean=detector.likeness.mean,
+                deviation=detector.likeness.deviation,
+                projection=detector.likeness.projection,
+                ratio=detector.ratio,
+                separation=np.float64(detector.separation),
             )
-    return guard
+    return detector
 
 
 @lru_cache(maxsize=1)
-def load_guard(path: Path) -> Guard:
-    """The guard kept at `path`."""
+def load_detector(path: Path) -> MisalignmentDetector:
+    """The detector kept at `path`."""
     with np.load(path, allow_pickle=False) as arrays:
         likeness = Likeness(arrays["mean"], arrays["deviation"], arrays["projection"])
-        return Guard(likeness, arrays["ratio"], float(arrays["separation"]))
+        return MisalignmentDetector(likeness, arrays["ratio"], float(arrays["separation"]))
 
 
 def scan_block(task: ScanTask) -> int:
@@ -74,19 +74,19 @@ def scan_block(task: ScanTask) -> int:
         source, target = clean.texts()
         looked = slice(None, None, STRIDE)
         lines = Lines(clean.line[looked].astype(np.int64) + task.block.first_line, source[looked], target[looked])
-        each = ratios(load_guard(task.guard), lines) if lines.source else np.empty(0, np.float32)
-        with whole(path) as file:
+        each = ratios(load_detector(task.detector), lines) if lines.source else np.empty(0, np.float32)
+        with atomic_open(path, durable=False) as file:
             np.savez(file, number=lines.number, ratio=each)
     return task.block.number
 
 
 def misaligned_runs(
-    guard: Guard, sources: Sequence[Source], blocks: Sequence[Block], clean: Path, folder: Path
+    detector: MisalignmentDetector, sources: Sequence[Source], blocks: Sequence[Block], clean: Path, folder: Path
 ) -> dict[str, list[Misaligned]]:
     """Source name -> runs, of all sources that have any, from the finished scans."""
     found: dict[str, list[Misaligned]] = {}
     lines = sum(block.lines for block in blocks)
-    if lines >= _ENOUGH and guard.separation < _BLIND:
+    if lines >= _ENOUGH and detector.separation < _BLIND:
         return {
             source.name: [Misaligned(0, sum(block.lines for block in blocks if block.source is source) - 1)]
             for source in sources
@@ -96,8 +96,8 @@ def misaligned_runs(
         if sum(block.lines for block in own) < LEAST_LINES:
             continue
         read = _reader(own, clean)
-        settled = (settle(guard, run, read) for run in suspects(_scanned(own, folder)))
-        runs = _joined([run for run in settled if run is not None])
+        settled = (settle(detector, run, read) for run in suspects(_read_scans(own, folder)))
+        runs = _join_runs([run for run in settled if run is not None])
         if runs:
             found[source.name] = runs
     return found
@@ -135,7 +135,7 @@ def _scan_path(folder: Path, block: Block) -> Path:
     return folder / f"{block.number:06d}.npz"
 
 
-def _scanned(
+def _read_scans(
     blocks: Sequence[Block], folder: Path
 ) -> Iterator[tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Floats]]:
     for block in blocks:
@@ -166,7 +166,7 @@ def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]
     return read
 
 
-def _joined(runs: list[Misaligned]) -> list[Misaligned]:
+def _join_runs(runs: list[Misaligned]) -> list[Misaligned]:
     """Runs of the same shift that touch, as one."""
     joined: list[Misaligned] = []
     for run in sorted(runs, key=lambda run: run.first):

@@ -108,7 +108,7 @@ def kept_texts(clean: Path, plan: Plan, split: str) -> Iterator[tuple[list[str],
     """The sides of the split's pairs, a block at a time, in the corpus's order."""
     for block, count in enumerate(plan.kept[split]):
         if count:
-            yield taken(clean, plan.folder, split, Piece(block, 0, count))
+            yield take_pairs(clean, plan.folder, split, Piece(block, 0, count))
 
 
 def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
@@ -125,12 +125,12 @@ def _tokenizers(directory: Path, record: str) -> TokenizerPair:
 
 def _records(task: ShardTask, pair: TokenizerPair) -> Iterator[Record]:
     for piece in task.pieces:
-        source, *others = taken(task.clean, task.plan, task.split, piece)
+        source, *others = take_pairs(task.clean, task.plan, task.split, piece)
         targets = pair.target.encode(others[0]) if others else repeat(None, len(source))
         yield from zip(pair.source.encode(source), targets, strict=True)
 
 
-def taken(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
+def take_pairs(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
     """Each side of some of the split's pairs of a block."""
     kept = np.flatnonzero(load_codes(plan, piece.block) == code(split))
     places = kept[piece.skip : piece.skip + piece.take].tolist()

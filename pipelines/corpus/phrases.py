@@ -18,11 +18,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from model.errors import UserError
+from model.files import atomic_open
 from model.text.words import WordRules
 from pipelines.corpus.block import block_path, load_block, load_facts, save_block
 from pipelines.corpus.counting import BoundedCounts, Entry, read_run
-from pipelines.corpus.packing import Piece, taken
-from pipelines.corpus.scratch import whole
+from pipelines.corpus.packing import Piece, take_pairs
 from pipelines.corpus.settings import PhrasesConfig
 
 CACHED_STRINGS = 500_000  # strings between spaces whose outer words are kept
@@ -70,7 +70,7 @@ def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:
         outer = OuterWords(task.rules)
         words, pairs = BoundedCounts(task.words), BoundedCounts(task.pairs)
         for piece in task.pieces:
-            texts = taken(task.clean, task.plan, "train", piece)[0]
+            texts = take_pairs(task.clean, task.plan, "train", piece)[0]
             words.add(task.rules.count(texts))
             strings: Counter[tuple[str, str]] = Counter()
             for text in texts:
@@ -95,15 +95,15 @@ def write_phrases(path: Path, words: Path, pairs: Path, config: PhrasesConfig, n
     total = sum(count for _, count in read_run(words))
     frequent = (entry for entry in read_run(words) if entry[1] >= config.min_count)
     counts = dict(heapq.nsmallest(config.most, frequent, key=lambda entry: (-entry[1], entry[0])))
-    scored = _scored(read_run(pairs), counts, total, config.min_count)
+    scored = _score_pairs(read_run(pairs), counts, total, config.min_count)
     enough = ((score, phrase) for score, phrase in scored if score > threshold)
     chosen = heapq.nsmallest(config.most, enough, key=lambda entry: (-entry[0], entry[1]))
-    with whole(path) as file:
+    with atomic_open(path, durable=False) as file:
         file.write("".join(f"{phrase}\t{score:.6g}\n" for score, phrase in chosen).encode())
     return len(chosen)
 
 
-def _scored(pairs: Iterable[Entry], counts: dict[str, int], total: int, least: int) -> Iterator[tuple[float, str]]:
+def _score_pairs(pairs: Iterable[Entry], counts: dict[str, int], total: int, least: int) -> Iterator[tuple[float, str]]:
     for phrase, number in pairs:
         if number >= least:
             first, second = phrase.split(" ")

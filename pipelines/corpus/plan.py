@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from model.files import atomic_open
 from pipelines.corpus.block import Keys, load_facts, load_keys
 from pipelines.corpus.misalignment import Misaligned
-from pipelines.corpus.scratch import read_json, whole, write_json
+from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS
 from pipelines.corpus.staging import Block
@@ -71,16 +72,16 @@ def make_plan(
         clean: the folder of clean blocks.
         misaligned: source name -> runs to drop.
     """
-    return planned(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed, misaligned))
+    return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed, misaligned))
 
 
-def planned(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
+def make_plan_by(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
     """The plan by the codes that `decide` writes, which is done once."""
     summary = scratch / "plan.json"
     found = read_json(summary)
     if found is None:
         decide()
-        found = _summed(blocks, clean, scratch)
+        found = _sum_counts(blocks, clean, scratch)
         write_json(summary, found)
     return Plan(scratch, found["kept"], found["dropped"], found["changed"])
 
@@ -114,7 +115,7 @@ def _decide(
 def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", config: CorpusConfig) -> None:
     """Write the codes, a block after the other, then judge what was dealt to partitions on the way."""
     starts = [0]
-    with whole(folder / _CODES) as out:
+    with atomic_open(folder / _CODES, durable=False) as out:
         for codes in each:
             out.write(codes.tobytes())
             starts.append(starts[-1] + len(codes))
@@ -126,7 +127,7 @@ def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", c
             codes.flush()
             del codes
     partitions.remove()
-    with whole(folder / _STARTS) as out:
+    with atomic_open(folder / _STARTS, durable=False) as out:
         np.asarray(starts, "<u8").tofile(out)
 
 
@@ -200,7 +201,7 @@ def _repeats(dealt: npt.NDArray[np.void], key: str) -> npt.NDArray[np.bool_]:
     return repeated
 
 
-def _summed(blocks: Sequence[Block], clean: Path, scratch: Path) -> dict[str, Any]:
+def _sum_counts(blocks: Sequence[Block], clean: Path, scratch: Path) -> dict[str, Any]:
     kept: dict[str, list[int]] = {split: [] for split in SPLITS}
     dropped = {split: Counter[str]() for split in SPLITS}
     changed: dict[str, Counter[str]] = {}

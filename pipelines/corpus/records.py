@@ -43,7 +43,7 @@ def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("u
         records = Records(sides[0], sides[1], bad, counts)
     else:
         parse = _tsv_row(block.source.places) if block.source.format == "tsv" else _json_row(block.source.places)
-        records = _parsed(sides[0], parse, block, on_error, bad)
+        records = _parse_lines(sides[0], parse, block, on_error, bad)
         records.counts = counts
     records.counts["nul"] = sum("\0" in text for side in (records.source, records.target) for text in side)
     return records
@@ -102,7 +102,7 @@ def decoded_lines(
             raise _undecodable(data, problem, block, encodings, place) from problem
         lines = []
         for number, line in enumerate(data.split(b"\n")):
-            found = _decoded(line, encodings, counts)
+            found = _decode_line(line, encodings, counts)
             if found is None and on_error == "raise":
                 raise _undecodable(data, problem, block, encodings, place, number) from problem
             if found is None:
@@ -136,7 +136,7 @@ def _undecodable(
     )
 
 
-def _decoded(line: bytes, encodings: Sequence[str], counts: Counter[str]) -> str | None:
+def _decode_line(line: bytes, encodings: Sequence[str], counts: Counter[str]) -> str | None:
     for number, encoding in enumerate(encodings):
         try:
             text = line.decode(encoding)
@@ -151,7 +151,7 @@ class _MalformedError(Exception):
     pass
 
 
-def _parsed(
+def _parse_lines(
     lines: list[str], parse: Callable[[str], tuple[str, str]], block: Block, on_error: OnError, bad: dict[int, str]
 ) -> Records:
     source, target = [], []

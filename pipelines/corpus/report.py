@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from model.files import file_sha256
 from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.plan import Plan
 from pipelines.corpus.sources import Source
-from pipelines.corpus.staging import Block, sha256_of
+from pipelines.corpus.staging import Block
 from pipelines.shards.manifest import Manifest
 
 WITHOUT = {  # a held-out split: what then cannot be done
@@ -42,7 +43,7 @@ def source_records(
                     "name": file.name,
                     "source": source.name,
                     "split": source.split,
-                    "sha256": known[side] if known else sha256_of(file),
+                    "sha256": known[side] if known else file_sha256(file),
                     "bytes": file.stat().st_size,
                     "lines": lines,
                     "changed": plan.changed.get(source.name, {}),

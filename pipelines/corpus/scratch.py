@@ -1,42 +1,28 @@
 """The folder of what a sharding has worked out so far. Everything in it is whole or not there at all."""
 
 import contextlib
-import fcntl
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from model.errors import UserError
+from model.files import atomic_write, exclusive, remove_parts
 
 FOLDER = ".work"  # inside the shard directory, gone when the manifest stands
 
 # What a sharding leaves in its directory; nothing else there is ever touched.
 _OURS = re.compile(
     r"manifest\.json|(train|valid|test)-\d{6}\.(tar|json)|(train|valid|test)\.[\w-]+\.txt(\.zst)?"
-    r"|(tokenizer|source|target)\.(model|json)|.*\.(part|tmp)"
+    r"|(tokenizer|source|target)\.(model|json)|\.part-.*|.*\.(part|tmp)"
 )
-
-
-@contextlib.contextmanager
-def whole(path: Path) -> Iterator[BinaryIO]:
-    """A binary file that appears under its name only when the block ends well; nothing is left of it otherwise."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, values: object) -> None:
     """`values` as canonical JSON, whole or not at all."""
-    with whole(path) as file:
-        file.write((json.dumps(values, sort_keys=True, ensure_ascii=False) + "\n").encode())
+    atomic_write(path, json.dumps(values, sort_keys=True, ensure_ascii=False) + "\n", durable=False)
 
 
 def read_json(path: Path) -> Any:
@@ -48,7 +34,7 @@ def read_json(path: Path) -> Any:
 
 
 @contextlib.contextmanager
-def claimed(directory: Path) -> Iterator[None]:
+def claim_directory(directory: Path) -> Iterator[None]:
     """The shard directory, made where it is missing and held against a second `shard` for the length of the block.
 
     Raises:
@@ -57,19 +43,14 @@ def claimed(directory: Path) -> Iterator[None]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         foreign = [path.name for path in directory.iterdir() if path.name != FOLDER and not _OURS.fullmatch(path.name)]
-        handle = os.open(directory, os.O_RDONLY)
     except (FileExistsError, NotADirectoryError, PermissionError) as problem:
         raise UserError(f"paths.shards={directory}: cannot be used as a folder ({problem.strerror})") from problem
-    try:
-        if foreign:
-            raise UserError(f"paths.shards={directory}: holds files that are no shards ({min(foreign)}); give another")
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"paths.shards={directory}: another shard command is at work there") from None
+    if foreign:
+        raise UserError(f"paths.shards={directory}: holds files that are no shards ({min(foreign)}); give another")
+    with exclusive(directory) as held:
+        if not held:
+            raise UserError(f"paths.shards={directory}: another shard command is at work there")
         yield
-    finally:
-        os.close(handle)
 
 
 def open_scratch(directory: Path, config_hash: str) -> tuple[Path, str]:
@@ -80,8 +61,7 @@ def open_scratch(directory: Path, config_hash: str) -> tuple[Path, str]:
     scratch = directory / FOLDER
     marker = scratch / "made-for.json"
     if read_json(marker) == config_hash:
-        for leftover in (*scratch.rglob("*.part"), *directory.glob("*.part"), *directory.glob("*.tmp")):
-            leftover.unlink(missing_ok=True)
+        remove_parts(directory)
         return scratch, "continued"
     found = "replaced" if scratch.exists() or (directory / "manifest.json").exists() else "new"
     clear(directory)

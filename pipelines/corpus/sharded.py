@@ -14,7 +14,7 @@ import yaml
 
 from conf import door
 from model.errors import UserError
-from pipelines.corpus.identity import UNSAID, said
+from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.shards.manifest import MANIFEST, read_manifest
 
@@ -35,12 +35,12 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     directory = Path(values["paths"]["shards"])
     if not (directory / MANIFEST).is_file():
         return {}
-    manifest, chosen = read_manifest(directory), given(words, values)
+    manifest, chosen = read_manifest(directory), find_given_keys(words, values)
     found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default is made of the others
     if "pair" not in chosen:
         found["pair"] = "-".join(manifest.languages)
     for key, ours in leaves({section: values[section] for section in SECTIONS}):
-        theirs = said(manifest.config, key)
+        theirs = look_up(manifest.config, key)
         if theirs is UNSAID or theirs == ours:
             continue
         if any(key == one or key.startswith(f"{one}.") for one in chosen):
@@ -52,7 +52,7 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     return found
 
 
-def given(words: Sequence[str], values: Mapping[str, Any]) -> set[str]:
+def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]:
     """The dotted keys that somebody chose: on the command line, or in the experiment that it names."""
     keys: set[str] = set()
     for word in words:
@@ -63,7 +63,7 @@ def given(words: Sequence[str], values: Mapping[str, Any]) -> set[str]:
             for experiment in value.split(","):
                 keys |= _of_experiment(experiment, values)
         else:
-            keys |= _claimed(name, values)
+            keys |= _keys_of(name, values)
     return keys
 
 
@@ -83,10 +83,10 @@ def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     defaults: Iterable[Any] = content.pop("defaults", ())
     groups = {group.removeprefix("override ").lstrip("/") for one in defaults if isinstance(one, dict) for group in one}
-    return {key for key, _ in leaves(content)}.union(*(_claimed(group, values) for group in groups))
+    return {key for key, _ in leaves(content)}.union(*(_keys_of(group, values) for group in groups))
 
 
-def _claimed(key: str, values: Mapping[str, Any]) -> set[str]:
+def _keys_of(key: str, values: Mapping[str, Any]) -> set[str]:
     """What giving `key` says: itself; of a group's file its kind, and its name where that is not everybody's."""
     if key not in KINDS:
         return {key}

@@ -65,14 +65,14 @@ def features(lines: Sequence[str]) -> Floats:
     hashed *= np.uint32(0x2C1B3C6D)
     hashed ^= hashed >> np.uint32(13)
 
-    words = _counted(np.searchsorted(starts, ends), hashed % BUCKETS, BUCKETS)
+    words = _count_values(np.searchsorted(starts, ends), hashed % BUCKETS, BUCKETS)
     places = np.flatnonzero(_MARK[data] >= 0)
-    marks = _counted(np.searchsorted(places, ends), _MARK[data[places]], len(_MARKS) + 1)
+    marks = _count_values(np.searchsorted(places, ends), _MARK[data[places]], len(_MARKS) + 1)
     length = np.log(np.diff(ends, prepend=0) + 5.0)
     return np.concatenate([np.minimum(words, 3), np.minimum(marks, 4), length[:, None]], axis=1, dtype=np.float32)
 
 
-def _counted(bounds: npt.NDArray[np.int64], values: npt.NDArray[np.integer], kinds: int) -> npt.NDArray[np.int64]:
+def _count_values(bounds: npt.NDArray[np.int64], values: npt.NDArray[np.integer], kinds: int) -> npt.NDArray[np.int64]:
     """(n, kinds): how often each value occurs in each line; line i holds values[bounds[i - 1] : bounds[i]]."""
     count = len(bounds)
     line = np.repeat(np.arange(count), np.diff(bounds, prepend=0))
@@ -113,11 +113,11 @@ def fit(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.int
             deviation[half, side] = values[rows].std(0) + 1e-3
             scaled.append((values[rows] - mean[half, side]) / deviation[half, side])
         with _one_thread():
-            projection[half, 0], projection[half, 1] = _correlated(scaled[0], scaled[1])
+            projection[half, 0], projection[half, 1] = _find_directions(scaled[0], scaled[1])
     return Likeness(mean, deviation, projection)
 
 
-def _correlated(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+def _find_directions(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     """The K most correlated directions of two standardised samples (n, F), each weighted by its correlation."""
     whiten = [_inverse_root(side.T @ side / np.float32(len(side))) for side in (left, right)]
     u, strength, v = np.linalg.svd(whiten[0] @ (left.T @ right / len(left)) @ whiten[1])

@@ -121,7 +121,7 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
 
 def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]:
     """The file of that name, or those that it is a pattern of."""
-    pattern = Path(_filled(config, pair, name)).expanduser()
+    pattern = Path(_fill_pattern(config, pair, name)).expanduser()
     folder = Path(config.root).expanduser() if config.root else Path()
     path = folder / pattern
     if path.is_dir():
@@ -142,7 +142,7 @@ def _names(value: str | list[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _written(config: CorpusConfig, pair: str) -> dict[str, str]:
+def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
     """What `{source}`, `{target}` and `{other}` stand for; in text all three are its one language."""
     source, target = (pair, pair) if config.format == "text" else languages_of(pair)
     named = {language for language in config.columns if language in (source, target)}
@@ -153,14 +153,14 @@ def _written(config: CorpusConfig, pair: str) -> dict[str, str]:
     }
 
 
-def _filled(config: CorpusConfig, pair: str, pattern: str) -> str:
-    for place, language in _written(config, pair).items():
+def _fill_pattern(config: CorpusConfig, pair: str, pattern: str) -> str:
+    for place, language in _placeholders(config, pair).items():
         pattern = pattern.replace("{" + place + "}", language)
     return pattern
 
 
 def _path(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
-    path = Path(_filled(config, pair, name)).expanduser()
+    path = Path(_fill_pattern(config, pair, name)).expanduser()
     if config.root:
         path = Path(config.root).expanduser() / path  # an absolute name stays what it is
     if not path.is_file():
@@ -191,7 +191,7 @@ def _fields(config: CorpusConfig, pair: str) -> tuple[str, str]:
     for side in ("source", "target"):
         if side not in config.fields:
             raise UserError(f"corpus.fields: needs the keys source and target, has {sorted(config.fields)}")
-    return _filled(config, pair, config.fields["source"]), _filled(config, pair, config.fields["target"])
+    return _fill_pattern(config, pair, config.fields["source"]), _fill_pattern(config, pair, config.fields["target"])
 
 
 def _check_cut(config: CorpusConfig, found: list[Source]) -> None:

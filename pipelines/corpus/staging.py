@@ -4,7 +4,6 @@ A plain file is read in place; a compressed one is unpacked once into the scratc
 nowhere else (`str.splitlines` would cut at U+0085 and U+2028 and lose the alignment).
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import UserError
+from model.files import atomic_open
 from pipelines.corpus.compression import compression_of, plain_blocks
-from pipelines.corpus.scratch import read_json, whole, write_json
+from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.sources import Source
 
 BLOCK_LINES = 16_384  # lines a task reads; fixed, so that the plan never depends on the number of workers
@@ -49,12 +49,6 @@ class Block:
     lines: int
 
 
-def sha256_of(path: Path) -> str:
-    """sha256 (hex) of the file as it lies on disk."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def staging_tasks(sources: Sequence[Source], scratch: Path) -> list[StagingTask]:
     """A task a file."""
     folder = scratch / "plain"
@@ -80,13 +74,13 @@ def stage(task: StagingTask) -> str:
         offsets, lines = _index(plain_blocks(task.file))
     else:
         plain = task.scratch / f"{task.name}.txt"
-        with whole(plain) as copy:
-            offsets, lines = _index(_copied(plain_blocks(task.file), copy.write))
+        with atomic_open(plain, durable=False) as copy:
+            offsets, lines = _index(_copy_blocks(plain_blocks(task.file), copy.write))
     write_json(index, {"plain": str(plain), "lines": lines, "offsets": offsets})
     return task.name
 
 
-def staged(source: Source, scratch: Path) -> list[Staged]:
+def load_staged(source: Source, scratch: Path) -> list[Staged]:
     """The staged files of a source (two of a Moses pair, one else), checked to agree.
 
     Raises:
@@ -110,7 +104,7 @@ def blocks_of(sources: Sequence[Source], scratch: Path) -> list[Block]:
     """All blocks in the corpus's order."""
     blocks: list[Block] = []
     for source in sources:
-        sides = staged(source, scratch)
+        sides = load_staged(source, scratch)
         for number in range(len(sides[0].offsets) - 1):
             first = number * BLOCK_LINES
             blocks.append(
@@ -126,7 +120,7 @@ def blocks_of(sources: Sequence[Source], scratch: Path) -> list[Block]:
     return blocks
 
 
-def _copied(blocks: Iterator[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
+def _copy_blocks(blocks: Iterator[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
     for block in blocks:
         write(block)
         yield block

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.corpus.block import Keys, block_path, save_block, text_keys
-from pipelines.corpus.cleaning import normalised
+from pipelines.corpus.cleaning import normalise_side
 from pipelines.corpus.records import block_bytes, decoded_lines
 from pipelines.corpus.settings import CleanConfig, OnError
 from pipelines.corpus.staging import Block
@@ -51,7 +51,7 @@ def clean_text_block(task: TextCleaningTask) -> int:
     data = block_bytes(task.block)
     raw = decoded_lines(data, task.block, task.encodings, task.on_error, bad, changed, place)
     changed["nul"] += sum("\0" in line for line in raw)
-    lines = normalised(raw, task.clean.form, changed)
+    lines = normalise_side(raw, task.clean.form, changed)
     dropped = Counter(bad.values())
     if not task.paragraphs and not task.blank:
         dropped["blank"] += sum(not line for line in lines) - len(bad)

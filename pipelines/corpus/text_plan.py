@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from model.errors import UserError
 from pipelines.corpus.block import Keys, load_keys
-from pipelines.corpus.plan import Codes, Partitions, Plan, code, mark_leaked, planned, uniform, write_codes
+from pipelines.corpus.plan import Codes, Partitions, Plan, code, make_plan_by, mark_leaked, uniform, write_codes
 from pipelines.corpus.settings import CorpusConfig, CutConfig
 from pipelines.corpus.staging import Block
 
@@ -28,11 +28,11 @@ def make_text_plan(blocks: Sequence[Block], clean: Path, scratch: Path, config: 
     Raises:
         UserError: too few runs to cut the splits out of.
     """
-    return planned(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed))
+    return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed))
 
 
 def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> None:
-    runs = _drawn(blocks, clean, config.cut, seed)
+    runs = _draw_runs(blocks, clean, config.cut, seed)
     held: dict[str, list[Keys]] = {split: [] for split in HELD_OUT}
     for block in blocks:
         if block.source.split != "train" or (block.number in runs and runs[block.number].any()):
@@ -40,7 +40,7 @@ def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusC
             codes = _split_codes(block, len(keys), runs, config.cut.run)
             for split in HELD_OUT:
                 held[split].append(keys[codes == code(split)])
-    test, valid = (_sorted(held[split]) for split in HELD_OUT)
+    test, valid = (_sort_keys(held[split]) for split in HELD_OUT)
     forbidden = {code("train"): np.union1d(test, valid), code("valid"): test}
     records = sum(block.lines for block in blocks) if config.clean.duplicates else 0
     partitions = Partitions(scratch / "partitions", records)
@@ -63,7 +63,7 @@ def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusC
     write_codes(scratch, each(), partitions, config)
 
 
-def _drawn(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) -> dict[int, npt.NDArray[np.uint8]]:
+def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) -> dict[int, npt.NDArray[np.uint8]]:
     """Number of a training block -> (runs,) code of each of its runs of `cut.run` records; empty: nothing is cut."""
     shares = {split: share for split in HELD_OUT if (share := cut.share(split))}
     if not shares:
@@ -98,7 +98,7 @@ def _split_codes(block: Block, records: int, runs: dict[int, npt.NDArray[np.uint
     return np.repeat(runs[block.number], run)[:records]
 
 
-def _sorted(keys: Sequence[Keys]) -> Keys:
+def _sort_keys(keys: Sequence[Keys]) -> Keys:
     """The different keys of records that are long enough to tell."""
     found: Keys = np.unique(np.concatenate(keys)) if keys else np.empty(0, np.uint64)
     return np.setdiff1d(found, np.zeros(1, np.uint64), assume_unique=True)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from model.files import atomic_open
 from pipelines.corpus.archive import Part, is_archive, parts_of
 from pipelines.corpus.compression import compression_of
-from pipelines.corpus.scratch import read_json, whole, write_json
+from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block
 
@@ -59,7 +60,7 @@ def stage_text(task: TextStagingTask) -> str:
     index = _Index(task.paragraphs)
     begins: list[tuple[int, str, int]] = []
     with ExitStack() as stack:
-        write = (lambda _: None) if in_place else stack.enter_context(whole(plain)).write
+        write = (lambda _: None) if in_place else stack.enter_context(atomic_open(plain, durable=False)).write
         for part in parts:
             skipped, blocks = kept_between(part, task.between)
             begins.append((index.lines, part.name, skipped))

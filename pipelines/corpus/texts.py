@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from model.files import atomic_open, file_sha256
 from pipelines.corpus.block import load_block
 from pipelines.corpus.packing import kept_texts
 from pipelines.corpus.plan import Plan, code, load_codes
-from pipelines.corpus.scratch import whole
 from pipelines.corpus.sources import SPLITS
-from pipelines.corpus.staging import sha256_of
 
 LEVEL = 6  # of zstd
 
@@ -24,7 +23,9 @@ def write_texts(
     splits = [split for split in SPLITS if split != "train" and plan.records(split)]
     paths = {split: [directory / f"{split}.{language}.txt" for language in languages] for split in splits}
     with contextlib.ExitStack() as stack:
-        files = {split: [stack.enter_context(whole(path)) for path in paths[split]] for split in splits}
+        files = {
+            split: [stack.enter_context(atomic_open(path, durable=False)) for path in paths[split]] for split in splits
+        }
         for block in range(len(plan.kept["train"])):
             wanted = [split for split in splits if plan.kept[split][block]]
             if not wanted:
@@ -36,7 +37,7 @@ def write_texts(
                     file.write("".join(f"{lines[place]}\n" for place in places).encode())
     return {
         split: {
-            language: {"file": path.name, "sha256": sha256_of(path), "lines": plan.records(split)}
+            language: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records(split)}
             for language, path in zip(languages, paths[split], strict=True)
         }
         for split in splits
@@ -55,11 +56,12 @@ def keep_training_text(directory: Path, clean: Path, plan: Plan, languages: Sequ
         files = []
         for path in paths:
             compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
-            files.append(stack.enter_context(compressor.stream_writer(stack.enter_context(whole(path)), closefd=False)))
+            file = stack.enter_context(atomic_open(path, durable=False))
+            files.append(stack.enter_context(compressor.stream_writer(file, closefd=False)))
         for texts in kept_texts(clean, plan, "train"):
             for file, lines in zip(files, texts, strict=True):
                 file.write("".join(f"{line}\n" for line in lines).encode())
     return {
-        language: {"file": path.name, "sha256": sha256_of(path), "lines": plan.records("train")}
+        language: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records("train")}
         for language, path in zip(languages, paths, strict=True)
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 from model.text.tokenizer import Tokenizer, TokenizerConfig
 from model.text.words import count_units, most_frequent
 from pipelines.corpus.counting import BoundedCounts, merged_files, read_run
-from pipelines.corpus.packing import Piece, taken
+from pipelines.corpus.packing import Piece, take_pairs
 from pipelines.corpus.plan import Plan
 
 TASK_BLOCKS = 8  # counted together: fewer and larger runs to merge
@@ -44,7 +44,7 @@ def count_blocks(task: CountingTask) -> Path:
     if not task.run.exists():
         counts = BoundedCounts(task.run)
         for piece in task.pieces:
-            counts.add(count_units(task.tokenizer, taken(task.clean, task.plan, "train", piece)[0]))
+            counts.add(count_units(task.tokenizer, take_pairs(task.clean, task.plan, "train", piece)[0]))
         counts.finish()
     return task.run
 

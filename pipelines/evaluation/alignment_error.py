@@ -30,7 +30,7 @@ from model.alignment.attention_map import (
     links,
     read,
 )
-from model.alignment.spans import merged
+from model.alignment.spans import merge_tokens
 from model.bundles.translation import TranslationBundle
 from model.inference.aligner import Aligner, open_aligner
 from pipelines.corpus.gold import Links, gold_alignments, gold_words
@@ -201,9 +201,9 @@ def measure(
         left, right = aligner.word_shares(pairs[row], sources[row], targets[row], *words, rows=weights.shape[2])
         wanted = table_of(gold[row], len(words[1]), len(words[0]))
         sure += int(wanted.sum())
-        every = stacked(weights)  # (N, T, S)
+        every = stack_heads(weights)  # (N, T, S)
         for reading in READINGS:
-            found = links(merged(read(every, reading), left[:, :-1], right[:, :-1]), threshold)  # (N, W, U)
+            found = links(merge_tokens(read(every, reading), left[:, :-1], right[:, :-1]), threshold)  # (N, W, U)
             totals[reading] += np.stack([found.sum((1, 2)), (found & wanted).sum((1, 2))], 1)
     return {
         (reading, head): AlignmentScore(int(found), sure, int(right), int(right))
@@ -232,7 +232,7 @@ def candidates(layers: int, heads: int) -> list[Head]:
     return single if len(single) == 1 else [*single, *(Head(layer) for layer in range(layers)), Head()]
 
 
-def stacked(weights: Weights) -> Weights:
+def stack_heads(weights: Weights) -> Weights:
     """(L, H, T, S) -> (N, T, S) in the order of `candidates`."""
     single = weights.reshape(-1, *weights.shape[2:])
     if len(single) == 1:

@@ -135,11 +135,15 @@ def held_out_lines(shards: Path, split: str, language: str, most: int = 0, key: 
     return lines[:most] if most else lines
 
 
+def hypotheses_file(evaluation: Evaluation, directory: Path) -> Path:
+    """Where `write_evaluation` keeps the translations."""
+    return directory / f"hypotheses.{evaluation.split}.{evaluation.pair.partition('-')[2]}.txt"
+
+
 def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Path]:
     """Keep the record and the hypotheses: `evaluation.SPLIT.json` and `hypotheses.SPLIT.LANGUAGE.txt`; their paths."""
-    language = evaluation.pair.partition("-")[2]
     record = directory / f"evaluation.{evaluation.split}.json"
-    texts = directory / f"hypotheses.{evaluation.split}.{language}.txt"
+    texts = hypotheses_file(evaluation, directory)
     content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
     lines = "".join(f"{line}\n" for line in evaluation.hypotheses)
     for path, text in ((texts, lines), (record, content)):

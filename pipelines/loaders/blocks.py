@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from model.errors import UserError
 from model.text.text_batch import TextBatch
 from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
-from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, dealt
+from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
 from pipelines.loaders.streams import rows_of, text_batch
 from pipelines.loaders.text import SplitText
 from pipelines.loaders.window import philox, philox_order
@@ -42,7 +42,7 @@ class WindowLoader(Lanes[TextBatch]):
             raise UserError(f"loader.window_chunks={config.window_chunks}: must be at least 1")
         if text.tokens < self.length:
             raise UserError(f"loader.length={self.length}: the text has only {text.tokens:,} tokens")
-        self.windows = dealt(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
         self._order_of = ChunkOrder(text.reader.chunks, seed)
 
     def settings(self) -> Mapping[str, Any]:

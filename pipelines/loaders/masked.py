@@ -18,7 +18,7 @@ from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 from pipelines.loaders.masking import Masking
 from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
-from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, dealt
+from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
 from pipelines.loaders.segments import side_of
 from pipelines.loaders.text import SplitText
 from pipelines.loaders.window import cut, philox, philox_order
@@ -98,7 +98,7 @@ class MaskedLoader(Lanes[TextBatch]):
                 raise UserError(f"loader.{key}={getattr(config, key)}: must be at least {least}")
         self.text, self.config, self.masking = text, config, masking
         self.longest = min(config.max_length, config.batch_tokens)
-        self.windows = dealt(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
         self._order_of = ChunkOrder(text.reader.chunks, seed)
 
     def settings(self) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from model.text.batch import TranslationBatch
 from model.text.subword_regularization import SubwordSampler
 from model.text.subwords import SubwordTokenizer
 from model.text.tokenizers import load_pair
-from pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, dealt
+from pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, deal_windows
 from pipelines.loaders.window import Window, philox_order
 from pipelines.settings import LoaderConfig
 from pipelines.shards.reader import ShardReader
@@ -44,7 +44,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         _check(reader, config, world)
         super().__init__(reader, config.lanes, seed, rank, world)
         self.config = config
-        self.windows = dealt(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self.windows = deal_windows(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
         self._order_of = ChunkOrder(reader.chunks, seed)
         self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
         self.left_out = 0  # records longer than max_length met so far, each counted once

@@ -197,7 +197,7 @@ class Lanes(ABC, Generic[B]):
         return batch
 
 
-def dealt(reader: ShardReader, lanes: int, window_chunks: int, least: int) -> int:
+def deal_windows(reader: ShardReader, lanes: int, window_chunks: int, least: int) -> int:
     """Windows of an epoch whose chunks are dealt to them: of `window_chunks` at most, of equal size, equally many a
     lane, and where there are chunks enough at least `least` a lane."""
     enough = -(-reader.chunks // (lanes * window_chunks))  # a lane

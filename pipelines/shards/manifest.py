@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from model.errors import UserError, unknown
+from model.files import atomic_write
 from model.schema import build
 from pipelines.shards.layout import FORMAT_VERSION
 
@@ -118,7 +118,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> Path:
     """Write `manifest.json` atomically; the directory counts as complete from then on."""
     text = json.dumps(asdict(manifest), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     path = directory / MANIFEST
-    write_durably(path, text.replace('{"bytes":', '\n{"bytes":').encode() + b"\n")  # a line a shard
+    atomic_write(path, text.replace('{"bytes":', '\n{"bytes":') + "\n")  # a line a shard
     return path
 
 
@@ -152,37 +152,3 @@ def manifest_hash(directory: Path) -> str:
         return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
     except FileNotFoundError:
         raise UserError(f"{directory / MANIFEST}: no shards here; `dragoman shard` makes them") from None
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """All of `data` under `path` or nothing even after a crash: temporary, fsync, rename, fsync of the folder."""
-    temporary = temporary_for(path)
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_directory(path.parent)
-
-
-def temporary_for(path: Path) -> Path:
-    """A name beside `path` that no other process writes to."""
-    return path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")
-
-
-def remove_temporaries(directory: Path) -> None:
-    """Delete what killed writers left behind; only while nobody writes."""
-    for path in directory.glob(".*.tmp"):
-        path.unlink(missing_ok=True)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make renames in `directory` durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

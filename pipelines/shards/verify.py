@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
-from pipelines.shards.manifest import Manifest, read_manifest, write_durably
-from pipelines.shards.writer import file_sha256
+from model.files import atomic_write, file_sha256
+from pipelines.shards.manifest import Manifest, read_manifest
 
 AT_ONCE = 4  # files hashed side by side
 logger = logging.getLogger(__name__)
@@ -50,14 +50,14 @@ def verify_once(directory: Path, memory: Path) -> int:
     facts = {
         name: [files[name], *_identity(path)] for name, path in places.items()
     }  # as they were before they are read
-    known = _remembered(note)
+    known = _read_note(note)
     new = {name: path for name, path in places.items() if known.get(name) != facts[name]}
     if new:
         size = sum(path.stat().st_size for path in new.values())
         logger.info(f"checking {len(new):,} files of {directory} against their sha256 ({size / 1e6:,.1f} MB), once")
         _compare(new, files)
         memory.mkdir(parents=True, exist_ok=True)
-        write_durably(note, json.dumps({"directory": str(directory), "files": facts}, indent=1).encode())
+        atomic_write(note, json.dumps({"directory": str(directory), "files": facts}, indent=1))
     return len(new)
 
 
@@ -85,7 +85,7 @@ def _identity(path: Path) -> tuple[int, int, int]:
     return facts.st_size, facts.st_mtime_ns, facts.st_ino
 
 
-def _remembered(note: Path) -> dict[str, Any]:
+def _read_note(note: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(note.read_bytes())["files"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # none yet, or damaged: everything is read again

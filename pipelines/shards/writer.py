@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.files import atomic_open, atomic_write, file_sha256
 from model.schema import build
 from model.text.tokenizer import EOS, canonical_json
 from pipelines.shards.layout import (
@@ -27,7 +27,7 @@ from pipelines.shards.layout import (
     sidecar_name,
     tar_header,
 )
-from pipelines.shards.manifest import LENGTH_BOUNDS, ShardEntry, sync_directory, temporary_for, write_durably
+from pipelines.shards.manifest import LENGTH_BOUNDS, ShardEntry
 
 Record: TypeAlias = tuple[NDArray[Any], NDArray[Any] | None]  # (source, target) without EOS; target None: monolingual
 
@@ -55,21 +55,13 @@ def write_shard(
         ValueError: an id that does not fit `dtype`, or records of both kinds.
     """
     path = directory / shard_name(split, index)
-    temporary = temporary_for(path)
-    try:
-        with temporary.open("wb") as file:
-            out = _HashedFile(file)
-            entry = _write_chunks(out, index, iter(records), first_id, chunk_records, np.dtype(dtype))
-            out.write(END)
-            file.flush()
-            os.fsync(file.fileno())
-        entry.name, entry.key = path.name, key
-        entry.bytes, entry.sha256 = out.size, out.sha256.hexdigest()
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_directory(directory)
-    write_durably(directory / sidecar_name(path.name), canonical_json(asdict(entry)) + b"\n")
+    with atomic_open(path) as file:
+        out = _HashedFile(file)
+        entry = _write_chunks(out, index, iter(records), first_id, chunk_records, np.dtype(dtype))
+        out.write(END)
+    entry.name, entry.key = path.name, key
+    entry.bytes, entry.sha256 = out.size, out.sha256.hexdigest()
+    atomic_write(directory / sidecar_name(path.name), canonical_json(asdict(entry)) + b"\n")
     return entry
 
 
@@ -90,12 +82,6 @@ def finished_shard(directory: Path, split: str, index: int, key: str = "", verif
     if verify and file_sha256(path) != entry.sha256:
         return None
     return entry
-
-
-def file_sha256(path: Path) -> str:
-    """sha256 (hex) of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _HashedFile:

@@ -70,7 +70,7 @@ class Task:
 
     # evaluation and promotion
     evaluate: Callable[[Config, Any], Measured]  # an open bundle
-    write: Callable[[Measured, Path], Sequence[Path]]  # the record and what belongs to it, into a folder
+    write: Callable[[Measured, Path], Sequence[Path]]  # into a folder: the record first, then what belongs to it
     compare: Callable[[Config, Measured, Sequence[Any], Path], str]  # with other bundles; its files into the folder
     judge: Callable[[Registry, Version, Version, PromoteConfig, Path, EvaluateVectors], Comparison]
     measure_more: Callable[[Config, Any], None] = lambda config, bundle: (

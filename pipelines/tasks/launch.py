@@ -17,7 +17,7 @@ from pipelines.tasks.release import release
 from pipelines.tasks.run_directory import claim_run_dir, is_first, with_lanes
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import resolved
+from pipelines.tracking.server import resolve_paths
 from pipelines.training import progress, run_lock
 from pipelines.training.stopping import Signals, signals
 
@@ -49,7 +49,7 @@ def _train(config: Config) -> Path | None:
         # as it was written: with no path of this machine
         values = {key: value for key, value in door.plain(config).items() if key not in task.unread}
         # workers may be started in another folder
-        config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
+        config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
         if task.needs_training(config):
             run_ranks(task, config, task.plan(config), values, received)
         return release(config, task) if is_first() else None
@@ -74,7 +74,7 @@ def running(config: Config) -> Iterator[Signals]:
         UserError: another command trains it.
         Interrupted: a signal came.
     """
-    claimed = run_lock.held(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
+    claimed = run_lock.hold_run(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
     with claimed, signals(config.run_dir) as received:
         yield received
 
@@ -91,8 +91,8 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
         record_start(config, values)
         return
     config = replace(config, cluster=plan.cluster)
-    connected = ray_train.connected(config.cluster) if config.cluster.backend == "ray" else contextlib.nullcontext()
-    shown = progress.shown(config.run_dir, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
+    connected = ray_train.connect_ray(config.cluster) if config.cluster.backend == "ray" else contextlib.nullcontext()
+    shown = progress.show_progress(config.run_dir, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
     with connected:  # a cluster that refuses leaves no run behind
         record_start(config, values)
         try:

@@ -33,8 +33,7 @@ def release(config: Config, task: Task) -> Path:
             bundle = task.save_bundle(config, directory, tracked)
         measured = task.evaluate(config, bundle)
         bundle.update_facts({"scores": measured.facts})
-        for file in task.write(measured, config.run_dir):
-            tracked.artifact(file, "evaluation")
+        tracked.artifact(task.write(measured, config.run_dir)[0], "evaluation")
         tracked.metrics(newest_step(config), measured.scores)
         tracked.text(f"{measured.report}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)

@@ -17,7 +17,14 @@ from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.evaluation.metrics import paired_bootstrap
-from pipelines.evaluation.translation import Evaluation, evaluate_bundle, held_out, report, write_evaluation
+from pipelines.evaluation.translation import (
+    Evaluation,
+    evaluate_bundle,
+    held_out,
+    hypotheses_file,
+    report,
+    write_evaluation,
+)
 from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tasks import pretrained_embeddings
@@ -33,8 +40,6 @@ from pipelines.training.final_weights import final_weights, weights_facts
 from pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
-
-SCORES = ("bleu", "bleu_lowercase", "bleu_moses", "chrf", "ter")
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TranslationBundle:
@@ -100,7 +105,7 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
     )
     return Measured(
         report=report(found),
-        scores={f"{found.split}_{name}": getattr(found.scores, name) for name in SCORES},
+        scores={f"{found.split}_{name}": value for name, value in found.scores.metrics().items()},
         facts={found.split: found.record()["scores"]},
         summary={"bleu": found.scores.lines["bleu"]},
         details=found,
@@ -126,6 +131,8 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
     )
     if evaluation.decode == bundle.decode:  # as the endpoint would answer: a promotion can take these
         log_hypotheses(tracked, bundle.directory, evaluation.split, evaluation.sources, evaluation.hypotheses)
+    else:
+        tracked.artifact(hypotheses_file(evaluation, config.run_dir), "evaluation")
     log_curves(tracked)
 
 

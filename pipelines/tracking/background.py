@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 
-from model.credentials import masked, scrubbed
+from model.addresses import mask_address, mask_secrets
 from model.errors import reason
 from pipelines.tracking.sender import Sender
 
@@ -69,17 +69,17 @@ class BackgroundSender(threading.Thread):
             spool.sync()
             sent = self.sender.send()
         except Exception as problem:  # whatever is wrong with the tracking, the training goes on
-            said = scrubbed(f"{type(problem).__name__}: {reason(problem)}", config.uri)
+            said = mask_secrets(f"{type(problem).__name__}: {reason(problem)}", config.uri)
             if self.away is None:
                 logger.warning(
                     "MLflow at %s does not take records for now; training goes on, they are kept in %s (%s)",
-                    masked(config.uri),
+                    mask_address(config.uri),
                     spool.folder,
                     said,
                 )
             self.away = said
             return False
         if self.away is not None:
-            logger.info("MLflow at %s takes records again", masked(config.uri))
+            logger.info("MLflow at %s takes records again", mask_address(config.uri))
         self.away = None
         return sent

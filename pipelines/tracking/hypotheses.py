@@ -29,7 +29,7 @@ def hypotheses(
     """The version's translations of `sources`: those stored with its run, or made now and stored."""
     digest = version.tags.get("bundle_hash", "")
     name = file_name(split, sources, digest)
-    found = _stored(registry, version, name, len(sources)) if digest else None
+    found = _read_stored(registry, version, name, len(sources)) if digest else None
     if found is not None:
         logger.info("version %s: translations of %s are at hand", version.number, split)
         return found
@@ -42,7 +42,7 @@ def hypotheses(
     return lines
 
 
-def _stored(registry: Registry, version: Version, name: str, count: int) -> list[str] | None:
+def _read_stored(registry: Registry, version: Version, name: str, count: int) -> list[str] | None:
     try:
         if name not in (entry.path for entry in registry.client.list_artifacts(version.run_id, FOLDER)):
             return None

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from model.addresses import mask_credentials
 from model.names import check_name
 from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
@@ -27,7 +28,6 @@ from pipelines.tracking.version import bundle_hash
 
 PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu", "numba")
 SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)
-CREDENTIALS = re.compile(r"//[^/@\s]*@")
 NOT_PARAMETERS = (
     "paths",
     "tracking",
@@ -72,7 +72,7 @@ def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
         totals |= {f"{name}/dropped/{rule}": count for rule, count in rules.items()}
         kept = manifest.splits[name].records if name in manifest.splits else 0
         run.figure(
-            plots.dropped(rules, kept, f"{manifest.corpus} {name}: what was dropped"), f"shards/dropped-{name}.png"
+            plots.draw_dropped(rules, kept, f"{manifest.corpus} {name}: what was dropped"), f"shards/dropped-{name}.png"
         )
     run.metrics(0, totals)
     if manifest.warnings:
@@ -152,7 +152,7 @@ def without_secrets(values: Any) -> Any:
         }
     if isinstance(values, list | tuple):
         return [without_secrets(value) for value in values]
-    return CREDENTIALS.sub("//***@", values) if isinstance(values, str) else values
+    return mask_credentials(values) if isinstance(values, str) else values
 
 
 def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str) -> None:

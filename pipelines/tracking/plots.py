@@ -31,13 +31,15 @@ def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
         finish(axis, "BLEU", "sacreBLEU")
 
     drawn = {("loss", "valid_loss"): loss, ("valid_bleu",): bleu, **pace("target tokens a second", metrics)}
-    return measured(metrics, drawn, title)
+    return draw_panels(metrics, drawn, title)
 
 
 Panel = Callable[["Axes"], None]
 
 
-def measured(metrics: Mapping[str, Points], panels_of: Mapping[tuple[str, ...], Panel], title: str) -> "Figure | None":
+def draw_panels(
+    metrics: Mapping[str, Points], panels_of: Mapping[tuple[str, ...], Panel], title: str
+) -> "Figure | None":
     """A figure of the panels of which any metric has a finite value; None where none has."""
     drawn = [
         panel
@@ -90,7 +92,7 @@ def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], 
     return figure
 
 
-def dropped(rules: Mapping[str, int], kept: int, title: str) -> "Figure | None":
+def draw_dropped(rules: Mapping[str, int], kept: int, title: str) -> "Figure | None":
     """What sharding dropped, by rule, the most first; None where it dropped nothing."""
     ordered = sorted(((rule, count) for rule, count in rules.items() if count), key=lambda entry: entry[1])
     if not ordered:

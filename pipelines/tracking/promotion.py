@@ -1,15 +1,13 @@
 """Moving the alias: forward to a version that is better beyond chance, or back to the champion before."""
 
-import contextlib
-import fcntl
 import logging
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from model.errors import UserError
+from model.files import exclusive
 from pipelines.tracking import history
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import Event
@@ -87,7 +85,7 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
         if champion and champion.number == candidate.number:
             return Outcome(True, champion.number, f"version {candidate.number} is the champion already")
         action, reason = _judge(registry, config, compare, candidate, champion)
-        with exclusive(lock):
+        with exclusive(lock, wait=True):
             if _number(registry.champion()) != _number(champion):
                 logger.info("the champion changed during the comparison; comparing again")
                 continue
@@ -108,7 +106,7 @@ def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
     Raises:
         UserError: there is none to go back to.
     """
-    with exclusive(lock):
+    with exclusive(lock, wait=True):
         champion = registry.champion()
         former = _former(registry, champion)
         if not former:
@@ -120,18 +118,6 @@ def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
         registry.set_champion(target.number)
     before = f"version {champion.number}" if champion else "no champion"
     return Outcome(True, target.number, f"version {target.number} is champion again (before: {before})")
-
-
-@contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold the file lock at `path`; waits for another holder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _judge(

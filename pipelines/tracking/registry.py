@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from model.credentials import masked
+from model.addresses import mask_address
 from model.errors import UserError
 from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.sender import registered
-from pipelines.tracking.server import TrackingConfig, Verdict, connect, resolved, verdict
+from pipelines.tracking.sender import find_registration
+from pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
 from pipelines.tracking.version import bundle_hash
 
 logger = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ def register_bundle(
     """
     name = model_name or registry.name
     key = bundle_hash(bundle)
-    known = registered(run.run_dir, key)
+    known = find_registration(run.run_dir, key)
     if known is not None:
         logger.info("%s version %s is this bundle already", known["name"], known["version"])
     else:
         run.register(bundle, name, key, {"run_name": run.name})
         run.flush(tracking.register_timeout)
-        known = registered(run.run_dir, key)
+        known = find_registration(run.run_dir, key)
     if known is None:
         logger.warning(
             "%s is not registered yet (%s); `dragoman sync` does it later", name, run.trouble or "MLflow is slow"
@@ -67,7 +67,7 @@ class Registry:
     """
 
     def __init__(self, tracking: TrackingConfig, config: RegistryConfig) -> None:
-        self.tracking = resolved(tracking)
+        self.tracking = resolve_paths(tracking)
         self.config = config
         try:
             self.client: Any = connect(self.tracking)
@@ -76,7 +76,8 @@ class Registry:
             raise
         except Exception as problem:  # MLflow raises many kinds for "no answer"; all mean the same to the user
             raise UserError(
-                f"tracking.uri: the registry at {masked(self.tracking.uri)} does not answer ({type(problem).__name__})"
+                f"tracking.uri: the registry at {mask_address(self.tracking.uri)} does not answer "
+                f"({type(problem).__name__})"
             ) from problem
 
     def champion(self) -> Version | None:

@@ -8,11 +8,12 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from model.credentials import masked
+from model.addresses import mask_address
+from model.files import atomic_path
 from pipelines.tracking import names
 from pipelines.tracking.background import BackgroundSender
 from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, resolved
+from pipelines.tracking.server import TrackingConfig, check, resolve_paths
 from pipelines.tracking.spool import Spool
 from pipelines.tracking.system import SystemSampler
 
@@ -39,7 +40,7 @@ class TrackedRun:
     def __init__(self, tracking: TrackingConfig, run_dir: Path, name: str, system: bool = True) -> None:
         """`system`: sample this process and machine. One of the processes that share a run does, best rank 0."""
         check(tracking)
-        self.config = resolved(tracking)
+        self.config = resolve_paths(tracking)
         self.run_dir = run_dir.absolute()
         self.name = name
         self.spool = Spool(self.run_dir)
@@ -62,7 +63,7 @@ class TrackedRun:
         if not path.exists():
             return None
         note = json.loads(path.read_text(encoding="utf-8"))
-        return str(note["run_id"]) if note["server"] == masked(self.config.uri) else None
+        return str(note["run_id"]) if note["server"] == mask_address(self.config.uri) else None
 
     @property
     def trouble(self) -> str | None:
@@ -126,9 +127,8 @@ class TrackedRun:
         target = names.artifact_path(to)
         path = self.spool.folder / "files" / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"draft.{path.name}")
-        figure.savefig(draft)
-        draft.replace(path)
+        with atomic_path(path, durable=False) as part:
+            figure.savefig(part)
         self._artifact(path, str(PurePosixPath(target).parent))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], to: str) -> None:
@@ -151,7 +151,7 @@ class TrackedRun:
         return points
 
     def register(self, bundle: Path, model_name: str, key: str, tags: Mapping[str, str]) -> None:
-        """Have `bundle` registered as a version of `model_name`; `key` finds the answer (`sender.registered`)."""
+        """Have `bundle` registered as a version of `model_name`; `key` finds the answer."""
         self.spool.append("register", bundle=self._relative(bundle), name=model_name, key=key, tags=dict(tags))
 
     # ------------------------------------------------------------------ sending and ending
@@ -179,7 +179,7 @@ class TrackedRun:
                 "%d bytes of records were not sent to MLflow at %s; they are safe in %s. "
                 "When it is there, send them with: dragoman sync name=%s",
                 self.spool.pending(),
-                masked(self.config.uri),
+                mask_address(self.config.uri),
                 self.spool.folder,
                 self.name,
             )

@@ -7,11 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from model.credentials import masked
+from model.addresses import mask_address
 from model.errors import UserError
+from model.files import atomic_write
 from pipelines.tracking import names
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
-from pipelines.tracking.spool import Mark, Record, Spool, write_atomically
+from pipelines.tracking.spool import Mark, Record, Spool
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Sender:
         with self.spool.sending() as mine:
             if not mine:
                 return False
-            if self.spool.pending() == 0 and self.spool.mark().server == masked(self.config.uri):
+            if self.spool.pending() == 0 and self.spool.mark().server == mask_address(self.config.uri):
                 return True
             try:
                 self._send_all(self._attach(), halt)
@@ -69,7 +70,7 @@ class Sender:
 
     def _attach(self) -> Mark:
         """The run on the server: the one noted down, or one found by the spool's id, or a new one."""
-        server = masked(self.config.uri)
+        server = mask_address(self.config.uri)
         if self._client is None:
             self._client = connect(self.config)
         mark = self.spool.mark()
@@ -86,7 +87,7 @@ class Sender:
                 self._mark = mark
                 return mark
         mark = Mark(0, server, self._find() or self._create())
-        write_atomically(
+        atomic_write(
             self.spool.run_dir / "mlflow.json",
             json.dumps({"run_id": mark.run_id, "name": self.name, "server": server}, indent=1) + "\n",
         )
@@ -266,7 +267,7 @@ class Sender:
         version = create_version(self._client, run_id, bundle, fields["name"], dict(fields["tags"]))
         path = self.spool.folder / REGISTRATIONS
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        write_atomically(path, json.dumps(known | {fields["key"]: {"name": fields["name"], "version": version}}))
+        atomic_write(path, json.dumps(known | {fields["key"]: {"name": fields["name"], "version": version}}))
         logger.info("registered %s version %s", fields["name"], version)
 
 
@@ -292,7 +293,7 @@ def _parts(entries: list[Any], size: int) -> Iterable[list[Any]]:
     return (entries[start : start + size] for start in range(0, len(entries), size))
 
 
-def registered(run_dir: Path, key: str) -> dict[str, str] | None:
+def find_registration(run_dir: Path, key: str) -> dict[str, str] | None:
     """Name and version of a bundle that was registered from this run, or None as long as it was not."""
     path = run_dir / "spool" / REGISTRATIONS
     if not path.exists():

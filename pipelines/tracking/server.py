@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from model.credentials import masked
+from model.addresses import mask_address
 from model.errors import UserError
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -41,7 +41,7 @@ class Verdict(Enum):
     GONE = "gone"  # the run (or experiment) does not exist there
 
 
-def resolved(config: TrackingConfig) -> TrackingConfig:
+def resolve_paths(config: TrackingConfig) -> TrackingConfig:
     """The same with absolute local paths, so that processes started elsewhere mean the same database."""
     return dataclasses.replace(
         config,
@@ -91,7 +91,9 @@ def check(config: TrackingConfig) -> None:
     """
     scheme = config.uri.partition("://")[0].partition("+")[0]
     if "://" not in config.uri or scheme not in SCHEMES:
-        raise UserError(f"tracking.uri: {masked(config.uri)!r} is not an address. Kinds: {', '.join(SCHEMES)}://...")
+        raise UserError(
+            f"tracking.uri: {mask_address(config.uri)!r} is not an address. Kinds: {', '.join(SCHEMES)}://..."
+        )
 
 
 def environment(config: TrackingConfig) -> None:

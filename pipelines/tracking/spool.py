@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model.files import atomic_write, exclusive
+
 logger = logging.getLogger(__name__)
 
 BACKLOG = 100_000  # records held in memory while the disk is full
@@ -68,7 +70,7 @@ class Spool:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.identity()
         self._writer = os.open(self.folder / "writer.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        # Shared: driver and worker may both write. Held until this process ends, however it ends.
+        # Shared, which model.files.exclusive is not: driver and worker may both write. Held until this process ends.
         fcntl.flock(self._writer, fcntl.LOCK_SH)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         size = os.fstat(self._descriptor).st_size
@@ -108,7 +110,7 @@ class Spool:
         """Keep `text` (UTF-8) as a file of the spool."""
         target = self.folder / "files" / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, text)
+        atomic_write(target, text)
         return target
 
     # ------------------------------------------------------------------ reading
@@ -166,16 +168,8 @@ class Spool:
     def sending(self) -> Iterator[bool]:
         """Whether this process (and thread) is now the one that sends; another one's turn gives False."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder / "sender.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
-        finally:
-            os.close(descriptor)
+        with exclusive(self.folder / "sender.lock") as held:
+            yield held
 
     def mark(self) -> Mark:
         """Up to where the records were sent; the beginning if nothing was."""
@@ -186,7 +180,7 @@ class Spool:
 
     def set_mark(self, mark: Mark) -> None:
         """Note down, atomically, that everything before `mark.offset` has arrived."""
-        write_atomically(self.folder / "sent.json", json.dumps(vars(mark)))
+        atomic_write(self.folder / "sent.json", json.dumps(vars(mark)))
 
     def refuse(self, record: Record, reason: str) -> None:
         """Set a record aside that the server will never take, with the reason."""
@@ -234,21 +228,6 @@ class Spool:
 def now() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by a file holding `text` (UTF-8): after a crash it is the old one or the new one, whole."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with draft.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _plain(value: Any) -> Any:

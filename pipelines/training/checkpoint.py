@@ -9,11 +9,8 @@ RUN/weights/step-00000100.sha256        its hash, as `sha256sum --check` reads i
 RUN/attempt                             a number that grows with every start: a stale worker sees it and stops
 """
 
-import errno
-import hashlib
 import json
 import logging
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -26,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from model.errors import UserError
-from pipelines.shards.manifest import write_durably
+from model.files import atomic_directory, atomic_path, atomic_write, file_sha256, synchronise
 
 logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
@@ -51,40 +48,30 @@ def write(
     """
     check_attempt(run, attempt)
     final = run / "checkpoints" / f"step-{step:08d}"
-    final.parent.mkdir(parents=True, exist_ok=True)
-    part = final.with_name(f".{final.name}.{attempt}.part")
-    shutil.rmtree(part, ignore_errors=True)
     try:
-        part.mkdir()
-        for group, members in tensors.items():
-            held = {name: value.detach().cpu().contiguous() for name, value in members.items()}
-            save_file(held, part / f"{group}.safetensors")
-        (part / "state.json").write_text(json.dumps(plain, sort_keys=True), encoding="utf-8")
-        files = {path.name: sha256(path) for path in sorted(part.iterdir())}
-        manifest = {"format_version": FORMAT_VERSION, "step": step, "attempt": attempt, "files": files}
-        (part / "manifest.json").write_text(json.dumps(manifest, indent=2, sort_keys=True), encoding="utf-8")
-        for path in part.iterdir():
-            _sync(path)
-        check_attempt(run, attempt)
-        shutil.rmtree(final, ignore_errors=True)  # of an attempt that died after this step
-        part.rename(final)
-        _sync(final.parent)
-        if keep_weights:
-            _keep_weights(run, final, step)
+        with atomic_directory(final) as part:  # replaces that of an attempt that died after this step
+            for group, members in tensors.items():
+                held = {name: value.detach().cpu().contiguous() for name, value in members.items()}
+                save_file(held, part / f"{group}.safetensors")
+            (part / "state.json").write_text(json.dumps(plain, sort_keys=True), encoding="utf-8")
+            files = {path.name: file_sha256(path) for path in sorted(part.iterdir())}
+            manifest = {"format_version": FORMAT_VERSION, "step": step, "attempt": attempt, "files": files}
+            (part / "manifest.json").write_text(json.dumps(manifest, indent=2, sort_keys=True), encoding="utf-8")
+            for path in part.iterdir():  # here already, for that takes time: the check comes right before the rename
+                synchronise(path)
+            check_attempt(run, attempt)
     except SafetensorError as problem:  # safetensors wraps the system's error: "No space left on device (os error 28)"
-        shutil.rmtree(part, ignore_errors=True)
         if "os error 28" in str(problem):
             raise OSError(28, "No space left on device", str(final)) from problem
         raise
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+    if keep_weights:
+        _keep_weights(run, final, step)
     return final
 
 
 def newest(run: Path) -> Path | None:
     """The newest complete checkpoint."""
-    return max(_numbered(run / "checkpoints", ""), default=(0, None), key=lambda pair: pair[0])[1]
+    return max(_list_numbered(run / "checkpoints", ""), default=(0, None), key=lambda pair: pair[0])[1]
 
 
 def last(run: Path) -> Path:
@@ -125,9 +112,9 @@ def state(checkpoint: Path) -> dict[str, Any]:
 
 def prune(run: Path, keep_checkpoints: int, keep_weights: int) -> None:
     """Delete all but the newest ones."""
-    for _, path in sorted(_numbered(run / "checkpoints", ""))[:-keep_checkpoints]:
+    for _, path in sorted(_list_numbered(run / "checkpoints", ""))[:-keep_checkpoints]:
         shutil.rmtree(path)
-    for _, path in sorted(_numbered(run / "weights", ".safetensors"))[:-keep_weights]:
+    for _, path in sorted(_list_numbered(run / "weights", ".safetensors"))[:-keep_weights]:
         path.unlink()
         path.with_suffix(".sha256").unlink(missing_ok=True)
 
@@ -153,7 +140,7 @@ def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
 
 def kept_weights(run: Path, last: int) -> list[Path]:
     """The newest `last` weight files, oldest first."""
-    return [path for _, path in sorted(_numbered(run / "weights", ".safetensors"))[-last:]]
+    return [path for _, path in sorted(_list_numbered(run / "weights", ".safetensors"))[-last:]]
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
@@ -173,7 +160,7 @@ def _check_weights(path: Path) -> None:
     if not note.is_file():
         logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
         return
-    expected, found = note.read_text(encoding="utf-8").partition(" ")[0], sha256(path)
+    expected, found = note.read_text(encoding="utf-8").partition(" ")[0], file_sha256(path)
     if found != expected:
         raise UserError(
             f"{path}: was changed after it was written (sha256 {found[:12]}..., expected {expected[:12]}...). Delete "
@@ -189,9 +176,7 @@ def next_attempt(run: Path) -> int:
     """Take over the run: its attempt number plus one, written to disk."""
     attempt = current_attempt(run) + 1
     run.mkdir(parents=True, exist_ok=True)
-    part = run / f".attempt.{os.getpid()}"
-    part.write_text(str(attempt), encoding="utf-8")
-    part.replace(run / "attempt")
+    atomic_write(run / "attempt", str(attempt))
     return attempt
 
 
@@ -200,12 +185,6 @@ def check_attempt(run: Path, attempt: int) -> None:
     current = current_attempt(run)
     if current != attempt:
         raise StaleAttemptError(f"{run}: attempt {attempt} was replaced by attempt {current}; this process stops")
-
-
-def sha256(path: Path) -> str:
-    """Hex digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def current_attempt(run: Path) -> int:
@@ -231,7 +210,7 @@ def _check(checkpoint: Path, name: str, files: Mapping[str, str]) -> None:
     path = checkpoint / name
     if not path.is_file():
         raise UserError(f"{path}: missing, though it is a part of the checkpoint. {_remedy(checkpoint)}")
-    found, expected = sha256(path), files.get(name, "")
+    found, expected = file_sha256(path), files.get(name, "")
     if found != expected:
         raise UserError(
             f"{path}: does not match its manifest (sha256 {found[:12]}..., expected {expected[:12]}...): "
@@ -240,7 +219,7 @@ def _check(checkpoint: Path, name: str, files: Mapping[str, str]) -> None:
 
 
 def _remedy(checkpoint: Path) -> str:
-    older = [path for _, path in _numbered(checkpoint.parent, "") if path != checkpoint]
+    older = [path for _, path in _list_numbered(checkpoint.parent, "") if path != checkpoint]
     then = f"the run goes on from {max(older).name}" if older else "the run starts again"
     return f"Delete {checkpoint} and {then}"
 
@@ -252,19 +231,17 @@ def _keep_weights(run: Path, checkpoint: Path, step: int) -> None:
         return
     kept = run / "weights" / f"step-{step:08d}.safetensors"
     kept.parent.mkdir(exist_ok=True)
-    part = kept.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    try:
-        part.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, part)
     digest = _manifest(checkpoint)["files"][source.name]
     kept.unlink(missing_ok=True)  # of an attempt that died after this step: never beside the hash of another
-    write_durably(kept.with_suffix(".sha256"), f"{digest}  {kept.name}\n".encode())
-    part.replace(kept)
+    atomic_write(kept.with_suffix(".sha256"), f"{digest}  {kept.name}\n")
+    with atomic_path(kept) as part:
+        try:
+            part.hardlink_to(source)
+        except OSError:
+            shutil.copyfile(source, part)
 
 
-def _numbered(folder: Path, suffix: str) -> list[tuple[int, Path]]:
+def _list_numbered(folder: Path, suffix: str) -> list[tuple[int, Path]]:
     pattern = re.compile(rf"step-(\d+){re.escape(suffix)}")
     matches = [(pattern.fullmatch(path.name), path) for path in folder.glob("step-*")]
     return [(int(match.group(1)), path) for match, path in matches if match]
@@ -272,14 +249,3 @@ def _numbered(folder: Path, suffix: str) -> list[tuple[int, Path]]:
 
 def _step(path: Path) -> int:
     return int(path.stem.removeprefix("step-"))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as problem:
-        if problem.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot sync a directory
-            raise
-    finally:
-        os.close(descriptor)

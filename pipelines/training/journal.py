@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from model.files import atomic_write
+
 NAME = "steps.jsonl"
 
 
@@ -22,9 +24,7 @@ class Journal:
         """Goes on after `step`."""
         path = run / NAME
         kept = [line for line in lines(path) if line["step"] <= step]
-        part = path.with_suffix(".part")
-        part.write_text("".join(_text(line) for line in kept), encoding="utf-8")
-        part.replace(path)
+        atomic_write(path, "".join(_text(line) for line in kept))
         self._file: TextIO = path.open("a", encoding="utf-8")
         self._before = kept[-1]["seconds"] if kept else 0.0
         self._started = time.monotonic()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from model.bundles.translation import distinct_weights, fill
-from model.device import paths
+from model.device import kernels
 from model.networks.architectures import Loss
 from model.networks.network import Network
 from model.precision import autocast_dtype
@@ -29,7 +29,7 @@ from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint, stopping
 from pipelines.training.journal import Journal
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
-from pipelines.training.recurrent_state import carried_by, drop_broken, give_back
+from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 from pipelines.training.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
@@ -128,7 +128,7 @@ class Trainer:
             norm = self._update(lr, items)
             finite = math.isfinite(norm) and math.isfinite(loss)
             if not finite:
-                drop_broken(self.network)
+                reset_broken_state(self.network)
             nonfinite = 0 if finite else nonfinite + 1
             progress.step, progress.items = step, progress.items + int(items)
             progress.skipped += not finite
@@ -161,7 +161,7 @@ class Trainer:
 
     def _asked(self) -> bool:
         """Whether the run is to stop at the next step; rank 0 asks and tells the others."""
-        return stopping.asked(self.run_dir) is not None
+        return stopping.read_request(self.run_dir) is not None
 
     def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
         """Backward through this rank's lanes; (3 + lanes + 2,) float64: loss, nll, items, a digest a lane, and room for
@@ -169,7 +169,7 @@ class Trainer:
         sums = torch.zeros(5 + self.lanes, dtype=torch.float64, device=self.ranks.device)
         self.network.train()
         dtype = autocast_dtype(self.config.precision)
-        multiple = paths(self.ranks.device).length_multiple
+        multiple = kernels(self.ranks.device).length_multiple
         for i, batch in enumerate(batches):
             lane = self.ranks.rank + i * self.ranks.world
             # Dropout depends on the step and the lane alone: any number of ranks draws the same masks, and a resumed
@@ -232,7 +232,7 @@ class Trainer:
         `keep_weights`: it is one of those that the final model may be the average of.
         """
         lanes = self.ranks.gather(self.loader.state())
-        carried = self.ranks.gather(carried_by(self.network))
+        carried = self.ranks.gather(export_state(self.network))
         if self.ranks.first:
             progress = self.progress
             tensors = {"network": distinct_weights(self.network), "optimizer": self._optimizer_tensors()}
@@ -267,7 +267,7 @@ class Trainer:
                 held.copy_(tensors["average"][name])
         self.loader.load_state(state.pop("loader"))
         own = range(self.ranks.rank, self.lanes, self.ranks.world)
-        give_back(self.network, tensors.get("carried", {}), own, self.ranks.device)
+        restore_state(self.network, tensors.get("carried", {}), own, self.ranks.device)
         state.pop("limits")
         state["stopped"] = ""  # whoever starts a stopped run again has moved its limits
         self.progress = Progress(**{**state, "loss_scale": LossScale(**state["loss_scale"])})

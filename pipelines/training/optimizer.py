@@ -45,8 +45,7 @@ def clip(parameters: Iterable[nn.Parameter], scale: float, clip_norm: float) -> 
     One pass does both. A norm that is not finite leaves the gradients as they are: the caller skips the step.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norms = torch._foreach_norm(gradients)
-    norm = float(torch.linalg.vector_norm(torch.stack(norms))) * abs(scale)
+    norm = float(nn.utils.get_total_norm(gradients)) * abs(scale)
     if math.isfinite(norm):
         factor = scale * (clip_norm / norm if clip_norm and norm > clip_norm else 1.0)
         torch._foreach_mul_(gradients, factor)

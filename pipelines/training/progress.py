@@ -19,7 +19,7 @@ LINE_SECONDS = 10.0  # between two lines where there is no terminal
 
 
 @contextmanager
-def shown(run: Path, max_steps: int, unit: str = "target tokens") -> Iterator[None]:
+def show_progress(run: Path, max_steps: int, unit: str = "target tokens") -> Iterator[None]:
     """Follow RUN/steps.jsonl and say what was decided of the precision, for the length of the block.
 
     `unit`: what the steps' `tokens` are.

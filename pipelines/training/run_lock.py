@@ -4,8 +4,6 @@ RUN/lock is locked by flock, so a killed holder leaves nothing behind. What stan
 """
 
 import contextlib
-import errno
-import fcntl
 import json
 import logging
 import os
@@ -15,14 +13,14 @@ from datetime import datetime
 from pathlib import Path
 
 from model.errors import UserError
+from model.files import exclusive
 
 NAME = "lock"
-TAKEN = (errno.EAGAIN, errno.EACCES)
 logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def held(run: Path, name: str) -> Iterator[None]:
+def hold_run(run: Path, name: str) -> Iterator[None]:
     """The run is this process's alone for the length of the block.
 
     A folder that knows no locks (some mounted ones) is used without, with a warning.
@@ -30,20 +28,19 @@ def held(run: Path, name: str) -> Iterator[None]:
     Raises:
         UserError: another process holds it; names it, its machine and since when.
     """
-    with (run / NAME).open("a+", encoding="utf-8") as file:
+    path = run / NAME
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            if problem.errno in TAKEN:
+            if not stack.enter_context(exclusive(path)):
                 raise UserError(
-                    f"name={name}: this run is being trained already, by {_holder(run / NAME)}. Wait for it or stop "
-                    f"it to go on with the run, or choose another name="
-                ) from None
+                    f"name={name}: this run is being trained already, by {_holder(path)}. Wait for it or stop it to go "
+                    f"on with the run, or choose another name="
+                )
+        except OSError as problem:
             logger.warning(f"{run}: cannot be locked ({problem.strerror}); nothing keeps a second training of it away")
-        file.truncate(0)
         since = datetime.now().astimezone().isoformat(" ", "seconds")
-        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
-        file.flush()
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        path.write_text(json.dumps(holder), encoding="utf-8")  # in place: another file would not be the locked one
         yield
 
 

@@ -13,20 +13,19 @@ from pathlib import Path
 from types import FrameType
 
 from conf.door import Interrupted
+from model.files import atomic_write
 from pipelines.training import checkpoint
 
 NAME = "stop"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def ask(run: Path, code: int) -> None:
+def request_stop(run: Path, code: int) -> None:
     """Ask whoever trains `run` to stop at the next step; its command ends with the exit code `code`."""
-    part = run / f".{NAME}.{os.getpid()}"
-    part.write_text(str(code), encoding="utf-8")
-    part.replace(run / NAME)
+    atomic_write(run / NAME, str(code))
 
 
-def asked(run: Path) -> int | None:
+def read_request(run: Path) -> int | None:
     """The exit code that a stop was asked for with; None while nobody did."""
     try:
         return int((run / NAME).read_text(encoding="utf-8"))
@@ -48,7 +47,7 @@ class Signals:
         if self._received:
             os._exit(code)
         self._received = True
-        ask(self.run, code)
+        request_stop(self.run, code)
         if not self._training():
             raise self.interrupted(code)
 
@@ -65,7 +64,7 @@ class Signals:
             yield
         finally:
             self._training = lambda: False
-        code = asked(self.run)
+        code = read_request(self.run)
         if code is not None:
             raise self.interrupted(code)
 

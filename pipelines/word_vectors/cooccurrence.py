@@ -11,8 +11,6 @@ FOLDER/cooccurrences.json  written last: the segments' sizes
 """
 
 import contextlib
-import fcntl
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -23,11 +21,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from model.errors import UserError
+from model.files import atomic_open, exclusive, remove_parts
 from model.word_vectors.glove import Cooccurrences
 from model.word_vectors.learner import Text
-from pipelines.corpus.scratch import read_json, whole, write_json
+from pipelines.corpus.scratch import read_json, write_json
 from pipelines.loaders.window import philox_order
-from pipelines.word_vectors.merging import Cells, merged, write_run
+from pipelines.word_vectors.merging import Cells, merge_runs, write_run
 from pipelines.word_vectors.pair_table import PairTable, unit, without_left_out
 from pipelines.word_vectors.shuffling import Records, finish, shuffle
 
@@ -104,7 +103,7 @@ def count_cooccurrences(
     Raises:
         UserError: no two words meet, another process is at work in `folder`, or it holds files that are not ours.
     """
-    with claimed(folder):
+    with claim_folder(folder):
         if open_folder(folder, {**asdict(counting), "segments": text.segments}):
             return CooccurrenceFeed(folder)
         entries = folder / ENTRIES
@@ -162,8 +161,8 @@ def count_runs(
 def write_entries(path: Path, runs: list[Path], counting: Counting, memory: int) -> dict[str, Any]:
     """Merge the runs to one file of entries; how many there are, and how many with (j, i) beside (i, j)."""
     stored = diagonal = 0
-    with whole(path) as file:
-        for cells in merged(runs, memory // 128):
+    with atomic_open(path, durable=False) as file:
+        for cells in merge_runs(runs, memory // 128):
             block = as_entries(cells, counting)
             stored += len(block)
             diagonal += int((block["i"] == block["j"]).sum())
@@ -223,13 +222,12 @@ def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
             elif path != marker:
                 path.unlink()
         write_json(marker, made_for)
-    for path in folder.glob("*.part"):
-        path.unlink()
+    remove_parts(folder)
     return (folder / SUMMARY).exists()
 
 
 @contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def claim_folder(folder: Path) -> Iterator[None]:
     """The folder, made where it is missing and held against a second pass for the length of the block.
 
     Raises:
@@ -237,13 +235,9 @@ def claimed(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
     except (FileExistsError, NotADirectoryError, PermissionError) as problem:
         raise UserError(f"{folder}: cannot be used as a folder ({problem.strerror})") from problem
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with exclusive(folder) as held:
+        if not held:
+            raise UserError(f"{folder}: another process counts co-occurrences there")
         yield
-    except BlockingIOError:
-        raise UserError(f"{folder}: another process counts co-occurrences there") from None
-    finally:
-        os.close(handle)

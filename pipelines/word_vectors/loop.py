@@ -101,11 +101,11 @@ def train_tables(
         journal = Journal(run, progress.step) if ranks.first else None
         if journal:
             stack.callback(journal.close)
-        stops = ranks.from_first(stopping.asked(run) is not None if ranks.first else None)
+        stops = ranks.from_first(stopping.read_request(run) is not None if ranks.first else None)
         while progress.epoch < config.epochs and not stops:
             rate = decay.at(progress.step / steps)
             mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
-            asked = ranks.first and stopping.asked(run) is not None
+            asked = ranks.first and stopping.read_request(run) is not None
             *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, asked)).tolist()
             if not math.isfinite(sums[0]):
                 raise overflow(progress.step, f"the loss is {sums[0]}", rate)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.corpus.scratch import whole
+from model.files import atomic_open
 
 CELL = 16  # bytes
 Cells = NDArray[np.int64]  # (n, 2) cell and what was counted in it, cells rising, each once
@@ -14,12 +14,12 @@ Cells = NDArray[np.int64]  # (n, 2) cell and what was counted in it, cells risin
 
 def write_run(path: Path, blocks: Iterable[Cells]) -> None:
     """One run; the file is there whole or not at all."""
-    with whole(path) as file:
+    with atomic_open(path, durable=False) as file:
         for block in blocks:
             file.write(np.ascontiguousarray(block, "<i8").data)
 
 
-def merged(runs: Sequence[Path], at_once: int) -> Iterator[Cells]:
+def merge_runs(runs: Sequence[Path], at_once: int) -> Iterator[Cells]:
     """All runs as one, equal cells summed; about `at_once` cells are held.
 
     Each step takes from every run what is not above the least of the cells that the pieces in memory end with, so that
@@ -40,10 +40,10 @@ def merged(runs: Sequence[Path], at_once: int) -> Iterator[Cells]:
         if not taken:
             return
         heads = [head[stop:] for head, stop in zip(heads, stops, strict=True)]
-        yield summed(np.concatenate(taken)) if len(taken) > 1 else taken[0]
+        yield sum_cells(np.concatenate(taken)) if len(taken) > 1 else taken[0]
 
 
-def summed(cells: Cells) -> Cells:
+def sum_cells(cells: Cells) -> Cells:
     """(n, 2) in any order to rising cells, each once."""
     cells = cells[np.argsort(cells[:, 0], kind="stable")]
     first = np.flatnonzero(np.diff(cells[:, 0], prepend=cells[0, 0] - 1))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.corpus.scratch import read_json, whole, write_json
+from model.files import atomic_open
+from pipelines.corpus.scratch import read_json, write_json
 
 Records = NDArray[np.void]
 AT_ONCE = 1 << 18  # records dealt at a time; part of what is drawn, so never the user's choice
@@ -44,7 +45,7 @@ def shuffle(
         dealt, final = folder / f"{number:06d}", name(number)
         if not final.exists():
             records = np.fromfile(dealt, dtype) if dealt.exists() else np.empty(0, dtype)
-            with whole(final) as file:
+            with atomic_open(final, durable=False) as file:
                 records.take(np.random.default_rng([seed, 1, number]).permutation(len(records))).tofile(file)
         dealt.unlink(missing_ok=True)
         sizes.append(final.stat().st_size // dtype.itemsize)

@@ -8,12 +8,12 @@ places in them, and the weights.
 import contextlib
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from model.alignment.attention_map import END, AttentionMap
 from model.errors import UserError
+from model.files import atomic_path
 from model.inference.translator import Translation
 from services.commands.output import open_output
 
@@ -107,14 +107,11 @@ def draw(maps: list[AttentionMap], path: Path) -> None:
     """
     from model.alignment.attention_plots import maps_picture, save
 
-    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")  # its suffix is its format
     try:
-        save(maps_picture(maps, [title(one) for one in maps]), part)
-        part.replace(path)
+        with atomic_path(path) as part:  # with its suffix, which is the format
+            save(maps_picture(maps, [title(one) for one in maps]), part)
     except OSError as problem:
         raise UserError(f"translate.attention: {path} cannot be written ({problem.strerror})") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def title(one: AttentionMap) -> str:

@@ -3,7 +3,6 @@
 Every reader returns plain values, in the order in which they are shown.
 """
 
-import hashlib
 import json
 import math
 import re
@@ -14,6 +13,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from model.errors import UserError
+from model.files import file_sha256
 from services.commands.shard_contents import read_shard, read_shard_directory
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
@@ -62,7 +62,7 @@ def read_bundle(path: Path) -> dict[str, Any]:
     return {
         "kind": TEXT_KINDS.get(kind, "bundle"),
         "path": str(path),
-        "sha256": sha256(path / "config.json"),
+        "sha256": file_sha256(path / "config.json"),
         **config,
         **tensors(path / "model.safetensors"),
         "files": sizes(files),
@@ -77,7 +77,7 @@ def read_vectors(path: Path, config: dict[str, Any], files: Mapping[str, Any]) -
     return {
         "kind": "word vectors",
         "path": str(path),
-        "sha256": sha256(path / "config.json"),
+        "sha256": file_sha256(path / "config.json"),
         "method": config.get("model", {}).get("name", config.get("architecture")),
         "words": table.get("words"),
         "width": table.get("width"),
@@ -165,7 +165,7 @@ def check(path: Path) -> int:
             raise UserError(f"{directory}: lists {name!r}, which lies outside of it")
         if not file.is_file():
             raise UserError(f"{file}: is listed but missing")
-        found = sha256(file)
+        found = file_sha256(file)
         if found != digest:
             raise UserError(f"{file}: not the file that was written (sha256 {found[:12]}, expected {digest[:12]})")
     return len(expected)
@@ -216,9 +216,3 @@ def brief(value: Any, longest: int = 60) -> Any:
 def size(path: Path) -> str:
     """Its size in words."""
     return f"{path.stat().st_size:,} bytes" if path.is_file() else "missing"
-
-
-def sha256(path: Path) -> str:
-    """Hex digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

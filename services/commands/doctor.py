@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import platform
-import re
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from conf import door
+from model.addresses import mask_address
 from model.processor import instruction_sets
 from services.commands import machine
 from services.jobs.job_client import AGENT_PORT
@@ -190,7 +190,7 @@ def agent(number: int) -> Finding:
 
 def mlflow(uri: str) -> Finding:
     """Whether records can be sent; a training goes on without."""
-    shown = re.sub(r"//[^/@]*@", "//***@", uri)
+    shown = mask_address(uri)
     if uri.startswith("sqlite:///"):
         path = Path(uri.removeprefix("sqlite:///"))
         return Finding("MLflow", "ok", f"{shown} ({'is there' if path.is_file() else 'made by the first run'})")

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from conf import door
 from model.bundles.language import TextBundle
-from model.decoding.generation import Generated, Token, continued, finished, generate, read_prompt
+from model.decoding.generation import Generated, Token, continue_prompts, generate, make_continuation, read_prompt
 from model.errors import UserError
 from model.networks.language_network import LanguageNetwork
 from services.commands.lines import batches, open_input, read_lines
@@ -131,9 +131,9 @@ class Writer:
         out.flush()
         drawn: list[Token] = []
         shown = ""
-        for tokens in continued(self.network, [read.ids], [sample], self.config):
+        for tokens in continue_prompts(self.network, [read.ids], [sample], self.config):
             drawn += tokens
-            text = finished(self.bundle.tokenizer, read, drawn, self.config.lines).text
+            text = make_continuation(self.bundle.tokenizer, read, drawn, self.config.lines).text
             whole = text.rstrip(HALF)
             if whole.startswith(shown):
                 out.write(whole[len(shown) :])

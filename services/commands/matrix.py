@@ -1,7 +1,6 @@
 """A NumPy file (.npy) that is written row by row, and is there only when whole."""
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.files import atomic_open
 
 Append = Callable[[NDArray[np.float32]], None]
 
@@ -22,12 +22,6 @@ def opened_matrix(path: str, width: int, section: str, key: str = "output") -> I
     Raises:
         UserError: the file cannot be written; names the setting SECTION.KEY.
     """
-    final = Path(path)
-    part = final.with_name(f".{final.name}.{os.getpid()}.part")
-    try:
-        file = part.open("wb")
-    except OSError as problem:
-        raise UserError(f"{section}.{key}: {path} cannot be written ({problem.strerror})") from None
     rows = 0
 
     def header() -> None:
@@ -40,13 +34,11 @@ def opened_matrix(path: str, width: int, section: str, key: str = "output") -> I
         file.write(np.ascontiguousarray(values, "<f4").tobytes())
         rows += len(values)
 
-    try:
-        with file:
-            header()
-            yield append
-            header()
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(final)
-    finally:
-        part.unlink(missing_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(atomic_open(Path(path)))
+        except OSError as problem:
+            raise UserError(f"{section}.{key}: {path} cannot be written ({problem.strerror})") from None
+        header()
+        yield append
+        header()

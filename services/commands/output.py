@@ -3,13 +3,13 @@
 import contextlib
 import gzip
 import io
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 from model.errors import UserError
+from model.files import atomic_open
 
 
 @contextlib.contextmanager
@@ -25,21 +25,12 @@ def open_output(path: str | None, section: str, key: str = "output") -> Iterator
         yield sys.stdout
         return
     final = Path(path)
-    part = final.with_name(f".{final.name}.{os.getpid()}.part")
-    packed = final.suffix == ".gz"
-    try:
-        raw = part.open("wb")
-    except OSError as problem:
-        raise UserError(f"{section}.{key}: {path} cannot be written ({problem.strerror})") from None
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            raw = stack.enter_context(atomic_open(final))
+        except OSError as problem:
+            raise UserError(f"{section}.{key}: {path} cannot be written ({problem.strerror})") from None
+        packed = final.suffix == ".gz"
         inner = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw  # no name, no time: equal bytes
-        with raw, inner, io.TextIOWrapper(inner, encoding="utf-8", newline="\n") as file:
+        with inner, io.TextIOWrapper(inner, encoding="utf-8", newline="\n") as file:
             yield file
-            file.flush()
-            if packed:
-                inner.close()  # its last block and its checksum
-            raw.flush()
-            os.fsync(raw.fileno())
-        part.replace(final)
-    finally:
-        part.unlink(missing_ok=True)

@@ -1,6 +1,5 @@
 """What a shard or a directory of shards holds, read as its documented format says (a plain tar of npy members)."""
 
-import hashlib
 import io
 import json
 import tarfile
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from model.errors import UserError
+from model.files import file_sha256
 from model.text.tokenizers import load_pair
 
 LARGEST_MEMBER = 2**31  # bytes
@@ -33,7 +33,13 @@ def read_shard_directory(path: Path, manifest: Mapping[str, Any]) -> dict[str, A
         }
     facts = {key: value for key, value in manifest.items() if key not in ("splits", "config", "length_bounds")}
     facts["sides"] = facts.pop("kind", "parallel")
-    return {"kind": "shard directory", "path": str(path), "manifest_hash": _sha256(path), **facts, "splits": splits}
+    return {
+        "kind": "shard directory",
+        "path": str(path),
+        "manifest_hash": file_sha256(path / "manifest.json"),
+        **facts,
+        "splits": splits,
+    }
 
 
 def read_shard(path: Path, samples: int) -> dict[str, Any]:
@@ -145,7 +151,3 @@ def _beside(path: Path) -> dict[str, Any]:
     except ValueError as problem:
         raise UserError(f"{path}: not JSON ({problem})") from None
     return values if isinstance(values, dict) else {}
-
-
-def _sha256(directory: Path) -> str:
-    return hashlib.sha256((directory / "manifest.json").read_bytes()).hexdigest()

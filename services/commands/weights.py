@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
+from model.files import atomic_write
 
 KIND, FORMAT_VERSION = "rerank-weights", 1
 
@@ -30,10 +31,8 @@ class Weights:
             UserError: it cannot be written.
         """
         record = {"kind": KIND, "format_version": FORMAT_VERSION, "weights": self.weights, **self.facts}
-        part = path.with_name(f".{path.name}.part")
         try:
-            part.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            part.replace(path)
+            atomic_write(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
         except OSError as problem:
             raise UserError(f"rerank.tune: {path} cannot be written ({problem.strerror})") from None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model.addresses import mask_address, mask_secrets
 from model.errors import ServiceError, UserError, reason
 from model.names import check_name
 
@@ -119,7 +120,7 @@ class Registry:
                 if not kept.is_dir():  # else another process was first; a version never changes, so its copy is as good
                     raise
         except (MlflowException, OSError) as problem:  # a server that goes, a disk that is full: it says which
-            said = self._mask_secrets(reason(problem))
+            said = mask_secrets(reason(problem), self.uri)
             raise ServiceError(f"{version} could not be downloaded to {kept}: {said}") from None
         finally:
             if temporary is not None:
@@ -148,15 +149,11 @@ class Registry:
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     def _away(self, problem: Exception) -> UserError:
-        said = self._mask_secrets(reason(problem))
+        said = mask_secrets(reason(problem), self.uri)
         return UserError(f"tracking_uri: the registry at {self} does not answer ({said})")
 
     def __str__(self) -> str:
-        return self._mask_secrets(self.uri)
-
-    def _mask_secrets(self, text: str) -> str:
-        """`text` without the user and password that an address may hold."""
-        return re.sub(r"//[^/@\s]*@", "//***@", text)
+        return mask_address(self.uri)
 
     def _what_there_is(self, name: str) -> str:
         """What the message offers instead."""

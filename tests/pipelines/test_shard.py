@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
+from model.files import file_sha256
 from model.text.normalise import normalise
 from model.text.tokenizer import EOS, TokenizerConfig
 from model.text.tokenizers import load_pair
@@ -138,7 +139,7 @@ def test_the_manifest_says_what_it_was_made_from(make: Make, tmp_path: Path) -> 
     }
     entry = next(entry for entry in manifest.sources if entry["name"] == "dirty.en")
     path = tmp_path / "dirty.en"
-    assert entry["sha256"] == staging.sha256_of(path)
+    assert entry["sha256"] == file_sha256(path)
     assert (entry["lines"], entry["bytes"], entry["split"]) == (904, path.stat().st_size, "train")
     assert manifest.languages == ["en", "de"]
     assert manifest.normalisation == "NFC"
@@ -220,7 +221,7 @@ def killing(function):
         return function(*arguments, **keys)
     return called
 
-module = {"clean_block": verb, "make_plan": verb, "sync_directory": writer, "write_manifest": verb}[sys.argv[2]]
+module = {"clean_block": verb, "make_plan": verb, "_write_chunks": writer, "write_manifest": verb}[sys.argv[2]]
 setattr(module, sys.argv[2], killing(getattr(module, sys.argv[2])))
 verb.shard(config)
 """
@@ -246,7 +247,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: 
     undisturbed = _bytes(shard(make("undisturbed")).directory)
     config = make("killed")
     # in the middle of cleaning, before the plan, within the third shard (its file unnamed yet), before the manifest
-    for where, call in (("clean_block", 5), ("make_plan", 1), ("sync_directory", 3), ("write_manifest", 1)):
+    for where, call in (("clean_block", 5), ("make_plan", 1), ("_write_chunks", 3), ("write_manifest", 1)):
         _killed(config, tmp_path, where, call)
         assert not (config.shard_dir / "manifest.json").exists()
     written = {path.name: path.stat().st_mtime_ns for path in config.shard_dir.glob("train-*.tar")}
@@ -295,16 +296,16 @@ def test_a_full_disk_leaves_nothing_half_written_and_it_goes_on(
             shard(config)
     assert problem.value.filename == str(config.shard_dir)
     assert not (config.shard_dir / "manifest.json").exists()
-    assert not [path for path in config.shard_dir.rglob("*") if path.name.endswith((".tmp", ".part"))]
+    assert not [path for path in config.shard_dir.rglob("*") if path.name.startswith(".part")]
     shard(config)
     assert _bytes(config.shard_dir) == undisturbed
 
 
 def test_two_commands_at_once_do_not_share_a_folder(make: Make) -> None:
-    from pipelines.corpus.scratch import claimed
+    from pipelines.corpus.scratch import claim_directory
 
     config = make("shards")
-    with claimed(config.shard_dir), pytest.raises(UserError, match="another shard command is at work"):
+    with claim_directory(config.shard_dir), pytest.raises(UserError, match="another shard command is at work"):
         shard(config)
 
 

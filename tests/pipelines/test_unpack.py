@@ -8,7 +8,7 @@ from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 from pipelines.shards.manifest import Manifest, Split, write_manifest
 from pipelines.shards.writer import write_shard
-from pipelines.unpack import main, unpacked
+from pipelines.unpack import main, unpack_split
 
 ENGLISH = [f"The {size} dog number {i} sleeps." for i in range(15) for size in ("small", "big")]
 GERMAN = [f"Der {size} Hund Nummer {i} schläft." for i in range(15) for size in ("kleine", "große")]
@@ -25,12 +25,12 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_the_text_comes_back(directory: Path) -> None:
-    assert list(unpacked(directory, "train")) == list(zip(ENGLISH, GERMAN, strict=True))
+    assert list(unpack_split(directory, "train")) == list(zip(ENGLISH, GERMAN, strict=True))
 
 
 @pytest.mark.parametrize("first", [0, 7, 8, 20, 29, 30, 99])
 def test_it_begins_where_asked(directory: Path, first: int) -> None:
-    assert list(unpacked(directory, "train", first)) == list(zip(ENGLISH, GERMAN, strict=True))[first:]
+    assert list(unpack_split(directory, "train", first)) == list(zip(ENGLISH, GERMAN, strict=True))[first:]
 
 
 def test_standard_output_holds_both_sides(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from model.alignment.attention_map import AttentionMap
-from pipelines.comparison.pictures.style import clipped
+from pipelines.comparison.pictures.style import clip_labels
 from pipelines.tracking.plots import panels
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def draw(every: Mapping[str, AttentionMap], source: str) -> "Figure":
     tall = max(len(one.target_tokens) for one in every.values())
     wide = max(len(one.source_tokens) for one in every.values())
     size = (1.0 + columns * (1.6 + 0.3 * wide), 0.9 + rows * (1.5 + 0.27 * tall))
-    figure, axes = panels(rows, columns, size, f"Attention: {shortened(source, int(8 * size[0]) - 11)}")
+    figure, axes = panels(rows, columns, size, f"Attention: {shorten_title(source, int(8 * size[0]) - 11)}")
     for axis, (label, one) in zip(axes, every.items(), strict=False):
         fill(axis, one)
         axis.set_title(f"{label} ({head_name(one.head)})", fontsize=9, loc="left")
@@ -33,8 +33,8 @@ def draw(every: Mapping[str, AttentionMap], source: str) -> "Figure":
 def fill(axis: "Axes", one: AttentionMap) -> None:
     """One map with its words."""
     axis.imshow(one.weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
-    axis.set_xticks(range(len(one.source_tokens)), clipped(one.source_tokens), rotation=60, ha="left", fontsize=8)
-    axis.set_yticks(range(len(one.target_tokens)), clipped(one.target_tokens), fontsize=8)
+    axis.set_xticks(range(len(one.source_tokens)), clip_labels(one.source_tokens), rotation=60, ha="left", fontsize=8)
+    axis.set_yticks(range(len(one.target_tokens)), clip_labels(one.target_tokens), fontsize=8)
     axis.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
     axis.set_xticks([place - 0.5 for place in range(1, len(one.source_tokens))], minor=True)
     axis.set_yticks([place - 0.5 for place in range(1, len(one.target_tokens))], minor=True)
@@ -51,12 +51,12 @@ def head_name(head: str) -> str:
     return f"layer {int(layer) + 1}, head {int(number) + 1}" if number else f"layer {int(layer) + 1}, mean of heads"
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_title(text: str, most: int) -> str:
     """A title of one line: an inch holds some eight bold letters."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def said(every: Mapping[str, AttentionMap]) -> str:
+def caption(every: Mapping[str, AttentionMap]) -> str:
     """The heaviest link of each target word, in words."""
     parts = []
     for label, one in every.items():

@@ -51,7 +51,7 @@ def draw(every: Sequence[LayerCost], width: int, device: str) -> "Figure":
     return figure
 
 
-def said(every: Sequence[LayerCost], width: int) -> str:
+def caption(every: Sequence[LayerCost], width: int) -> str:
     """Where attention becomes the dearer one, in words."""
     attention = every[-1]
     parts = []

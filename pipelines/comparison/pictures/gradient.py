@@ -45,7 +45,7 @@ def lines(axis: "Axes", curves: Sequence[GradientCurve], colour: Mapping[str, st
         empty(axis, "not measured")
 
 
-def said(curves: Sequence[GradientCurve]) -> str:
+def caption(curves: Sequence[GradientCurve]) -> str:
     """How much of the norm at the nearest distance is left at the farthest, in words."""
     parts = []
     for one in curves:

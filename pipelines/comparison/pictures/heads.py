@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pipelines.comparison.alignments import SentenceMaps, sharpness
-from pipelines.comparison.pictures.style import clipped
+from pipelines.comparison.pictures.style import clip_labels
 from pipelines.tracking.plots import panels
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def draw(label: str, maps: SentenceMaps) -> "Figure":
     """Words stand at the outer edges; below each map how sharp it is."""
     layers, heads = len(maps.heads), len(maps.heads[0])
-    source, target = clipped(maps.chosen.source_tokens), clipped(maps.chosen.target_tokens)
+    source, target = clip_labels(maps.chosen.source_tokens), clip_labels(maps.chosen.target_tokens)
     cell = (max(1.3, 0.16 * len(source)), max(1.2, 0.16 * len(target)))
     size = (max(5.0, 1.4 + cell[0] * heads), 1.7 + (cell[1] + 0.25) * layers)
     figure, axes = panels(layers, heads, size, f"{label}: every head")
@@ -33,7 +33,7 @@ def draw(label: str, maps: SentenceMaps) -> "Figure":
     return figure
 
 
-def said(maps: SentenceMaps) -> str:
+def caption(maps: SentenceMaps) -> str:
     """The sharpest and the most even head."""
     every = {
         (layer + 1, head + 1): sharpness(weights)

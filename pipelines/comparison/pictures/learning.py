@@ -34,7 +34,7 @@ def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> "Figure":
     return figure
 
 
-def said(records: Mapping[str, TrainingRecord]) -> str:
+def caption(records: Mapping[str, TrainingRecord]) -> str:
     """What the picture shows, in words."""
     last = {label: record for label, record in records.items() if record.validation}
     return "; ".join(

@@ -49,7 +49,7 @@ def span(one: LengthScore) -> str:
     return f"{one.low}" if one.low == one.high else f"{one.low}-{one.high}"
 
 
-def said(every: Mapping[str, Sequence[LengthScore]]) -> str:
+def caption(every: Mapping[str, Sequence[LengthScore]]) -> str:
     """What each network wins or loses from the shortest sentences to the longest, in words."""
     parts = []
     for label, scores in every.items():

@@ -35,11 +35,11 @@ def draw(every: Sequence[Measures]) -> "Figure":
     return figure
 
 
-def said(every: Sequence[Measures]) -> str:
+def caption(every: Sequence[Measures]) -> str:
     """What the picture shows, in words."""
-    return "; ".join(f"{one.label} BLEU {written(one.bleu)}, chrF {written(one.chrf)}" for one in every)
+    return "; ".join(f"{one.label} BLEU {format_interval(one.bleu)}, chrF {format_interval(one.chrf)}" for one in every)
 
 
-def written(one: Interval) -> str:
+def format_interval(one: Interval) -> str:
     """`31.2 (30.1 to 32.3)`."""
     return f"{one.score:.1f} ({one.low:.1f} to {one.high:.1f})"

@@ -48,7 +48,7 @@ def draw(every: Mapping[str, StateMap], sentences: Sequence[str], meanings: Sequ
     return figure
 
 
-def said(every: Mapping[str, StateMap]) -> str:
+def caption(every: Mapping[str, StateMap]) -> str:
     """What was measured, in words."""
     parts = []
     for label, found in every.items():

@@ -43,7 +43,7 @@ def png(figure: "Figure") -> bytes:
     return buffer.getvalue()
 
 
-def clipped(words: Sequence[str], most: int = 18) -> list[str]:
+def clip_labels(words: Sequence[str], most: int = 18) -> list[str]:
     """Labels of an axis: a word that is none (a network that has not learned yet writes such) takes no more room."""
     return [word if len(word) <= most else f"{word[: most - 1]}…" for word in words]
 

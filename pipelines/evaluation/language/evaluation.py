@@ -25,7 +25,7 @@ from model.text.tokenizer import MASK
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from pipelines.evaluation.language.likelihood import stream_nll, surprise
 from pipelines.evaluation.language.lines import Lines
-from pipelines.evaluation.language.samples import TextSample, continuations, spread
+from pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly
 from pipelines.evaluation.translation import held_out_lines
 from pipelines.loaders.masked import MaskedWindow, held_out_bits, sorted_batches
 from pipelines.loaders.masking import Masking, masking
@@ -165,14 +165,16 @@ def _masked_nll(
         filled[places] = one.guesses
     shown = []
     guessed = np.flatnonzero(items)
-    for number in guessed[spread(samples, len(guessed))].tolist():
+    for number in guessed[pick_evenly(samples, len(guessed))].tolist():
         begin = int(lines.starts[number])
         at = slice(begin, begin + int(lines.lengths[number]) - 1)  # without its end
-        shown.append(TextSample(written(bundle, window.inputs[at]), written(bundle, filled[at]), lines.texts[number]))
+        shown.append(
+            TextSample(decode_masked(bundle, window.inputs[at]), decode_masked(bundle, filled[at]), lines.texts[number])
+        )
     return nll, items, right, shown
 
 
-def written(bundle: TextBundle, ids: NDArray[np.int64]) -> str:
+def decode_masked(bundle: TextBundle, ids: NDArray[np.int64]) -> str:
     """Tokens as text, with `<mask>` where one stands."""
     breaks = [-1, *np.flatnonzero(ids == MASK).tolist(), len(ids)]
     runs = [ids[before + 1 : after] for before, after in pairwise(breaks)]

@@ -14,9 +14,9 @@ from pipelines.tracking.plots import (
     ORANGE,
     Points,
     clean,
+    draw_panels,
     finish,
     line,
-    measured,
     noisy,
     pace,
     panels,
@@ -43,7 +43,7 @@ def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
         finish(axis, "Perplexity", "of a token")
 
     drawn = {("nll", "valid_loss"): loss, ("valid_perplexity",): perplexity, **pace("tokens a second", metrics)}
-    return measured(metrics, drawn, title)
+    return draw_panels(metrics, drawn, title)
 
 
 def surprise_by_line(evaluation: TextEvaluation) -> "Figure | None":

@@ -44,7 +44,7 @@ def continuations(
     ]
 
 
-def spread(count: int, of: int) -> list[int]:
+def pick_evenly(count: int, of: int) -> list[int]:
     """`count` of the numbers 0 .. `of` - 1, evenly spread; all where there are fewer."""
     numbers: list[int] = np.unique(np.linspace(0, of - 1, min(count, of)).round().astype(int)).tolist()
     return numbers

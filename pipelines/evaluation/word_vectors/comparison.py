@@ -69,7 +69,7 @@ class AnalogyTask:
         return shares
 
 
-def shared(every: Sequence[Embeddings]) -> list[Embeddings]:
+def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
     """The same embeddings over the words that all of them have, in the order of the first.
 
     So all have the same pairs, questions and wrong answers before them, and a restriction means the same words.
@@ -124,7 +124,7 @@ def significance(
     Raises:
         UserError: they have no words in common, or none of the pairs and questions of the metric.
     """
-    baseline, candidate = shared([baseline, candidate])
+    baseline, candidate = restrict_to_shared_words([baseline, candidate])
     found = tasks(baseline, candidate, sets, restrict)
     groups = {name: group for name, group in found.items() if group and metric in ("auto", name)}
     if not groups:
@@ -180,13 +180,13 @@ def method_table(
     """
     found = {
         name: evaluate_embeddings(embeddings, settings, sets, records).scores()
-        for name, embeddings in zip(every, shared(list(every.values())), strict=True)
+        for name, embeddings in zip(every, restrict_to_shared_words(list(every.values())), strict=True)
     }
-    rows = dict.fromkeys(key for scores in found.values() for key in scores if shown(key))
+    rows = dict.fromkeys(key for scores in found.values() for key in scores if is_in_table(key))
     return {key: {name: scores.get(key) for name, scores in found.items()} for key in rows}
 
 
-def shown(key: str) -> bool:
+def is_in_table(key: str) -> bool:
     """Whether a score stands in the table of methods: no coverage, and of analogies the totals."""
     task, _, name = key.partition("/")
     if task.startswith("analogies"):

@@ -27,9 +27,9 @@ from pipelines.tracking.plots import (
     ORANGE,
     Points,
     clean,
+    draw_panels,
     finish,
     line,
-    measured,
     noisy,
     pace,
     panels,
@@ -208,7 +208,7 @@ def losses(history: Mapping[str, Points]) -> "Figure | None":
 
     key = next((key for key in history if key.endswith("_per_second")), "words_per_second")
     steps = pace(f"{key.removesuffix('_per_second')} a second", history, key)
-    return measured(history, {("loss",): loss, ("epoch_loss",): epochs, **steps}, "Training")
+    return draw_panels(history, {("loss",): loss, ("epoch_loss",): epochs, **steps}, "Training")
 
 
 def bars(axis: "Axes", table: Mapping[str, Mapping[str, float | None]], notes: Sequence[str], unit: str) -> None:

@@ -70,7 +70,9 @@ def retrieval(embeddings: Embeddings, records: Records) -> RetrievalScores:
     """
     halved = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in records if len(words) > 1]
     firsts, seconds = [first for first, _ in halved], [second for _, second in halved]
-    asked = np.array([_known(embeddings, first) and _known(embeddings, second) for first, second in halved], bool)
+    asked = np.array(
+        [_known_rows(embeddings, first) and _known_rows(embeddings, second) for first, second in halved], bool
+    )
     if asked.sum() < 2:
         raise UserError(
             f"retrieval: {int(asked.sum())} of {len(records)} records have known words in both of their halves; "
@@ -144,7 +146,7 @@ def held_out(directory: Path, side: str | None = None) -> list[list[str]]:
     return found[::-1]
 
 
-def _known(embeddings: Embeddings, words: Sequence[str]) -> bool:
+def _known_rows(embeddings: Embeddings, words: Sequence[str]) -> bool:
     return any(embeddings.row(word) is not None for word in words)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from model.alignment.spans import merged, shares, surfaces, token_spans, word_spans
+from model.alignment.spans import merge_tokens, shares, surfaces, token_spans, word_spans
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 
@@ -70,5 +70,5 @@ def test_weights_of_words_are_sums_of_source_and_means_of_target_tokens() -> Non
     source = np.array([[1, 0], [1, 0], [0, 1]], np.float32)  # two tokens are the first word
     target = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
     weights = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.5, 0.1, 0.4]], np.float32)
-    np.testing.assert_allclose(merged(weights, source, target), [[0.5, 0.5], [0.4, 0.6]], rtol=1e-6)
-    np.testing.assert_array_equal(merged(weights, source, target * 0), np.zeros((2, 2)))
+    np.testing.assert_allclose(merge_tokens(weights, source, target), [[0.5, 0.5], [0.4, 0.6]], rtol=1e-6)
+    np.testing.assert_array_equal(merge_tokens(weights, source, target * 0), np.zeros((2, 2)))

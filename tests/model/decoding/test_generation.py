@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.decoding.generation import NEVER, Generated, continued, generate, read_prompt, written
+from model.decoding.generation import NEVER, Generated, continue_prompts, decode_continuation, generate, read_prompt
 from model.errors import UserError
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from model.networks.language_network import BEFORE, LanguageNetwork
@@ -101,7 +101,7 @@ def texts(found: Sequence[Sequence[Generated]]) -> list[list[str]]:
 
 
 def ids_of(network: LanguageNetwork, prompt: Sequence[int], **settings: Any) -> list[int]:
-    run = continued(network, [prompt], [0], GenerateConfig(**settings))
+    run = continue_prompts(network, [prompt], [0], GenerateConfig(**settings))
     return [token.id for tokens in run for token in tokens]
 
 
@@ -205,11 +205,11 @@ def test_a_continuation_reads_on_from_its_prompt(kind: str) -> None:
     rest = made.encode(["the dog sees the old man"])[0].tolist()[len(prompt.line) :]
     assert made.decode([[*prompt.line, *rest]]) == ["the dog sees the old man"]
     second = made.encode(["a house"])[0].tolist()
-    assert written(made, prompt, rest) == " sees the old man"
-    assert written(made, prompt, [*rest, EOS, *second]) == " sees the old man\na house"
+    assert decode_continuation(made, prompt, rest) == " sees the old man"
+    assert decode_continuation(made, prompt, [*rest, EOS, *second]) == " sees the old man\na house"
     spaced = read_prompt(made, "the dog ")
     after = made.encode(["the dog sees the old man"])[0].tolist()[len(spaced.line) :]
-    assert written(made, spaced, after) == "sees the old man"
+    assert decode_continuation(made, spaced, after) == "sees the old man"
 
 
 def test_prompts_are_read_as_the_shards_were() -> None:

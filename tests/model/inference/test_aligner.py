@@ -9,7 +9,7 @@ import torch
 from model.alignment.attention_map import END, AlignmentConfig
 from model.bundles.translation import load_bundle, save_bundle
 from model.errors import UserError
-from model.inference.aligner import Aligner, Encoded, cross_maps, forced, open_aligner, shape
+from model.inference.aligner import Aligner, Encoded, cross_maps, force_targets, open_aligner, shape
 from model.inference.translator import Translation, open_translator
 from model.networks.network import TranslationNetwork
 from model.networks.prefixlm import PrefixConfig, PrefixTranslation
@@ -65,7 +65,7 @@ def test_padding_never_gets_weight_and_rows_sum_to_one(network: TranslationNetwo
         Encoded(np.array([7, UNK, EOS]), np.array([9, 10, 11, 12, 13, 14])),
     ]
     with torch.no_grad():
-        raw = cross_maps(network, forced(pairs, 24))  # (B, L, H, T, S) as the network gives them
+        raw = cross_maps(network, force_targets(pairs, 24))  # (B, L, H, T, S) as the network gives them
     layers, heads = shape(network)
     assert raw.shape == (3, layers, heads, 7, 7)
     for row, pair in enumerate(pairs):

@@ -7,7 +7,7 @@ from sacrebleu.metrics.bleu import BLEU
 from model.errors import UserError
 from model.inference.bleu import SentenceBleu, bleu, tokeniser
 from model.inference.mert import envelopes
-from model.inference.reranking import Lists, TunerConfig, line_search, spread, tune, winners
+from model.inference.reranking import Lists, TunerConfig, line_search, pool_deviations, tune, winners
 
 WORDS = ["the", "dog", "sees", "a", "man", ",", "who", "is", "old", "and", "has", "one", "house", "in", "town", "."]
 
@@ -116,7 +116,7 @@ def test_the_size_of_a_feature_does_not_matter() -> None:
     factors = np.array([1e-3, 1.0, 1e4])
     moved = np.repeat(np.random.default_rng(0).standard_normal((12, 3)), 9, axis=0)  # the same for a whole list
     other = Lists((data.features + moved) * factors, data.statistics, data.offsets)
-    np.testing.assert_allclose(spread(other), spread(data) * factors)
+    np.testing.assert_allclose(pool_deviations(other), pool_deviations(data) * factors)
     plain, scaled = tune(data, [np.ones(3)]), tune(other, [1 / factors])
     assert scaled.bleu == pytest.approx(plain.bleu, abs=0.5)
     assert other.bleu(scaled.weights) == pytest.approx(scaled.bleu, abs=1e-6)

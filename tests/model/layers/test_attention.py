@@ -186,7 +186,7 @@ def test_fused_kernels_see_what_the_matrix_products_see(
         "none": None,
     }[mask]
     plain = attend(q, k, v, bias, Dropout(0.0))
-    monkeypatch.setitem(device.PATHS, "cpu", replace(device.PATHS["cpu"], attention="sdpa"))
+    monkeypatch.setitem(device.KERNELS, "cpu", replace(device.KERNELS["cpu"], attention="sdpa"))
     torch.testing.assert_close(attend(q, k, v, bias, Dropout(0.0), causal=mask == "causal"), plain)
 
 

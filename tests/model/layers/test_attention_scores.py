@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.device import paths
+from model.device import kernels
 from model.errors import UserError
 from model.layers import attention_scores
 from model.layers.attention_scores import (
@@ -85,8 +85,8 @@ def test_additive_gradients_match_finite_differences() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 2 * 3 * 4 * 5, 10**9])
 def test_additive_is_the_same_in_any_number_of_pieces(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = replace(paths(torch.device("cpu")), attention_chunk=chunk)
-    monkeypatch.setattr(attention_scores, "paths", lambda _: table)
+    table = replace(kernels(torch.device("cpu")), attention_chunk=chunk)
+    monkeypatch.setattr(attention_scores, "kernels", lambda _: table)
     query, keys, v = draw(5, 3, 4, 5, torch.float64)
     ours = additive_scores(query, keys, v)
     plain = (query[:, :, None] + keys[:, None]).tanh() @ v

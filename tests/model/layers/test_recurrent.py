@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import rnn
 
-from model.device import paths
+from model.device import kernels
 from model.errors import UserError
 from model.layers import recurrent
 from model.layers.cells import CELLS, CellName
 from model.layers.recurrence import recur
-from model.layers.recurrent import Direction, Recurrent, turned
+from model.layers.recurrent import Direction, Recurrent, reverse_rows
 from model.precision import cannot_run
 
 CELL_NAMES: Sequence[CellName] = ("rnn_tanh", "rnn_relu", "lstm", "gru")
@@ -101,8 +101,8 @@ def test_both_ways_around_padding_agree_forwards_and_backwards(
     x, state = inputs(ours)
     found = []
     for way in ("held", "packed"):
-        table = replace(paths(x.device), padded_recurrence=way)
-        monkeypatch.setattr(recurrent, "paths", lambda _, table=table: table)
+        table = replace(kernels(x.device), padded_recurrence=way)
+        monkeypatch.setattr(recurrent, "kernels", lambda _, table=table: table)
         ours.zero_grad()
         leaf = x.clone().requires_grad_()
         first = state.clone().requires_grad_()
@@ -135,15 +135,15 @@ def test_backward_reads_the_real_tokens_from_their_end(cell: CellName) -> None:
     forward = stack(cell, "forward")
     x, state = inputs(ours)
     hidden, last = ours(x, state, REAL)
-    expected, expected_last = forward(turned(x, LENGTHS), state, REAL)
-    torch.testing.assert_close(hidden[REAL], turned(expected, LENGTHS)[REAL])
+    expected, expected_last = forward(reverse_rows(x, LENGTHS), state, REAL)
+    torch.testing.assert_close(hidden[REAL], reverse_rows(expected, LENGTHS)[REAL])
     torch.testing.assert_close(last, expected_last)
 
 
 def test_turned_leaves_padding_at_the_end() -> None:
     rows = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0]])
-    assert turned(rows, torch.tensor([3, 1])).tolist() == [[3, 2, 1, 0], [4, 0, 0, 0]]
-    assert turned(rows[:, :, None], None)[:, :, 0].tolist() == [[0, 3, 2, 1], [0, 0, 0, 4]]
+    assert reverse_rows(rows, torch.tensor([3, 1])).tolist() == [[3, 2, 1, 0], [4, 0, 0, 0]]
+    assert reverse_rows(rows[:, :, None], None)[:, :, 0].tolist() == [[0, 3, 2, 1], [0, 0, 0, 4]]
 
 
 @pytest.mark.parametrize("cell", CELL_NAMES)
@@ -163,8 +163,8 @@ def test_both_ways_of_a_single_step_agree(direction: Direction, monkeypatch: pyt
     x, state = inputs(ours)
     found = []
     for way in ("written", "fused"):
-        table = replace(paths(x.device), lstm_step=way)
-        monkeypatch.setattr(recurrent, "paths", lambda _, table=table: table)
+        table = replace(kernels(x.device), lstm_step=way)
+        monkeypatch.setattr(recurrent, "kernels", lambda _, table=table: table)
         with torch.no_grad():
             found.append(ours(x[:, :1], state))
     for one, other in zip(*found, strict=True):

@@ -46,7 +46,7 @@ def test_what_hardly_moved_is_added_and_what_has_arrived_is_averaged(threads: in
 
 
 def test_copies_lie_where_the_distance_says() -> None:
-    table = tables.drawn(40, 5, 1)
+    table = tables.draw_table(40, 5, 1)
     replica = replicas.Copies(table).of(table, Plan(np.ones(7, np.float32), np.array([2, 7])))
     assert np.array_equal(replica.own, table[:7])
     assert np.array_equal(replica.before, table[:7])

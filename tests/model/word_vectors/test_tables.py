@@ -28,18 +28,18 @@ def test_lines_are_shared_with_nothing(count: int, kind: type[np.generic]) -> No
 
 
 def test_first_values_are_small_and_repeat_by_their_seed() -> None:
-    table = tables.drawn(70_000, 10, 3)
-    assert np.array_equal(table, tables.drawn(70_000, 10, 3))
-    assert not np.array_equal(table, tables.drawn(70_000, 10, 4))
+    table = tables.draw_table(70_000, 10, 3)
+    assert np.array_equal(table, tables.draw_table(70_000, 10, 3))
+    assert not np.array_equal(table, tables.draw_table(70_000, 10, 4))
     assert np.abs(table).max() <= 0.05
     assert not table[:, 10:].any()
     assert abs(float(table[:, :10].std()) - 0.1 / np.sqrt(12)) < 1e-4
-    np.testing.assert_allclose(tables.drawn(70_000, 10, 3, 1.0), 2 * table, rtol=1e-6)
+    np.testing.assert_allclose(tables.draw_table(70_000, 10, 3, 1.0), 2 * table, rtol=1e-6)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_number_that_is_not_finite_is_refused_by_table_and_row(bad: float) -> None:
-    good, wrong = tables.drawn(70_000, 3, 1), tables.drawn(70_000, 3, 1)
+    good, wrong = tables.draw_table(70_000, 3, 1), tables.draw_table(70_000, 3, 1)
     tables.require_finite({"vectors": good})
     wrong[69_999, 2] = bad
     with pytest.raises(UserError, match=r"'contexts' .* row 69999: lower model.lr"):

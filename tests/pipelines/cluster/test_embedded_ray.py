@@ -25,7 +25,7 @@ def test_an_embedded_ray_listens_on_loopback_at_free_ports_with_a_token_of_its_o
     monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
     monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")  # the user's cluster, which is not meant
     monkeypatch.setenv("HOME", str(tmp_path))
-    with ray_train.connected(ClusterConfig()):
+    with ray_train.connect_ray(ClusterConfig()):
         (known,) = ray_train.map_tasks(environment_of_task, [0], ClusterConfig())
         me = psutil.Process()
         places = [

@@ -153,7 +153,7 @@ def test_all_had_the_same_budget_and_the_same_batches(home: Path) -> None:
 def test_again_nothing_is_trained_or_measured_twice(
     home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.compare.album", lambda config, found: iter(()))
+    monkeypatch.setattr("pipelines.compare.draw_figures", lambda config, found: iter(()))
     before = {label: (home / "runs" / f"tiny-{label}" / "steps.jsonl").stat().st_mtime_ns for label in LABELS}
     measured = (run_dir(home) / "measures" / "rnnenc.json").stat().st_mtime_ns
     # as after a kill: one network is measured, one trained and not measured
@@ -168,7 +168,7 @@ def test_again_nothing_is_trained_or_measured_twice(
 
 
 def test_bundles_and_runs_are_taken_as_they_stand(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.compare.album", lambda config, found: iter(()))
+    monkeypatch.setattr("pipelines.compare.draw_figures", lambda config, found: iter(()))
     bundle = home / "runs" / "tiny-rnnenc" / "bundle"
     assert compare(home, f"{bundle},tiny-transformer_tiny", "compare.name=stand") == 0
     text = (home / "runs" / "stand" / "compare.html").read_text(encoding="utf-8")

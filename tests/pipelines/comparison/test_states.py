@@ -5,8 +5,8 @@ import torch
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.text.tokenizer import EOS
-from pipelines.comparison.sentences import STATES, map_sentences, spread, state_sentences
-from pipelines.comparison.states import explained, nearest_alike, sentence_states
+from pipelines.comparison.sentences import STATES, map_sentences, pick_evenly, state_sentences
+from pipelines.comparison.states import explained_variance, nearest_alike, sentence_states
 
 SOURCES = [np.array([6, 7, 8, EOS]), np.array([9, EOS])]
 
@@ -19,9 +19,9 @@ def test_neighbours_of_one_meaning_are_counted() -> None:
 
 def test_a_plane_holds_all_of_two_dimensions() -> None:
     rng = np.random.default_rng(1)
-    assert explained(rng.normal(size=(10, 2))) == pytest.approx(1.0)
-    assert explained(np.ones((4, 3))) == 1.0
-    assert explained(np.eye(5)) == pytest.approx(0.5)
+    assert explained_variance(rng.normal(size=(10, 2))) == pytest.approx(1.0)
+    assert explained_variance(np.ones((4, 3))) == 1.0
+    assert explained_variance(np.eye(5)) == pytest.approx(0.5)
 
 
 def test_a_fixed_context_is_all_that_the_decoder_starts_from() -> None:
@@ -63,6 +63,6 @@ def test_without_ours_the_held_out_set_gives_some() -> None:
 
 
 def test_spread_takes_the_first_and_the_last() -> None:
-    assert spread([1, 2, 3, 4, 5], 3) == [1, 3, 5]
-    assert spread([1], 3) == [1]
-    assert spread([1, 2], 1) == [1]
+    assert pick_evenly([1, 2, 3, 4, 5], 3) == [1, 3, 5]
+    assert pick_evenly([1], 3) == [1]
+    assert pick_evenly([1, 2], 1) == [1]

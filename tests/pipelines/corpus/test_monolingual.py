@@ -33,7 +33,7 @@ from pipelines.shards.verify import verify
 from pipelines.tracking.lineage import record_sharding
 from pipelines.tracking.server import TrackingConfig
 from pipelines.unpack import main as unpack
-from pipelines.unpack import unpacked
+from pipelines.unpack import unpack_split
 
 ROOT = Path(__file__).resolve().parents[3]
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
@@ -85,7 +85,7 @@ def _bytes(directory: Path) -> dict[str, bytes]:
 
 
 def _texts(result: ShardResult, split: str = "train") -> list[str]:
-    return [text for (text,) in unpacked(result.directory, split)]
+    return [text for (text,) in unpack_split(result.directory, split)]
 
 
 def test_what_goes_in_comes_out_in_order(make: Make) -> None:
@@ -182,7 +182,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: 
         ("pipelines.corpus.counting", "write_run", 4),  # of pairs
         ("pipelines.corpus.phrases", "save_block", 20),
         ("pipelines.corpus.vocabulary", "count_units", 7),
-        ("pipelines.shards.writer", "sync_directory", 3),
+        ("pipelines.shards.writer", "canonical_json", 3),
     ):
         done = subprocess.run(
             [sys.executable, "-c", KILLER, str(tmp_path / "config.pickle"), module, function, str(call)],

@@ -9,7 +9,7 @@ from conf import door
 from model.errors import UserError
 from pipelines import shard, train
 from pipelines.config import Config
-from pipelines.corpus.sharded import as_sharded, given
+from pipelines.corpus.sharded import as_sharded, find_given_keys
 
 OTHERS = ["corpus.name=mine", "tokenizer.vocabulary=300", "corpus.clean.max_ratio=3.5"]
 
@@ -94,6 +94,6 @@ def test_without_shards_nothing_is_known(tmp_path: Path) -> None:
 
 def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> None:
     values = door.compose(["experiment=multi30k", "corpus.root=x"])
-    keys = given(["experiment=multi30k", "corpus.root=x", "--multirun", "seed=1,2"], values)
+    keys = find_given_keys(["experiment=multi30k", "corpus.root=x", "--multirun", "seed=1,2"], values)
     assert {"corpus.root", "seed", "corpus.name", "corpus.format", "tokenizer.type", "tokenizer.vocabulary"} <= keys
     assert "corpus.cut.valid" not in keys

@@ -30,7 +30,7 @@ from pipelines.evaluation.alignment_error import (
     evaluate_alignment,
     measure,
     report,
-    stacked,
+    stack_heads,
     table_of,
     word_maps,
 )
@@ -72,13 +72,13 @@ def test_with_sure_links_alone_the_error_is_one_minus_f1() -> None:
 
 def test_candidates_are_heads_layers_and_all_in_the_order_of_their_weights() -> None:
     weights = np.random.default_rng(0).random((2, 3, 4, 5)).astype(np.float32)
-    every = stacked(weights)
+    every = stack_heads(weights)
     heads = candidates(2, 3)
     assert len(every) == len(heads) == 9
     for head, found in zip(heads, every, strict=True):
         np.testing.assert_allclose(found, head.of_all(weights), rtol=1e-6)
     assert candidates(1, 1) == [Head(0, 0)]
-    assert stacked(weights[:1, :1]).shape == (1, 4, 5)
+    assert stack_heads(weights[:1, :1]).shape == (1, 4, 5)
 
 
 def test_crossing_links_are_counted() -> None:

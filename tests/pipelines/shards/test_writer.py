@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.files import file_sha256, remove_parts
 from model.text.tokenizer import EOS
-from pipelines.shards.manifest import remove_temporaries
-from pipelines.shards.writer import Record, file_sha256, finished_shard, write_shard
+from pipelines.shards.writer import Record, finished_shard, write_shard
 from tests.pipelines.conftest import random_records
 
 
@@ -100,9 +100,10 @@ def test_a_failing_source_of_records_leaves_nothing_behind(tmp_path: Path) -> No
 
 
 def test_what_a_killed_writer_left_is_swept(tmp_path: Path) -> None:
-    (tmp_path / ".train-000000.tar.node.123.tmp").write_bytes(b"half")
+    (tmp_path / ".part-node-123-4-train-000000.tar").write_bytes(b"half")
+    (tmp_path / ".train-000000.tar.node.123.tmp").write_bytes(b"half")  # by an earlier version
     (tmp_path / "train-000001.tar").write_bytes(b"other")
-    remove_temporaries(tmp_path)
+    remove_parts(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["train-000001.tar"]
 
 

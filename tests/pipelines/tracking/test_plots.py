@@ -52,7 +52,7 @@ def test_buckets_are_labelled_with_their_bounds() -> None:
 
 
 def test_what_was_dropped_is_named_with_its_count() -> None:
-    figure = plots.dropped({"blank": 1200, "copy": 0}, 10_000, "dropped")
+    figure = plots.draw_dropped({"blank": 1200, "copy": 0}, 10_000, "dropped")
     assert figure is not None
     assert [label.get_text().strip() for label in figure.axes[0].texts] == ["1,200"]
-    assert plots.dropped({"blank": 0}, 5, "none") is None, "no picture of nothing"
+    assert plots.draw_dropped({"blank": 0}, 5, "none") is None, "no picture of nothing"

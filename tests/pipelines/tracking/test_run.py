@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from model.credentials import masked, scrubbed
 from model.errors import UserError
 from pipelines.tracking import plots
 from pipelines.tracking.background import BackgroundSender
@@ -300,16 +299,6 @@ def test_an_artifact_path_cannot_leave_the_run(tracking: TrackingConfig, tmp_pat
         for path in ("../x.txt", "/x.txt"):
             with pytest.raises(UserError, match="artifact path"):
                 run.text("x", path)
-
-
-def test_credentials_are_masked_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    uri = "https://ann:p%40ss@mlflow.example:5000/base?token=abc"
-    assert masked(uri) == "https://***@mlflow.example:5000/base"
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t0ken")
-    text = scrubbed(f"cannot reach {uri} with p@ss, bearer t0ken", uri)
-    assert "p%40ss" not in text
-    assert "p@ss" not in text
-    assert "t0ken" not in text
 
 
 def test_logging_is_told_once_that_the_server_is_away(

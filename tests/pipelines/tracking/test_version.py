@@ -22,7 +22,7 @@ from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.sender import Sender, registered
+from pipelines.tracking.sender import Sender, find_registration
 from pipelines.tracking.server import TrackingConfig
 from pipelines.tracking.spool import Spool
 from pipelines.tracking.version import bundle_hash
@@ -141,7 +141,7 @@ def test_a_registration_waits_for_the_server(
     assert register(away, tmp_path / "runs/a", bundle) is None
     assert "`dragoman sync` does it later" in caplog.text
     assert Sender(Spool(tmp_path / "runs/a"), tracking, "a").send()
-    assert registered(tmp_path / "runs/a", bundle_hash(bundle)) == {"name": "demo-en-de", "version": "1"}
+    assert find_registration(tmp_path / "runs/a", bundle_hash(bundle)) == {"name": "demo-en-de", "version": "1"}
 
 
 def test_a_version_for_which_there_is_no_room_waits_and_the_user_is_told_why(

@@ -27,7 +27,7 @@ def test_a_log_gets_steps_and_evaluations(
 ) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     caplog.set_level(logging.INFO)
-    with progress.shown(tmp_path, 1000):
+    with progress.show_progress(tmp_path, 1000):
         write_steps(tmp_path, 1, 20)
     text = caplog.text
     assert "step 20/1,000 | loss 2.500 | 2,000 target tokens/s | 8 min 10 s left" in text
@@ -36,7 +36,7 @@ def test_a_log_gets_steps_and_evaluations(
 
 def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with progress.shown(tmp_path, 1000):
+    with progress.show_progress(tmp_path, 1000):
         (tmp_path / "precision.json").write_text('{"precision": "fp32", "because": "slow here"}')
     assert [record.message for record in caplog.records] == ["trains in fp32: slow here"]
 
@@ -44,7 +44,7 @@ def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, ca
 def test_what_an_earlier_start_wrote_is_not_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     write_steps(tmp_path, 1, 5)
-    with progress.shown(tmp_path, 1000):
+    with progress.show_progress(tmp_path, 1000):
         pass
     assert "step 5" not in caplog.text
 
@@ -56,7 +56,7 @@ def test_a_journal_that_was_cut_back_is_read_anew(
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     caplog.set_level(logging.INFO)
     (tmp_path / "new").mkdir()
-    with progress.shown(tmp_path, 1000):
+    with progress.show_progress(tmp_path, 1000):
         write_steps(tmp_path, 1, 20)
         wait_for(lambda: "step 20 |" in caplog.text)
         write_steps(tmp_path / "new", 1, 20)
@@ -81,7 +81,7 @@ def test_word_vectors_say_their_epochs(tmp_path: Path, caplog: pytest.LogCapture
         {"step": step, "loss": 2.5, "tokens": 3000, "seconds": step / 2} for step in (20, 40, 60)
     ]
     lines.append({"step": 60, "epoch": 1, "epoch_loss": 2.4567, "seconds": 30.0})
-    with progress.shown(tmp_path, 120, "words"):
+    with progress.show_progress(tmp_path, 120, "words"):
         (tmp_path / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "epoch 1 | loss 2.4567 | 30 s trained" in caplog.text
     assert "step 60/120 | loss 2.500 | 300 words/s | 30 s left" in caplog.text

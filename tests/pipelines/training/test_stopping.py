@@ -30,13 +30,13 @@ def shards(make_shards: MakeShards, random_pairs: list[Any]) -> Path:
 def asks_at(wanted: int, run: Path) -> Report:
     def report(step: int, values: dict[str, float]) -> None:
         if step == wanted:
-            stopping.ask(run, 143)
+            stopping.request_stop(run, 143)
 
     return report
 
 
 def kept(run: Path, folder: str) -> list[str]:
-    return sorted(path.stem for path in (run / folder).iterdir())
+    return sorted({path.stem for path in (run / folder).iterdir()})  # weights have a hash beside each
 
 
 def test_a_run_that_is_asked_to_stop_keeps_the_next_step_and_goes_on_to_the_same_bits(
@@ -100,10 +100,10 @@ def test_a_signal_while_workers_train_waits_for_their_checkpoint(tmp_path: Path)
     with pytest.raises(Interrupted) as caught, stopping.signals(tmp_path) as received, received.awaited():
         checkpoint.next_attempt(tmp_path)  # the workers have begun
         os.kill(os.getpid(), signal.SIGTERM)
-        came_to_its_end = stopping.asked(tmp_path) == 143
+        came_to_its_end = stopping.read_request(tmp_path) == 143
     assert came_to_its_end and caught.value.code == 143
     with stopping.signals(tmp_path):
-        assert stopping.asked(tmp_path) is None
+        assert stopping.read_request(tmp_path) is None
 
 
 def test_a_second_signal_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

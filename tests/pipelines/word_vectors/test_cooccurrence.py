@@ -15,7 +15,7 @@ from model.word_vectors.glove import Glove, GloveConfig
 from model.word_vectors.learner import Text
 from pipelines.word_vectors import cooccurrence
 from pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
-from pipelines.word_vectors.merging import merged, write_run
+from pipelines.word_vectors.merging import merge_runs, write_run
 from pipelines.word_vectors.pair_table import PairTable, dense_stops, unit, units, without_left_out
 
 LARGE, TINY = 64 << 20, 1
@@ -197,10 +197,11 @@ def test_killed_and_started_again(
     if name != "finish":  # the summary was written
         with pytest.raises(UserError, match="not finished"):
             CooccurrenceFeed(folder)
-    (folder / "run-x.123.part").touch()
+    for leftover in ("run-x.123.part", ".part-node-123-4-run-x"):  # an earlier version's, and ours
+        (folder / leftover).touch()
     count_cooccurrences(folder, passages, counting, 7000)
     assert digest(folder) == wanted
-    assert not list(folder.glob("*.part"))
+    assert not list(folder.glob("*part*"))
 
 
 def test_finished_runs_are_not_counted_again(
@@ -268,7 +269,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path, counting: Counting) -> N
 
 
 def test_a_second_pass_into_the_same_folder_is_refused(tmp_path: Path, counting: Counting) -> None:
-    with cooccurrence.claimed(tmp_path), pytest.raises(UserError, match="another process"):
+    with cooccurrence.claim_folder(tmp_path), pytest.raises(UserError, match="another process"):
         count_cooccurrences(tmp_path, random_passages(), counting, LARGE)
 
 
@@ -292,10 +293,10 @@ def test_runs_are_merged_in_pieces(tmp_path: Path) -> None:
         paths.append(tmp_path / f"{number}")
         write_run(paths[-1], iter([np.stack([cells, counts], axis=1)[part] for part in (slice(7), slice(7, None))]))
     for at_once in (1, 10, 40, 10_000):
-        blocks = list(merged(paths, at_once))
+        blocks = list(merge_runs(paths, at_once))
         assert np.concatenate(blocks).tolist() == [[cell, total[cell]] for cell in sorted(total)]
         assert max(map(len, blocks)) <= max(at_once, 5)
-    assert list(merged(paths[:1], 10)) == list(merged([], 10)) == []
+    assert list(merge_runs(paths[:1], 10)) == list(merge_runs([], 10)) == []
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

@@ -111,7 +111,7 @@ def test_a_run_that_is_asked_to_stop_keeps_the_next_round_and_goes_on_to_the_sam
 
     def asks(step: int, values: dict[str, float]) -> None:
         if step == 8:
-            stopping.ask(run, 143)
+            stopping.request_stop(run, 143)
 
     train(shards, tmp_path / "whole")
     assert train(shards, run, report=asks).step == 9
@@ -140,7 +140,7 @@ def test_tables_that_overflow_end_the_run_before_they_are_written(shards: Path, 
     with pytest.raises(UserError, match=r"step 5: the tables hold numbers that are not finite.*lower model\.lr"):
         train(shards, tmp_path / "run", factor=factor)
     assert checkpoint.newest(tmp_path / "run") is None
-    assert not list((tmp_path / "run").rglob("*.part"))
+    assert not list((tmp_path / "run").rglob("*.part*"))
 
 
 def test_a_text_with_nothing_to_predict_is_refused(make_shards: MakeShards, tmp_path: Path) -> None:

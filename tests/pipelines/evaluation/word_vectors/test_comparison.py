@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from model.errors import UserError
 from model.word_vectors.embeddings import Embeddings
-from pipelines.evaluation.word_vectors.comparison import METRICS, method_table, shared, significance
+from pipelines.evaluation.word_vectors.comparison import METRICS, method_table, restrict_to_shared_words, significance
 from pipelines.evaluation.word_vectors.evaluation import Sets
 from pipelines.evaluation.word_vectors.similarity import SimilaritySet
 from pipelines.word_vectors.settings import EvaluateVectors
@@ -68,7 +68,7 @@ def test_metrics_choose_what_counts() -> None:
 def test_shared_words_keep_their_vectors_and_the_order_of_the_first() -> None:
     first = Embeddings(["a", "b", "c", "d"], np.array([9, 8, 7, 6]), np.arange(8.0).reshape(4, 2))
     second = Embeddings(["d", "x", "a", "c"], None, eye(4).tocsr())
-    one, other = shared([first, second])
+    one, other = restrict_to_shared_words([first, second])
     assert one.words == other.words == ["a", "c", "d"]
     assert one.counts.tolist() == [9, 7, 6]
     assert one.vector("d").tolist() == [6, 7]

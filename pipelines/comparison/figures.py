@@ -40,7 +40,7 @@ class Compared:
         return list(self.measures)
 
 
-def album(config: "Config", found: Compared) -> Iterator[Picture]:
+def draw_figures(config: "Config", found: Compared) -> Iterator[Picture]:
     """Every picture, one after the other."""
     logger.info("drawing the pictures")
     yield quality(found)
@@ -57,18 +57,18 @@ def album(config: "Config", found: Compared) -> Iterator[Picture]:
 def quality(found: Compared) -> Picture:
     every = list(found.measures.values())
     samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
-    return picture("scores", "quality", "Quality", samples, scores.said(every), scores.draw(every))
+    return picture("scores", "quality", "Quality", samples, scores.caption(every), scores.draw(every))
 
 
 def curves(found: Compared) -> Picture:
-    said = learning.said(found.records)
+    said = learning.caption(found.records)
     text = f"The validation loss on the way: left against the tokens that were seen, right against the time. {said}."
     return picture("learning", "quality", "Learning", text, said, learning.draw(found.records, found.labels))
 
 
 def by_length(found: Compared) -> Picture:
     lengths = {label: one.lengths for label, one in found.measures.items()}
-    said = length.said(lengths)
+    said = length.caption(lengths)
     text = (
         "Whatever a sentence's length, a fixed context holds it in a vector of one size; attention looks at every "
         f"word's own. Left BLEU, after figure 2 of Bahdanau et al. 2015; right how far the reference surprises each "
@@ -95,10 +95,10 @@ def attention(config: "Config", found: Compared) -> Iterator[Picture]:
         )
         figure = alignment.draw(chosen, sentence)
         yield picture(f"alignment-{place + 1}", "attention", f"Attention, sentence {place + 1}", text,
-                      alignment.said(chosen), figure)  # fmt: skip
+                      alignment.caption(chosen), figure)  # fmt: skip
     for label, own in maps.items():
         if len(own[0].heads) * len(own[0].heads[0]) > 1:
-            said = heads.said(own[0])
+            said = heads.caption(own[0])
             text = f"Each head of {label} over the source, for “{sentences[0]}”. {said}"
             name = f"heads-{label.replace('/', '-')}"
             yield picture(name, "attention", f"Heads of {label}", text, said, heads.draw(label, own[0]))
@@ -108,7 +108,7 @@ def meanings(config: "Config", found: Compared) -> Picture:
     language = config.languages[0]
     sentences, groups = state_sentences(config.compare.states, language, found.sources)
     every = {label: state_map(bundle, sentences, groups) for label, bundle in found.bundles.items()}
-    said = states.said(every)
+    said = states.caption(every)
     colours = " Sentences that mean the same have one colour." if len(set(groups)) > 1 else ""
     text = (
         f"A point is a sentence as the network holds it before it writes the first word.{colours} After figure 2 of "
@@ -130,11 +130,11 @@ def distances(config: "Config", found: Compared) -> Iterator[Picture]:
         f"{gradients.SEQUENCES} sequences of normal noise, the loss at the last position. Right: the compared networks "
         f"as trained, the loss of the end of sentence by the target words read before it, in the longest "
         f"{gradients.SENTENCES} held-out sentences. What is left of the norm at the nearest distance: "
-        f"{gradient.said(fresh)}."
+        f"{gradient.caption(fresh)}."
     )
     if trained:
-        text += f" Trained: {gradient.said(trained)}."
-    said = f"{gradient.said(fresh)}. Trained: {gradient.said(trained) or 'none'}"
+        text += f" Trained: {gradient.caption(trained)}."
+    said = f"{gradient.caption(fresh)}. Trained: {gradient.caption(trained) or 'none'}"
     yield picture("gradient", "gradient", "Gradient against distance", text, said,
                   gradient.draw(fresh, trained, found.labels))  # fmt: skip
 
@@ -143,7 +143,7 @@ def costs(config: "Config") -> Picture:
     width = config.compare.cost_width
     device = pick_device(config.cluster.device)
     every = layer_costs(width, config.compare.cost_lengths, device)
-    said = cost.said(every, width)
+    said = cost.caption(every, width)
     text = (
         "A batch has the same number of tokens whatever their sequences' length; what it takes is divided by its "
         f"sequences. {said}"

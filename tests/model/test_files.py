@@ -1,0 +1,70 @@
+"""Files that are there whole or not at all, and locks."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.files import atomic_directory, atomic_open, atomic_path, atomic_write, exclusive, file_sha256, remove_parts
+
+
+def test_what_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    atomic_write(path, "äh")
+    with pytest.raises(OSError, match="full"), atomic_open(path) as file:
+        file.write(b"half")
+        raise OSError("full")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+    assert path.read_bytes() == "äh".encode()
+    assert file_sha256(path) == "e8d37fa1dacd0edfe3a496dbef355e24a4e2510f300c61b149a93e08cfecc4c7"
+
+
+def test_a_file_being_written_has_the_suffix_of_its_name(tmp_path: Path) -> None:
+    with atomic_path(tmp_path / "a.png", durable=False) as part:
+        assert part.suffix == ".png"
+        assert part.parent == tmp_path
+        part.touch()
+    assert (tmp_path / "a.png").is_file()
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    with atomic_directory(folder) as work:
+        (work / "one").touch()
+    with pytest.raises(ValueError, match="no"), atomic_directory(folder) as work:
+        (work / "half").touch()
+        raise ValueError("no")
+    assert [path.name for path in folder.iterdir()] == ["one"]
+    with atomic_directory(folder) as work:
+        (work / "two").touch()
+    assert [path.name for path in folder.iterdir()] == ["two"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_killed_writers_left_is_swept_below_too(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    for name in (".part-node-1-2-x.tar", "below/x.12.part", ".x.tar.node.1.tmp"):  # the last two: of earlier versions
+        (tmp_path / name).touch()
+    (tmp_path / "below" / "kept").touch()
+    remove_parts(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["kept"]
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_second_holder_is_told_so_until_the_first_is_killed(tmp_path: Path, folder: bool) -> None:
+    path = tmp_path if folder else tmp_path / "locks" / "lock"
+    code = "import pathlib, sys, time\nfrom model.files import exclusive\n"
+    code += "with exclusive(pathlib.Path(sys.argv[1])) as held: print(held, flush=True); time.sleep(600)"
+    first = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    with first.stdout:
+        assert first.stdout.readline() == "True\n"
+        with exclusive(path) as held:
+            assert not held
+        first.kill()
+        first.wait()
+    with exclusive(path, wait=True) as held:
+        assert held
+        if not folder:
+            assert list(path.parent.iterdir()) == [path]
