@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.result import Result, rate
 from bench.sample_text import write_text
-from conf.door import compose, typed
+from conf.compose import typed, values
 from model.text.normalise import normalise
 from model.text.tokenizer import train_pair
 from pipelines.config import Config
@@ -73,7 +73,7 @@ def configured(directory: Path, source: Path, target: Path, *overrides: str) -> 
         "cluster.backend=local",
         *overrides,
     ]
-    return typed(Config, compose(words))
+    return typed(Config, values(words))
 
 
 def _plain(directory: Path, source: Path, target: Path, out: Path, lines: int) -> int:

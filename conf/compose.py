@@ -59,7 +59,7 @@ def run(
         if any(word.startswith("-") for word in argv):
             _refuse_unknown_options(argv)
             return _run_by_hydra(lambda values: task(typed(root, values)), argv, verb, facts)
-        return task(typed(root, compose(argv, facts))) or OK
+        return task(typed(root, values(argv, facts))) or OK
     except UserError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return USER_MISTAKE
@@ -98,7 +98,7 @@ def rehearsal() -> Iterator[None]:
         _rehearsing.reset(before)
 
 
-def compose(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, Any]:
+def values(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, Any]:
     """The composed and fully resolved configuration as plain values.
 
     Raises:
@@ -208,7 +208,7 @@ def _refuse_unknown_options(argv: Sequence[str]) -> None:
         if not equals and not after.startswith("-") and "=" not in after:
             value = after
         name = option.lstrip("-").replace("-", "_")
-        keys = [key for key in _dotted(compose([])) if key == name or key.endswith(f".{name}")]
+        keys = [key for key in _dotted(values([])) if key == name or key.endswith(f".{name}")]
         meant = " or ".join(f"{key}={value or 'VALUE'}" for key in keys)
         raise UserError(f"{option}: no such option; " + (f"write {meant}" if keys else "settings are key=value"))
 

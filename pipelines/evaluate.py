@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from conf import door
+from conf import compose
 from model.bundles.directory import bundle_kind
 from model.errors import UserError
 from model.names import check_name
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "evaluate")
+    return compose.run(task, Config, argv, "evaluate")
 
 
 def task(config: Config) -> int:
@@ -54,7 +54,7 @@ def task(config: Config) -> int:
     for rival in rivals:
         other = evaluate(config, locate(config, rival))
         print("", comparison(other, evaluation, settings.bootstrap, settings.tokenise), sep="\n")
-    return door.OK
+    return compose.OK
 
 
 def evaluate(config: Config, directory: Path) -> Evaluation:

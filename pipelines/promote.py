@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from conf import door
+from conf import compose
 from model.errors import UserError, unknown
 from model.inference.translator import open_translator
 from pipelines.config import Config
@@ -33,7 +33,7 @@ __all__ = ["PromoteConfig", "main", "promote_version"]
 
 def main(argv: list[str]) -> int:
     """The verb's exit code."""
-    return door.run(task, Config, argv, "promote")
+    return compose.run(task, Config, argv, "promote")
 
 
 def task(config: Config) -> int:

@@ -13,7 +13,7 @@ from pipelines.tracking.registry import Registry
 
 def main(argv: list[str]) -> int:
     """Exit code 0 when the alias moved."""
-    from conf import door
+    from conf import compose
     from pipelines.config import Config
 
     def task(config: Config) -> int:
@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
         print(f"{config.registry.name}: {outcome.message}")
         return 0
 
-    return door.run(task, Config, argv, "rollback")
+    return compose.run(task, Config, argv, "rollback")
 
 
 if __name__ == "__main__":

@@ -22,14 +22,14 @@ State = Literal["sent", "running", "left"]
 
 def main(argv: list[str]) -> int:
     """Exit code 0 when everything has arrived, 1 when something could not be sent."""
-    from conf import door
+    from conf import compose
     from pipelines.config import Config
 
     def task(config: Config) -> int:
         one = config.name if any(word.startswith("name=") for word in argv) else None
         return sync(config.tracking, Path(config.paths.runs), one)
 
-    return door.run(task, Config, argv, "sync")
+    return compose.run(task, Config, argv, "sync")
 
 
 def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:

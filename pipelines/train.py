@@ -6,7 +6,7 @@ import shutil
 import sys
 from dataclasses import replace
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from model.networks.architectures import architecture, model_config
 from model.text.tokenizer import load_pair
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "train", check, as_sharded)
+    return compose.run(task, Config, argv, "train", check, as_sharded)
 
 
 def task(config: Config) -> int:
@@ -67,14 +67,14 @@ def _train(config: Config) -> int:
     claim(config, identity(config))
     with running(config) as received:
         pretrained_embeddings.keep(config)
-        values = door.plain(config)  # as it was written: with no path of this machine
+        values = compose.plain(config)  # as it was written: with no path of this machine
         # workers may be started in another folder
         config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
         if remaining(config):
             launch(train_rank, config, values, config.train.max_steps, "target tokens", received)
         if is_first():
             translation_release.release(config)
-    return door.OK
+    return compose.OK
 
 
 def check(config: Config) -> None:

@@ -72,10 +72,10 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
     if verb in WORDS_FIRST:  # Hydra would refuse the line for them; the last word may be the beginning of a key
         *finished, last = rest.lstrip().split(" ")
         rest = " ".join([*(word for word in finished if "=" in word), last])
-    from conf import door
+    from conf import compose
 
     os.environ["COMP_LINE"] = f"dragoman {rest.lstrip()}"
-    return door.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
+    return compose.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
 
 
 def _separated(words: Iterable[str], shell: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.word_vectors.methods import is_vectors, method_config
@@ -25,9 +25,9 @@ ALL = [f"{group.name}={choice}" for group in sorted(CONF.iterdir()) if group.is_
 @pytest.mark.parametrize("override", ALL)
 def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    values = door.compose([override])
-    config = door.typed(Config, values)
-    door.typed(ServicesConfig, values)
+    values = compose.values([override])
+    config = compose.typed(Config, values)
+    compose.typed(ServicesConfig, values)
     if is_vectors(config.model):
         assert method_config(config.model).name == config.model["name"]
         return
@@ -55,8 +55,8 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
     ),
 )
 def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
-    values = door.compose([])[section]
-    typed = door.plain(getattr(door.typed(Config, door.compose([])), section))
+    values = compose.values([])[section]
+    typed = compose.plain(getattr(compose.typed(Config, compose.values([])), section))
     assert set(values) == set(typed)
 
 
@@ -78,18 +78,18 @@ def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
 )
 def test_mistakes_are_refused_with_key_value_and_choices(override: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        door.typed(Config, door.compose([override]))
+        compose.typed(Config, compose.values([override]))
     assert message in str(caught.value)
 
 
 def test_an_unknown_choice_lists_the_choices() -> None:
     with pytest.raises(UserError, match="transformer_tiny"):
-        door.compose(["model=transfomer_tiny"])
+        compose.values(["model=transfomer_tiny"])
 
 
 def test_the_same_configuration_has_the_same_fingerprint() -> None:
-    assert door.fingerprint({"a": 1, "b": [2]}) == door.fingerprint({"b": [2], "a": 1})
-    assert door.fingerprint({"a": 1}) != door.fingerprint({"a": 2})
+    assert compose.fingerprint({"a": 1, "b": [2]}) == compose.fingerprint({"b": [2], "a": 1})
+    assert compose.fingerprint({"a": 1}) != compose.fingerprint({"a": 2})
 
 
 def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,16 +99,16 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     def full(_: Config) -> int:
         raise OSError(28, "No space left on device", "somewhere/file")
 
-    assert door.run(lambda _: None, Config, [], "x") == 0
-    assert door.run(lambda _: 1, Config, [], "x") == 1
-    assert door.run(lambda _: None, Config, ["train.max_stps=1"], "x") == 2
-    assert door.run(fails, Config, [], "x") == 1
-    assert door.run(full, Config, [], "x") == 1
+    assert compose.run(lambda _: None, Config, [], "x") == 0
+    assert compose.run(lambda _: 1, Config, [], "x") == 1
+    assert compose.run(lambda _: None, Config, ["train.max_stps=1"], "x") == 2
+    assert compose.run(fails, Config, [], "x") == 1
+    assert compose.run(full, Config, [], "x") == 1
     printed = capsys.readouterr().err
     assert "the disk is full at somewhere/file" in printed
     assert "RuntimeError: broken" in printed
 
 
 def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    assert door.run(lambda _: 1, Config, ["--cfg", "job", "train.max_steps=7"], "x") == 0
+    assert compose.run(lambda _: 1, Config, ["--cfg", "job", "train.max_steps=7"], "x") == 0
     assert "max_steps: 7" in capsys.readouterr().out

@@ -29,8 +29,8 @@ DOORS = {
         ),
     ],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
-    "hydra": ["conf/door.py", "services/completion.py", "services/help.py"],
-    "omegaconf": ["conf/door.py", "services/completion.py", "services/help.py"],
+    "hydra": ["conf/compose.py", "services/completion.py", "services/help.py"],
+    "omegaconf": ["conf/compose.py", "services/completion.py", "services/help.py"],
     "webdataset": ["pipelines/shards"],
     "fastapi": ["services"],
 }

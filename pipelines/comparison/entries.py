@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from conf import door
+from conf import compose
 from model.bundles.directory import bundle_kind
 from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
@@ -90,7 +90,7 @@ def entry(config: "Config", item: str) -> Entry:
 def model_file(item: str) -> str:
     """The name of the file of conf/model that an item means; "" where it means none."""
     name = SHORT.get(item, item)
-    return name if (door.FOLDER / "model" / f"{name}.yaml").is_file() else ""
+    return name if (compose.FOLDER / "model" / f"{name}.yaml").is_file() else ""
 
 
 def label_of(item: str, bundle: Path) -> str:
@@ -106,7 +106,7 @@ def run_config(config: "Config", name: str) -> "Config":
     Raises:
         UserError: it is no translation network, or `compare.networks`, `model` or `recipes` do not fit it.
     """
-    values: dict[str, Any] = door.compose([f"model={name}"])["model"]
+    values: dict[str, Any] = compose.values([f"model={name}"])["model"]
     if not translates(values):
         raise UserError(f"models: {name!r} does not translate. Choices: {', '.join(translation_models())}")
     network = str(values["architecture"])
@@ -130,7 +130,7 @@ def run_config(config: "Config", name: str) -> "Config":
 
 def translation_models() -> list[str]:
     """The names in conf/model that can be trained and compared."""
-    files = sorted((door.FOLDER / "model").glob("*.yaml"))
+    files = sorted((compose.FOLDER / "model").glob("*.yaml"))
     return [path.stem for path in files if translates(yaml.safe_load(path.read_text(encoding="utf-8")))]
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conf import door
+from conf import compose
 from model.bundles.translation import Bundle, load_bundle
 from model.device import pick_device
 from model.errors import UserError
@@ -72,7 +72,7 @@ class Measures:
 def measure(config: "Config", one: Entry, directory: Path, references: Sequence[str]) -> tuple[Measures, Bundle]:
     """The bundle in `directory` on the held-out set, measured now or found as it was measured before."""
     bundle = load_bundle(directory)
-    key = door.fingerprint(
+    key = compose.fingerprint(
         {
             "bundle": bundle.digest,
             "shards": manifest_hash(config.shard_dir),

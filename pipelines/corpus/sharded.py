@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from pipelines.corpus.identity import UNSAID, said
 from pipelines.corpus.settings import CorpusConfig
@@ -77,7 +77,7 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
-    path = door.FOLDER / "experiment" / f"{name}.yaml"
+    path = compose.FOLDER / "experiment" / f"{name}.yaml"
     if not path.is_file():
         return set()
     content = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@
 import logging
 from dataclasses import replace
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from model.networks.architectures import architecture
 from model.networks.network import Network
@@ -28,7 +28,7 @@ def task(config: Config) -> int:
     """Train the run `name` to its end, then release what came out of it."""
     network = refuse_what_cannot_be(config)
     claim(config, identity(config, network))
-    values = {key: value for key, value in door.plain(config).items() if key not in OF_OTHERS}
+    values = {key: value for key, value in compose.plain(config).items() if key not in OF_OTHERS}
     # workers may be started in another folder
     config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
     with running(config) as received:
@@ -36,7 +36,7 @@ def task(config: Config) -> int:
             launch(train_rank, config, values, config.train.max_steps, "tokens", received)
         if is_first():
             release(config)
-    return door.OK
+    return compose.OK
 
 
 def refuse_what_cannot_be(config: Config) -> Network:

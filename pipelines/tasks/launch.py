@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from conf import door
+from conf import compose
 from pipelines.cluster import ray_train
 from pipelines.cluster.ranks import Ranks, from_environment
 from pipelines.config import Config
@@ -75,5 +75,5 @@ def _run(
 def begin(config: Config, values: dict[str, Any]) -> None:
     """Record what the run is made from; it stays open for whoever goes on with it."""
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
-        log_training(tracked, values, door.fingerprint(values), config.shard_dir)
+        log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
         tracked.leave()

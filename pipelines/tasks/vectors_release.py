@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conf import door
+from conf import compose
 from model.bundles.directory import update_facts
 from model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
 from model.errors import UserError
@@ -126,7 +126,7 @@ def made_of(config: Config) -> dict[str, Any]:
     """What a bundle of this run depends on, as plain values: trained tables, or for counted ones the settings."""
     exports = sorted(config.vectors.export)
     if method(config.model["architecture"]).kind == "counted":
-        return {"settings": door.fingerprint(identity(config)), "exports": exports}
+        return {"settings": compose.fingerprint(identity(config)), "exports": exports}
     manifest = json.loads((newest(config) / "manifest.json").read_text(encoding="utf-8"))
     state = checkpoint.state(newest(config))
     tables = {name: digest for name, digest in manifest["files"].items() if name.endswith(".safetensors")}

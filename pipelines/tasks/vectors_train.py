@@ -7,7 +7,7 @@ import logging
 import os
 from dataclasses import replace
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from model.word_vectors.methods import method, method_config
 from model.word_vectors.vocabulary import Vocabulary
@@ -30,7 +30,7 @@ def task(config: Config) -> int:
     """Train the run `name` to its end, then release what came out of it."""
     vocabulary = refuse_what_cannot_be(config)
     claim(config, identity(config))
-    values = {key: value for key, value in door.plain(config).items() if key not in OF_NETWORKS}
+    values = {key: value for key, value in compose.plain(config).items() if key not in OF_NETWORKS}
     # workers may be started in another folder
     config = replace(config, tracking=resolved(config.tracking), paths=config.paths.absolute())
     with running(config) as received:
@@ -42,7 +42,7 @@ def task(config: Config) -> int:
             launch(train_rank, config, values, steps, unit, received)
         if is_first():
             release(config)
-    return door.OK
+    return compose.OK
 
 
 def refuse_what_cannot_be(config: Config) -> Vocabulary:

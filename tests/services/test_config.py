@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conf import door
+from conf import compose
 from services.config import Config
 
 SECTIONS = ("serve", "translate", "query", "export", "inspect", "jobs", "clean")
@@ -14,13 +14,13 @@ SECTIONS = ("serve", "translate", "query", "export", "inspect", "jobs", "clean")
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_key_of_the_schema_stands_in_the_file(section: str) -> None:
-    values = yaml.safe_load((door.FOLDER / section / "default.yaml").read_text(encoding="utf-8"))
+    values = yaml.safe_load((compose.FOLDER / section / "default.yaml").read_text(encoding="utf-8"))
     schema = {field.name: field for field in dataclasses.fields(getattr(Config(), section))}
     assert values.keys() == schema.keys()
 
 
 def test_the_composed_configuration_is_typed() -> None:
-    config = door.typed(Config, door.compose(["serve.port=7", "cluster.workers=3", "registry.alias=best"]))
+    config = compose.typed(Config, compose.values(["serve.port=7", "cluster.workers=3", "registry.alias=best"]))
     assert config.serve.port == 7
     assert config.jobs.workers == 3
     assert config.serve.model == config.translate.model == "models:/phrasebook-en-de@best"
@@ -31,7 +31,7 @@ def test_the_files_values_are_the_schemas_defaults(section: str) -> None:
     def plain(value: Any) -> dict[str, Any]:
         return {key: entry for key, entry in dataclasses.asdict(value).items() if key not in INTERPOLATED}
 
-    config = door.typed(Config, door.compose([]))
+    config = compose.typed(Config, compose.values([]))
     assert plain(getattr(config, section)) == plain(getattr(Config(), section))
 
 

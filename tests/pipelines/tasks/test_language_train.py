@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conf import door
+from conf import compose
 from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle
 from model.errors import UserError
@@ -32,7 +32,7 @@ MODELS = {
 
 
 def config(home: Path, *overrides: str) -> Config:
-    values = door.compose(
+    values = compose.values(
         [
             "corpus=text", "pair=en", "corpus.name=toy", f"corpus.train.file={home}/text.txt", "corpus.cut.valid=0.2",
             "corpus.cut.run=4", "corpus.blank=keep", "tokenizer=characters", f"paths.root={home}/artifacts",
@@ -42,7 +42,7 @@ def config(home: Path, *overrides: str) -> Config:
             "registry.register=false", "tracking.offline=true", "tracking.system_metrics=false", *overrides,
         ]
     )  # fmt: skip
-    return door.typed(Config, values)
+    return compose.typed(Config, values)
 
 
 @pytest.fixture(scope="module")

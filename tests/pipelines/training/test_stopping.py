@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from tests.pipelines.test_loop import CONFIG, CPU, steps, train, weights
 
-from conf.door import Interrupted
+from conf.compose import Interrupted
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import checkpoint, stopping
 from pipelines.training.loop import Report
