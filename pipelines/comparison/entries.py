@@ -5,9 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from conf import compose
+from conf import compose, groups
 from model.bundles.directory import bundle_kind
 from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
@@ -90,7 +88,7 @@ def entry(config: "Config", item: str) -> Entry:
 def model_file(item: str) -> str:
     """The name of the file of conf/model that an item means; "" where it means none."""
     name = SHORT.get(item, item)
-    return name if (compose.FOLDER / "model" / f"{name}.yaml").is_file() else ""
+    return name if name in groups.choices("model") else ""
 
 
 def label_of(item: str, bundle: Path) -> str:
@@ -130,8 +128,7 @@ def run_config(config: "Config", name: str) -> "Config":
 
 def translation_models() -> list[str]:
     """The names in conf/model that can be trained and compared."""
-    files = sorted((compose.FOLDER / "model").glob("*.yaml"))
-    return [path.stem for path in files if translates(yaml.safe_load(path.read_text(encoding="utf-8")))]
+    return [name for name in groups.choices("model") if translates(groups.merged("model", name))]
 
 
 def translates(values: dict[str, Any]) -> bool:
