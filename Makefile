@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # As on a processor without AVX-512, where other kernels run and round otherwise (tests/another_processor.py).
 PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
 
-.PHONY: help venv demo test test-portable check format lock pin clean
+.PHONY: help venv demo test test-portable check format defaults lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -33,6 +33,9 @@ check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of know
 format: $(INSTALLED) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+defaults: $(INSTALLED) ## write the dataclasses' defaults into the commented files of conf/
+	$(BIN)/python deploy/defaults.py
 
 venv: $(INSTALLED) ## the virtual environment with the locked versions
 

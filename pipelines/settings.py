@@ -27,7 +27,7 @@ class ClusterConfig:
 class LoaderConfig:
     """What makes a batch."""
 
-    lanes: int = 2  # batches a global step; the number of ranks must divide it; 0: settled when a run begins
+    lanes: int = 0  # batches a global step; the number of ranks must divide it; 0: settled when a run begins
     batch_tokens: int = 4096  # at most B x max(S, T), padding included
     window_chunks: int = 16  # chunks shuffled and sorted together, at most; fewer in a small corpus
     max_length: int = 256  # records with a longer side (EOS included) are left out, counted and reported

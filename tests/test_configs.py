@@ -1,25 +1,22 @@
 """Every shipped configuration composes, types, and builds what it names; mistakes are refused by name."""
 
+import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
-from conf import compose
+from conf import compose, groups
+from deploy import defaults
 from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.word_vectors.methods import is_vectors, method_config
 from pipelines.config import Config
+from pipelines.corpus.sharded import leaves
 from services.config import Config as ServicesConfig
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
-
-
-def choices(group: str) -> list[str]:
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
-
-
-ALL = [f"{group.name}={choice}" for group in sorted(CONF.iterdir()) if group.is_dir() for choice in choices(group.name)]
+ALL = [f"{group}={choice}" for group in sorted(groups.chosen()) for choice in groups.choices(group)]
 
 
 @pytest.mark.parametrize("override", ALL)
@@ -36,28 +33,37 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
     assert network.parameter_count() > 0
 
 
-@pytest.mark.parametrize(
-    "section",
-    (
-        "train",
-        "vectors",
-        "embeddings",
-        "loader",
-        "decode",
-        "alignment",
-        "evaluate",
-        "compare",
-        "tracking",
-        "promote",
-        "cluster",
-        "shards",
-        "tokenizer",
-    ),
-)
-def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
-    values = compose.values([])[section]
-    typed = compose.plain(getattr(compose.typed(Config, compose.values([])), section))
-    assert set(values) == set(typed)
+def test_the_commented_files_say_what_the_dataclasses_say() -> None:
+    """Whoever changes a default changes the dataclass, and lets `make defaults` write the file."""
+    assert defaults.stale() == {}
+    schemas = list(defaults.schemas())
+    for group, choice, schema in schemas:
+        assert groups.content(f"{group}/{choice}").keys() == asdict(schema()).keys(), f"{group}/{choice}"
+    assert {group for group, *_ in schemas} == groups.chosen().keys() - {"experiment"}
+
+
+def test_a_changed_default_is_written_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(groups.FOLDER, tmp_path / "conf")
+    monkeypatch.setattr(groups, "FOLDER", tmp_path / "conf")
+    train = tmp_path / "conf" / "train" / "default.yaml"
+    whole = train.read_text(encoding="utf-8")
+    changed = whole.replace("max_steps: 8000", "max_steps: 7").replace("clip_norm: 1.0", "clip_norm: 2.0")
+    train.write_text(changed.replace("  patience: 8 # evaluations without a better one\n", ""), encoding="utf-8")
+    assert defaults.main(["--check"]) == 1
+    assert defaults.main([]) == 0
+    assert train.read_text(encoding="utf-8") == whole.replace(" # evaluations without a better one", "")
+    assert defaults.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("group", sorted(groups.chosen().keys() - {"experiment"}))
+def test_a_variant_holds_only_what_it_changes(group: str) -> None:
+    for choice in groups.choices(group):
+        base = groups.beneath(group, choice)
+        if base is not None:
+            below = dict(leaves(groups.merged(group, base)))
+            own = groups.content(f"{group}/{choice}")
+            del own["defaults"]
+            assert [key for key, value in leaves(own) if key in below and below[key] == value] == [], choice
 
 
 @pytest.mark.parametrize(
