@@ -24,6 +24,11 @@ def current(key: str) -> str:
     return RENAMED.get(key, key)
 
 
+def former(key: str) -> str:
+    """The name of a key in what is stored and must stay the same bytes, such as a checkpoint's: its oldest one."""
+    return next((old for old, new in RENAMED.items() if new == key), key)
+
+
 def current_words(words: Iterable[str]) -> list[str]:
     """The words of a command line with today's keys."""
     renamed = []

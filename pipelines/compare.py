@@ -68,7 +68,7 @@ def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractCont
 def make_report(config: Config, found: Compared) -> Report:
     """The page's content."""
     settings, every = config.evaluate, list(found.measures.values())
-    table = rows(every, found.records, found.references, config.languages[1], settings.tokenise, settings.bootstrap)
+    table = rows(every, found.records, found.references, config.languages[1], settings.tokenize, settings.bootstrap)
     manifest = read_manifest(config.shard_dir)
     return Report(
         title=f"{len(every)} networks on {manifest.corpus}, {' to '.join(config.languages)}",

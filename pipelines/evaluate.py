@@ -53,7 +53,7 @@ def task(config: Config) -> int:
         measure_run(config, directory)
     for rival in rivals:
         other = evaluate(config, locate(config, rival))
-        print("", comparison(other, evaluation, settings.bootstrap, settings.tokenise), sep="\n")
+        print("", comparison(other, evaluation, settings.bootstrap, settings.tokenize), sep="\n")
     return compose.OK
 
 
@@ -68,16 +68,16 @@ def evaluate(config: Config, directory: Path) -> Evaluation:
         engine=settings.engine,
         sentences=settings.sentences,
         samples=settings.samples,
-        tokenise=settings.tokenise,
+        tokenize=settings.tokenize,
         penalties=settings.length_penalties,
     )
 
 
-def comparison(baseline: Evaluation, candidate: Evaluation, samples: int, tokenise: str = "auto") -> str:
+def comparison(baseline: Evaluation, candidate: Evaluation, samples: int, tokenize: str = "auto") -> str:
     """One line: both scores, their difference and how likely it is by chance."""
     language = candidate.pair.partition("-")[2]
     found = paired_bootstrap(
-        baseline.hypotheses, candidate.hypotheses, candidate.references, language, tokenise, samples
+        baseline.hypotheses, candidate.hypotheses, candidate.references, language, tokenize, samples
     )
     return (
         f"BLEU {found.candidate:.2f} against {found.baseline:.2f}: {found.difference:+.2f} "

@@ -187,7 +187,7 @@ FIRST = {
     "docs/language-models.md": (
         ["shard", "train", "promote", "generate"],
         [
-            *(*LOCAL, "corpus.cut.valid=0.2", "loader.batch_tokens=128", "loader.length=32", "model.width=16"),
+            *(*LOCAL, "corpus.cut.valid=0.2", "loader.batch_tokens=128", "loader.context_length=32", "model.width=16"),
             *("model.embedding=8", "train.max_steps=4", "train.optimizer.warmup_steps=1", "generate.max_tokens=8"),
         ],
         "tinyshakespeare.txt.gz",

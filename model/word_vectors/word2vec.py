@@ -26,7 +26,7 @@ class Word2VecConfig:
 
     architecture: Literal["word2vec"] = "word2vec"
     name: str = "skipgram"
-    form: Literal["skipgram", "cbow"] = "skipgram"
+    algorithm: Literal["skipgram", "cbow"] = "skipgram"
     output: Literal["negative", "hierarchical", "softmax"] = "negative"
     width: int = 100  # d, numbers a vector
     window: int = 5  # words on each side, at most

@@ -35,7 +35,7 @@ class Rules(NamedTuple):
     @classmethod
     def of(cls, config: "Word2VecConfig") -> "Rules":
         return cls(
-            config.form == "cbow",
+            config.algorithm == "cbow",
             config.mean,
             OUTPUTS[config.output],
             config.window,

@@ -78,7 +78,7 @@ def measure(config: "Config", one: Entry, directory: Path, references: Sequence[
             "shards": manifest_hash(config.shard_dir),
             "engine": config.compare.engine,
             "decode": asdict(config.decode),
-            **{name: getattr(config.evaluate, name) for name in ("split", "sentences", "tokenise", "bootstrap")},
+            **{name: getattr(config.evaluate, name) for name in ("split", "sentences", "tokenize", "bootstrap")},
         }
     )
     path = place(config, one.label)
@@ -102,12 +102,12 @@ def measured(config: "Config", one: Entry, bundle: Bundle, key: str, references:
         engine=config.compare.engine,
         sentences=settings.sentences,
         samples=0,
-        tokenise=settings.tokenise,
+        tokenize=settings.tokenize,
         penalties=settings.length_penalties,
     )
     if evaluation.references != list(references):
         raise UserError(f"{one.label}: its held-out references are not those of the others")
-    name = tokeniser(settings.tokenise, bundle.languages[1])
+    name = tokeniser(settings.tokenize, bundle.languages[1])
     device = str(pick_device(config.cluster.device))
     scored = open_scorer(bundle, device).score(evaluation.sources, references, too_long="truncate")
     log_probabilities = [one.log_probability for one in scored]

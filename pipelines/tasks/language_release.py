@@ -51,7 +51,8 @@ def make_bundle(config: Config, bundle: Path, tracked: TrackedRun) -> None:
     tokenizer = text_tokenizer(config)
     weights, steps = final_weights(config)
     logger.info(
-        f"the final model: {config.train.final} of {len(steps)} checkpoints (step {steps[0]:,} to {steps[-1]:,})"
+        f"the final model: {config.train.final_weights} of {len(steps)} checkpoints "
+        f"(step {steps[0]:,} to {steps[-1]:,})"
     )
     network = fresh_network(config, tokenizer)
     fill(network, weights, str(config.run_dir))
@@ -61,8 +62,8 @@ def make_bundle(config: Config, bundle: Path, tracked: TrackedRun) -> None:
         "manifest_hash": manifest_hash(config.shard_dir),
         "sources": manifest.sources,
         "run": {"name": config.name, "id": tracked.run_id},
-        "weights": {"from": config.train.final, "steps": steps, "sha256": weights_hashes(config)},
-        "masking": {"share": settings.mask, "whole_words": settings.whole_words},
+        "weights": {"from": config.train.final_weights, "steps": steps, "sha256": weights_hashes(config)},
+        "masking": {"share": settings.mlm_probability, "whole_words": settings.whole_words},
     }
     save_text_bundle(
         bundle,

@@ -56,7 +56,8 @@ def make_bundle(config: Config, bundle: Path, tracked: TrackedRun) -> None:
     tokenizers = load_pair(config.shard_dir, manifest.tokenizer)
     network, steps = final_network(config, tokenizers)
     logger.info(
-        f"the final model: {config.train.final} of {len(steps)} checkpoints (step {steps[0]:,} to {steps[-1]:,})"
+        f"the final model: {config.train.final_weights} of {len(steps)} checkpoints "
+        f"(step {steps[0]:,} to {steps[-1]:,})"
     )
     decode = config.decode
     facts: dict[str, Any] = {
@@ -65,7 +66,7 @@ def make_bundle(config: Config, bundle: Path, tracked: TrackedRun) -> None:
         "manifest_hash": manifest_hash(config.shard_dir),
         "sources": manifest.sources,
         "run": {"name": config.name, "id": tracked.run_id},
-        "weights": {"from": config.train.final, "steps": steps, "sha256": weights_hashes(config)},
+        "weights": {"from": config.train.final_weights, "steps": steps, "sha256": weights_hashes(config)},
         **pretrained_embeddings.facts(config),
     }
     valid = validation(config, manifest)
@@ -99,7 +100,7 @@ def final_network(config: Config, tokenizers: TokenizerPair) -> tuple[Translatio
 
 
 def final_weights(config: Config) -> tuple[dict[str, Tensor], list[int]]:
-    """The weights that `train.final` asks for, and the steps that they come from.
+    """The weights that `train.final_weights` asks for, and the steps that they come from.
 
     Raises:
         UserError: the run has no checkpoint yet.
@@ -107,18 +108,18 @@ def final_weights(config: Config) -> tuple[dict[str, Tensor], list[int]]:
     newest = checkpoint.newest(config.run_dir)
     if newest is None:
         raise UserError(f"{config.run_dir}: no checkpoint; the run has not got that far")
-    if config.train.final == "average":
+    if config.train.final_weights == "average":
         return checkpoint.average(config.run_dir, config.train.average_last)
     tensors, state = checkpoint.read(newest)
-    return tensors["average" if config.train.final == "ema" else "network"], [state["step"]]
+    return tensors["average" if config.train.final_weights == "ema" else "network"], [state["step"]]
 
 
 def weights_hashes(config: Config) -> list[str]:
     """sha256 of the files that the final weights come from."""
-    if config.train.final == "average":
+    if config.train.final_weights == "average":
         return [checkpoint.sha256(path) for path in checkpoint.kept_weights(config.run_dir, config.train.average_last)]
     newest = checkpoint.newest(config.run_dir)
-    name = "average.safetensors" if config.train.final == "ema" else "network.safetensors"
+    name = "average.safetensors" if config.train.final_weights == "ema" else "network.safetensors"
     return [] if newest is None else [checkpoint.sha256(newest / name)]
 
 

@@ -14,6 +14,7 @@ import torch
 from model.errors import UserError
 from model.networks.architectures import ARCHITECTURES, architecture, build_network, model_config
 from model.networks.network import TranslationNetwork
+from model.renamed import current_values
 from model.settings import DecodeConfig
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import TokenizerPair, load_pair
@@ -181,7 +182,7 @@ def claim(config: Config, wanted: dict[str, Any]) -> None:
     """
     path = config.run_dir / RECORD
     if path.is_file():
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = current_values(json.loads(path.read_text(encoding="utf-8")))
         if wanted.get("train", {}).get("precision") == "auto":  # a run keeps the precision that it began in
             wanted = {**wanted, "train": {**wanted["train"], "precision": stored.get("train", {}).get("precision")}}
         if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
