@@ -60,7 +60,8 @@ def with_values(text: str, values: Mapping[str, Any]) -> str:
 
     A key that the text has not got comes after the others of its section.
     """
-    for start, end, new in sorted(_edits(text, yaml.compose(text), values), reverse=True):
+    section = yaml.compose(text)
+    for start, end, new in sorted(_edits(text, section, values) if section else (), reverse=True):
         text = text[:start] + new + text[end:]
     return text
 
