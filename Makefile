@@ -11,7 +11,7 @@ PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
 # What one worker does as a whole, and in which order: tests/conftest.py.
 TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help venv demo test test-portable check format lock pin clean
+.PHONY: help venv demo test test-portable check format defaults lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -35,6 +35,9 @@ check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of know
 format: $(INSTALLED) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+defaults: $(INSTALLED) ## write the dataclasses' defaults into the commented files of conf/
+	$(BIN)/python deploy/defaults.py
 
 venv: $(INSTALLED) ## the virtual environment with the locked versions
 

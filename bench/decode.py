@@ -27,7 +27,7 @@ from sacrebleu import corpus_bleu
 from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns
 from bench.train import TINY, default_precision, trainer
-from conf.door import compose, typed
+from conf.compose import typed
 from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from model.inference.translator import open_translator
 from model.settings import EngineName
@@ -86,7 +86,7 @@ def run(quick: bool, args: list[str]) -> Result:
 def train(folder: Path) -> tuple[Path, Texts, Texts]:
     """A bundle of Transformer-tiny trained on the phrasebook, and sources and references of its test set."""
     words = [f"paths.root={folder}", "experiment=demo", "corpus.pairs=30000", "cluster.backend=local"]
-    shards = shard(typed(Config, compose(words))).directory
+    shards = shard(typed(Config, values(words))).directory
     model, directory = replace(TINY, dropout=0.0), folder / "bundle"
     with trainer(shards, folder / "run", default_precision(model), TOKENS, model) as made:
         optimizer = replace(made.config.optimizer, lr=0.002, warmup_steps=200, schedule="cosine")

@@ -42,7 +42,7 @@ def train(path: str, settings: Mapping[str, Any], save: str | None) -> float:
     began = time.perf_counter()
     model = fasttext.train_unsupervised(
         path,
-        model=settings["form"],
+        model=settings["algorithm"],
         loss={"negative": "ns", "hierarchical": "hs"}[settings["output"]],
         dim=settings["width"],
         ws=settings["window"],

@@ -36,7 +36,7 @@ def _train(path: str, counts: Counter[str], records: int, request: dict[str, Any
         window=settings["window"],
         min_count=settings["min_count"],
         sample=settings["sample"],
-        sg=int(settings["form"] == "skipgram"),
+        sg=int(settings["algorithm"] == "skipgram"),
         hs=int(not negative),
         negative=settings["negatives"] if negative else 0,
         ns_exponent=settings["exponent"],

@@ -22,9 +22,9 @@ from model.word_vectors.word2vec import Word2VecConfig
 
 VARIANTS = {
     "": Word2VecConfig(),
-    " CBOW": Word2VecConfig(form="cbow"),
+    " CBOW": Word2VecConfig(algorithm="cbow"),
     " hierarchical": Word2VecConfig(output="hierarchical"),
-    " CBOW hierarchical": Word2VecConfig(form="cbow", output="hierarchical"),
+    " CBOW hierarchical": Word2VecConfig(algorithm="cbow", output="hierarchical"),
 }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import train
 from bench.result import Result
-from conf import door
+from conf import compose
 from model.settings import Precision
 from pipelines.config import Config
 from pipelines.shard import shard
@@ -29,7 +29,7 @@ def loss_curve(folder: Path, quick: bool) -> Result:
     """ours: nll of the bf16 path; baseline: nll of the plain fp32 loop, both in nats a token."""
     steps = 200 if quick else 2000
     overrides = ["corpus.pairs=20000", f"tokenizer.vocabulary={VOCABULARY}", "cluster.backend=local"]
-    shards = shard(door.typed(Config, door.compose([f"paths.root={folder}", *overrides]))).directory
+    shards = shard(compose.typed(Config, compose.values([f"paths.root={folder}", *overrides]))).directory
     ours = curve(shards, folder / "ours", "bf16", steps)
     with train.plain_paths():
         plain = curve(shards, folder / "plain", "fp32", steps)

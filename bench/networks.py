@@ -18,7 +18,7 @@ from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from bench.train import TOKENS, VOCABULARY, default_precision, training_speed
-from conf import door
+from conf import compose
 from model.networks.architectures import any_network, architecture, model_config
 from pipelines.config import Config
 from pipelines.tasks.language import make_loader
@@ -62,7 +62,7 @@ def run(quick: bool, args: list[str]) -> Result:
             **{name: lambda words=words: speed(shards, steps, words) for name, words in settings.items()},
         )
     for name, value in found.items():
-        config = model_config(door.compose(settings[name])["model"])
+        config = model_config(compose.values(settings[name])["model"])
         parameters = any_network(config, VOCABULARY, VOCABULARY).parameter_count()
         print(f"{name:<22}{parameters / 1e6:6.2f}M parameters {value:10,.0f} tokens/s")
     return Result(
@@ -77,12 +77,12 @@ def overrides(name: str, changes: dict[str, Any]) -> list[str]:
 
 def speed(shards: Path, steps: int, words: list[str]) -> float:
     """In the precision that `dragoman train` takes by default."""
-    values = door.compose([*words, f"paths.shards={shards}", *TEXT])
+    values = compose.values([*words, f"paths.shards={shards}", *TEXT])
     model = model_config(values["model"])
     precision = default_precision(model)
     if architecture(model.architecture).kind == "translation":
         return training_speed(shards, steps, precision, model=model)
-    config = door.typed(Config, values)
+    config = compose.typed(Config, values)
     tokenizer = text_tokenizer(config)
     loader = make_loader(config, fresh_network(config, tokenizer), tokenizer)
     return training_speed(shards, steps, precision, model=model, loader=loader)

@@ -22,7 +22,7 @@ import numpy as np
 
 from bench.result import Result
 from bench.sample_text import write_text
-from conf.door import compose, typed
+from conf.compose import typed, values
 from model.text.normalise import normalise
 from model.text.subwords import THREADS
 from model.text.tokenizer import TokenizerConfig
@@ -89,7 +89,7 @@ def configured(directory: Path, source: Path, target: Path, *overrides: str) -> 
         "cluster.backend=local",
         *overrides,
     ]
-    return typed(Config, compose(words))
+    return typed(Config, values(words))
 
 
 def _train_peer(source: Path, target: Path, config: TokenizerConfig) -> Any:

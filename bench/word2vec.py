@@ -32,8 +32,8 @@ SEGMENT = 50 * RECORD  # words between two settings of the rate, as in a trainin
 VARIANTS = {
     "skip-gram, 5 negatives": Word2VecConfig(),
     "skip-gram, hierarchical": Word2VecConfig(output="hierarchical"),
-    "CBOW, 5 negatives": Word2VecConfig(form="cbow", lr=0.05),
-    "CBOW, hierarchical": Word2VecConfig(form="cbow", output="hierarchical", lr=0.05),
+    "CBOW, 5 negatives": Word2VecConfig(algorithm="cbow", lr=0.05),
+    "CBOW, hierarchical": Word2VecConfig(algorithm="cbow", output="hierarchical", lr=0.05),
 }
 SETS = {"WordSim-353": "EN-WS-353-ALL.txt", "SimLex-999": "EN-SIMLEX-999.txt", "MEN": "EN-MEN-TR-3k.txt"}
 ANALOGIES, RESTRICT = "questions-words.txt", 30_000

@@ -1,1 +1,1 @@
-"""Hydra configuration: values only, by name. The schemas stand beside the code they configure; door.py joins both."""
+"""Hydra configuration: values by name. Schemas stand beside the code that they configure; compose.py joins both."""

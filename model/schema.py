@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from model.errors import UserError, unknown
+from model.renamed import current_values
 
 T = TypeVar("T")
 
@@ -24,6 +25,7 @@ def build(schema: type[T], values: object, where: str) -> T:
     """
     if not isinstance(values, Mapping):
         raise UserError(f"{where}: expected a section of keys, got {values!r}")
+    values = current_values(values, where)
     hints = get_type_hints(schema)
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]  # T is a dataclass
     for key in values:

@@ -24,7 +24,7 @@ class DecodeConfig:
     """How translations are searched for. `beam=1` is greedy search."""
 
     beam: int = 5
-    length_penalty: float | Literal["auto"] = 1.0  # auto: chosen on the validation set, then kept in the bundle
+    length_penalty: float | Literal["auto"] = "auto"  # auto: chosen on the validation set, then kept in the bundle
     nbest: int = 1  # hypotheses a sentence, at most `beam`
     patience: float = 1.0  # a sentence is done when beam x patience hypotheses have ended
     min_length: int = 1  # target tokens before the end of sentence may come

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conf import door
+from conf import compose
 from pipelines.cluster import ray_train
 from pipelines.comparison import record
 from pipelines.comparison.entries import Entry, model_file, resolve
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "compare", check, as_sharded)
+    return compose.run(task, Config, argv, "compare", check, as_sharded)
 
 
 def check(config: Config) -> None:
@@ -54,7 +54,7 @@ def task(config: Config) -> int:
     page = record.write(config, report)
     print(as_text(report.table))
     logger.info(f"the report is {page}; its pictures are beside it and in the MLflow run {config.compare.name!r}")
-    return door.OK
+    return compose.OK
 
 
 def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractContextManager[None]:
@@ -70,7 +70,7 @@ def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractCont
 def make_report(config: Config, found: Compared) -> Report:
     """The page's content."""
     settings, every = config.evaluate, list(found.measures.values())
-    table = rows(every, found.records, found.references, config.languages[1], settings.tokenise, settings.bootstrap)
+    table = rows(every, found.records, found.references, config.languages[1], settings.tokenize, settings.bootstrap)
     manifest = read_manifest(config.shard_dir)
     return Report(
         title=f"{len(every)} networks on {manifest.corpus}, {' to '.join(config.languages)}",

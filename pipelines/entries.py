@@ -7,7 +7,7 @@ import importlib
 import shlex
 from collections.abc import Sequence
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from pipelines.config import Config
 from pipelines.corpus.sharded import as_sharded
@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
                 refuse_without_shards(config, words)
             importlib.import_module(f"pipelines.{verb}").check(config)
 
-    return door.run(task, Config, words, verb, check, as_sharded if verb in READERS else None)
+    return compose.run(task, Config, words, verb, check, as_sharded if verb in READERS else None)
 
 
 def refuse_without_shards(config: Config, words: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vec
 import logging
 import sys
 
-from conf import door
+from conf import compose
 from model.bundles.directory import bundle_kind
 from model.inference.kinds import KINDS
 from pipelines.config import Config
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "evaluate")
+    return compose.run(task, Config, argv, "evaluate")
 
 
 def task(config: Config) -> int:
@@ -42,7 +42,7 @@ def task(config: Config) -> int:
     row.measure_more(config, bundle)
     if rivals:
         print("", row.compare(config, measured, rivals, directory.parent), sep="\n")
-    return door.OK
+    return compose.OK
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ Exit code 0: the version is champion now. 1: it is not better, the champion stay
 import sys
 from pathlib import Path
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from pipelines.config import Config
 from pipelines.tasks.base import task_of
@@ -28,7 +28,7 @@ __all__ = ["PromoteConfig", "main", "promote_version"]
 
 def main(argv: list[str]) -> int:
     """The verb's exit code."""
-    return door.run(task, Config, argv, "promote")
+    return compose.run(task, Config, argv, "promote")
 
 
 def task(config: Config) -> int:
@@ -42,7 +42,7 @@ def task(config: Config) -> int:
         config.vectors.evaluate,
     )
     print(f"{config.registry.name}: {outcome.message}")
-    return door.OK if outcome.accepted else door.FAILED
+    return compose.OK if outcome.accepted else compose.FAILED
 
 
 def promote_version(

@@ -7,7 +7,7 @@ dragoman rollback promote.reason="complaints about numbers"
 import sys
 from pathlib import Path
 
-from conf import door
+from conf import compose
 from pipelines.config import Config
 from pipelines.tracking.promotion import rollback
 from pipelines.tracking.registry import Registry
@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
         print(f"{config.registry.name}: {outcome.message}")
         return 0
 
-    return door.run(task, Config, argv, "rollback")
+    return compose.run(task, Config, argv, "rollback")
 
 
 if __name__ == "__main__":

@@ -27,13 +27,13 @@ class ClusterConfig:
 class LoaderConfig:
     """What makes a batch."""
 
-    lanes: int = 2  # batches a global step; the number of ranks must divide it; 0: settled when a run begins
+    lanes: int = 0  # batches a global step; the number of ranks must divide it; 0: settled when a run begins
     batch_tokens: int = 4096  # at most B x max(S, T), padding included
     window_chunks: int = 16  # chunks shuffled and sorted together, at most; fewer in a small corpus
     max_length: int = 256  # records with a longer side (EOS included) are left out, counted and reported
     sampling: float = 0.0  # 0: off; bpe: share of the merges left out (0.1); unigram: exponent of the probabilities
-    length: int = 128  # language models: tokens a row, so a batch has batch_tokens / length rows
-    mask: float = 0.15  # masked ones: share of the tokens that are to be guessed
+    context_length: int = 128  # language models: tokens a row, so a batch has batch_tokens / context_length rows
+    mlm_probability: float = 0.15  # masked ones: share of the tokens that are to be guessed
     whole_words: bool = False  # masked ones: all subwords of a word are masked together
     side: Literal["source", "target"] | None = None  # of parallel shards, for both: which language; null: of one
 
@@ -79,7 +79,7 @@ class TrainConfig:
     checkpoint_minutes: float = 10.0  # beside those, so long after the last one; 0: none by the clock
     keep_checkpoints: int = 2
     average_last: int = 10  # weights of this many last checkpoints make the final model
-    final: Literal["average", "last", "ema"] = "average"
+    final_weights: Literal["average", "last", "ema"] = "average"
 
     def check(self) -> None:
         """Refuse values that no run can have.
@@ -93,8 +93,8 @@ class TrainConfig:
         for key in ("max_minutes", "bleu_every"):
             if getattr(self, key) < 0:
                 raise UserError(f"train.{key}={getattr(self, key)}: must be at least 0")
-        if self.final == "ema" and not self.optimizer.ema_decay:
-            raise UserError("train.final=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
+        if self.final_weights == "ema" and not self.optimizer.ema_decay:
+            raise UserError("train.final_weights=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
 
 
 @dataclass
@@ -123,7 +123,7 @@ class EvaluateConfig:
     sentences: int = 0  # the first so many; 0: all
     stride: int = 0  # language models with a bounded view: tokens scored at a time; 0: half of the view
     samples: int = 10  # sentences shown, from the worst to the best; of language models: continuations
-    tokenise: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, ja-mecab, char, none
+    tokenize: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, ja-mecab, char, none
     bootstrap: int = 1000  # resampled sets
     length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf.door import fingerprint, plain, run
+from conf.compose import fingerprint, plain, run
 from model.errors import UserError
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair, train_pair

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from conf import door
+from conf import compose
 from model.addresses import mask_address, mask_secrets
 from model.errors import UserError, unknown
 from pipelines.config import Config
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
         one = config.name if any(word.startswith("name=") for word in argv) else None
         return sync(config.tracking, Path(config.paths.runs), one)
 
-    return door.run(task, Config, argv, "sync")
+    return compose.run(task, Config, argv, "sync")
 
 
 def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:

@@ -2,7 +2,7 @@
 
 import sys
 
-from conf import door
+from conf import compose
 from pipelines.config import Config
 from pipelines.corpus.sharded import as_sharded
 from pipelines.tasks.launch import check, train
@@ -10,13 +10,13 @@ from pipelines.tasks.launch import check, train
 
 def main(argv: list[str]) -> int:
     """The verb's entry point; its exit code."""
-    return door.run(task, Config, argv, "train", check, as_sharded)
+    return compose.run(task, Config, argv, "train", check, as_sharded)
 
 
 def task(config: Config) -> int:
     """Train the run `name` to its end, then release what came out of it."""
     train(config)
-    return door.OK
+    return compose.OK
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TextIO
 
-from conf.door import run
+from conf.compose import run
 from model.errors import UserError
 from model.text.tokenizer import EOS, Tokenizer
 from model.text.tokenizers import load_pair

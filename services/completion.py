@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from conf import door
+from conf import compose
 from model.errors import UserError, unknown
 from services.choices import choices
 
@@ -74,7 +74,7 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
         *finished, last = rest.lstrip().split(" ")
         rest = " ".join([*(word for word in finished if "=" in word), last])
     os.environ["COMP_LINE"] = f"dragoman {rest.lstrip()}"
-    return door.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
+    return compose.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
 
 
 def _join_words(words: Iterable[str], shell: str) -> str:

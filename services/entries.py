@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from conf import door
+from conf import compose
 from services.settings import EmbedRoot, GenerateRoot, RerankRoot, ScoreRoot, ServeRoot, TranslateRoot
 
 PROMPT = "generate.prompt="
@@ -28,19 +28,21 @@ def main(argv: Sequence[str]) -> int:
 
     match verb:
         case "translate":
-            return door.run(
+            return compose.run(
                 lambda root: work(root.translate, root.decode, words, root.alignment), TranslateRoot, words, verb
             )
         case "serve":
-            return door.run(lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb)
+            return compose.run(
+                lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb
+            )
         case "generate":
-            return door.run(lambda root: work(root.generate), GenerateRoot, verbatim(words), verb)
+            return compose.run(lambda root: work(root.generate), GenerateRoot, verbatim(words), verb)
         case "embed":
-            return door.run(lambda root: work(root.embed), EmbedRoot, words, verb)
+            return compose.run(lambda root: work(root.embed), EmbedRoot, words, verb)
         case "rerank":
-            return door.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
+            return compose.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
         case _:
-            return door.run(lambda root: work(root.score), ScoreRoot, words, verb)
+            return compose.run(lambda root: work(root.score), ScoreRoot, words, verb)
 
 
 def verbatim(argv: Sequence[str]) -> list[str]:

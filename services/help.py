@@ -1,10 +1,9 @@
 """Help pages, written from the verb table and the configuration files as they stand: nothing heavy is imported."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Protocol
 
-CONF = Path(__file__).resolve().parent.parent / "conf"
+from conf import groups
 
 
 class VerbRow(Protocol):
@@ -41,28 +40,17 @@ def verb_help(name: str, verb: VerbRow) -> str:
     """The page of `dragoman VERB --help`: usage, choices of each group, default values with their comments."""
     parts = [f"dragoman {name}: {verb.help}", "", f"usage: dragoman {name} {verb.usage}"]
     for section in verb.sections:
-        files = sorted((CONF / section).glob("*.yaml"))
-        choices = [file.stem for file in files]
+        choices = groups.choices(section)
         if len(choices) > 1:
             parts += ["", f"{section}=  {', '.join(choices)}"]
-        shown = CONF / section / f"{_default_choice(section)}.yaml"
-        if shown.is_file():
-            parts += ["", f"{section}: ({shown.stem})", _indent(shown.read_text(encoding="utf-8"))]
+        if (choice := groups.chosen().get(section)) is not None:
+            parts += ["", f"{section}: ({choice})", _indent(groups.page(section, choice))]
     parts += [
         "",
         "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE. All sections, with the values that this",
         f"command line would use: dragoman {name} [key=value ...] --cfg job",
     ]
     return "\n".join(parts)
-
-
-def _default_choice(section: str) -> str:
-    """The file of `section` that config.yaml names in its list of defaults."""
-    for line in (CONF / "config.yaml").read_text(encoding="utf-8").splitlines():
-        key, _, value = line.strip().removeprefix("- ").partition(":")
-        if key == section and line.strip().startswith("- "):
-            return value.split("#")[0].strip()
-    return "default"
 
 
 def _indent(text: str) -> str:

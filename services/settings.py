@@ -129,7 +129,7 @@ class RerankConfig(BundleSource):
     feature: str = "Dragoman"  # the name of ours
     output: str | None = None
     format: Literal["text", "nbest", "scored"] = "text"
-    tokenise: str = "auto"  # sacreBLEU's tokeniser
+    tokenize: str = "auto"  # sacreBLEU's tokeniser
     restarts: int = 8  # searches from random weights
     directions: int = 4  # random directions of a sweep
     too_long: Literal["error", "truncate"] = "error"

@@ -1,32 +1,29 @@
 """Every shipped configuration composes, types, and builds what it names; mistakes are refused by name."""
 
+import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
-from conf import door
+from conf import compose, groups
+from deploy import defaults
 from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config
 from pipelines.config import Config
+from pipelines.corpus.sharded import leaves
 from services.config import Config as ServicesConfig
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
-
-
-def choices(group: str) -> list[str]:
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
-
-
-ALL = [f"{group.name}={choice}" for group in sorted(CONF.iterdir()) if group.is_dir() for choice in choices(group.name)]
+ALL = [f"{group}={choice}" for group in sorted(groups.chosen()) for choice in groups.choices(group)]
 
 
 @pytest.mark.parametrize("override", ALL)
 def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    values = door.compose([override])
-    config = door.typed(Config, values)
-    door.typed(ServicesConfig, values)
+    values = compose.values([override])
+    config = compose.typed(Config, values)
+    compose.typed(ServicesConfig, values)
     model = model_config(config.model)
     if architecture(model.architecture).kind == "vectors":
         assert model.name == config.model["name"]
@@ -36,28 +33,37 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
     assert network.parameter_count() > 0
 
 
-@pytest.mark.parametrize(
-    "section",
-    (
-        "train",
-        "vectors",
-        "embeddings",
-        "loader",
-        "decode",
-        "alignment",
-        "evaluate",
-        "compare",
-        "tracking",
-        "promote",
-        "cluster",
-        "shards",
-        "tokenizer",
-    ),
-)
-def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
-    values = door.compose([])[section]
-    typed = door.plain(getattr(door.typed(Config, door.compose([])), section))
-    assert set(values) == set(typed)
+def test_the_commented_files_say_what_the_dataclasses_say() -> None:
+    """Whoever changes a default changes the dataclass, and lets `make defaults` write the file."""
+    assert defaults.stale() == {}
+    schemas = list(defaults.schemas())
+    for group, choice, schema in schemas:
+        assert groups.content(f"{group}/{choice}").keys() == asdict(schema()).keys(), f"{group}/{choice}"
+    assert {group for group, *_ in schemas} == groups.chosen().keys() - {"experiment"}
+
+
+def test_a_changed_default_is_written_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(groups.FOLDER, tmp_path / "conf")
+    monkeypatch.setattr(groups, "FOLDER", tmp_path / "conf")
+    train = tmp_path / "conf" / "train" / "default.yaml"
+    whole = train.read_text(encoding="utf-8")
+    changed = whole.replace("max_steps: 8000", "max_steps: 7").replace("clip_norm: 1.0", "clip_norm: 2.0")
+    train.write_text(changed.replace("  patience: 8 # evaluations without a better one\n", ""), encoding="utf-8")
+    assert defaults.main(["--check"]) == 1
+    assert defaults.main([]) == 0
+    assert train.read_text(encoding="utf-8") == whole.replace(" # evaluations without a better one", "")
+    assert defaults.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("group", sorted(groups.chosen().keys() - {"experiment"}))
+def test_a_variant_holds_only_what_it_changes(group: str) -> None:
+    for choice in groups.choices(group):
+        base = groups.beneath(group, choice)
+        if base is not None:
+            below = dict(leaves(groups.merged(group, base)))
+            own = groups.content(f"{group}/{choice}")
+            del own["defaults"]
+            assert [key for key, value in leaves(own) if key in below and below[key] == value] == [], choice
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,11 @@ def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
         ("nonsense=1", "unknown key: 'nonsense' is not known"),
         ("train.max_steps=soon", "train.max_steps: expected a whole number, got 'soon'"),
         ("train.precision=fp8", "train.precision: 'fp8' is not known. Choices: auto, bf16, fp16, fp32"),
-        ("model=transfomer_tiny", "transfomer_tiny"),
+        ("model=transfomer_tiny", "model: 'transfomer_tiny' is not known. Did you mean 'transformer_tiny'?"),
+        ("train.optimizer.lrr=1", "train.optimizer: unknown key: 'lrr' is not known. Did you mean 'lr'?"),
+        ("nonsense.key=1", "unknown key: 'nonsense' is not known"),
+        ("name=a,b", "Ambiguous value for argument 'name=a,b'"),
+        ("~nonsense", "'nonsense' does not exist"),
         ("++tokenizer.typ=bpe", "tokenizer: unknown key: 'typ'"),
         ("train.optimizer.lr=[1]", "train.optimizer.lr: expected a number"),
         ("name=${nowhere}", "nowhere"),
@@ -78,18 +88,18 @@ def test_yaml_and_dataclass_have_the_same_keys(section: str) -> None:
 )
 def test_mistakes_are_refused_with_key_value_and_choices(override: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        door.typed(Config, door.compose([override]))
+        compose.typed(Config, compose.values([override]))
     assert message in str(caught.value)
 
 
 def test_an_unknown_choice_lists_the_choices() -> None:
     with pytest.raises(UserError, match="transformer_tiny"):
-        door.compose(["model=transfomer_tiny"])
+        compose.values(["model=transfomer_tiny"])
 
 
 def test_the_same_configuration_has_the_same_fingerprint() -> None:
-    assert door.fingerprint({"a": 1, "b": [2]}) == door.fingerprint({"b": [2], "a": 1})
-    assert door.fingerprint({"a": 1}) != door.fingerprint({"a": 2})
+    assert compose.fingerprint({"a": 1, "b": [2]}) == compose.fingerprint({"b": [2], "a": 1})
+    assert compose.fingerprint({"a": 1}) != compose.fingerprint({"a": 2})
 
 
 def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,16 +109,16 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     def full(_: Config) -> int:
         raise OSError(28, "No space left on device", "somewhere/file")
 
-    assert door.run(lambda _: None, Config, [], "x") == 0
-    assert door.run(lambda _: 1, Config, [], "x") == 1
-    assert door.run(lambda _: None, Config, ["train.max_stps=1"], "x") == 2
-    assert door.run(fails, Config, [], "x") == 1
-    assert door.run(full, Config, [], "x") == 1
+    assert compose.run(lambda _: None, Config, [], "x") == 0
+    assert compose.run(lambda _: 1, Config, [], "x") == 1
+    assert compose.run(lambda _: None, Config, ["train.max_stps=1"], "x") == 2
+    assert compose.run(fails, Config, [], "x") == 1
+    assert compose.run(full, Config, [], "x") == 1
     printed = capsys.readouterr().err
     assert "the disk is full at somewhere/file" in printed
     assert "RuntimeError: broken" in printed
 
 
 def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    assert door.run(lambda _: 1, Config, ["--cfg", "job", "train.max_steps=7"], "x") == 0
+    assert compose.run(lambda _: 1, Config, ["--cfg", "job", "train.max_steps=7"], "x") == 0
     assert "max_steps: 7" in capsys.readouterr().out

@@ -24,7 +24,7 @@ def run(*words: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
+def composition() -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text(encoding="utf-8"))
     return content
 
@@ -51,18 +51,18 @@ def test_scripts_are_valid_shell_and_may_be_run(script: Path) -> None:
 
 
 def test_every_service_is_built_from_a_stage_or_named_with_a_version(
-    compose: dict[str, Any], stages: dict[str, str]
+    composition: dict[str, Any], stages: dict[str, str]
 ) -> None:
-    assert set(compose["services"]) == {"postgres", "mlflow", "ray-head", "ray-worker", "endpoint"}
-    for name, service in compose["services"].items():
+    assert set(composition["services"]) == {"postgres", "mlflow", "ray-head", "ray-worker", "endpoint"}
+    for name, service in composition["services"].items():
         if "build" in service:
             assert service["build"]["target"] in stages, name
         else:
             assert re.fullmatch(r"\$\{[A-Z]+_IMAGE:-[a-z]+:\d\S+\}", service["image"]), name
 
 
-def test_every_service_has_a_health_check_and_no_root(compose: dict[str, Any], stages: dict[str, str]) -> None:
-    for name, service in compose["services"].items():
+def test_every_service_has_a_health_check_and_no_root(composition: dict[str, Any], stages: dict[str, str]) -> None:
+    for name, service in composition["services"].items():
         stage = stages.get(service.get("build", {}).get("target"), "")
         assert "healthcheck" in service or "HEALTHCHECK" in stage, name
         if stage:
@@ -70,41 +70,41 @@ def test_every_service_has_a_health_check_and_no_root(compose: dict[str, Any], s
             assert service["cap_drop"] == ["ALL"], name
 
 
-def test_ports_are_open_to_this_machine_only(compose: dict[str, Any]) -> None:
-    for service in compose["services"].values():
+def test_ports_are_open_to_this_machine_only(composition: dict[str, Any]) -> None:
+    for service in composition["services"].values():
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
-def test_secrets_are_files_and_no_value_stands_in_the_composition(compose: dict[str, Any]) -> None:
-    for secret in compose["secrets"].values():
+def test_secrets_are_files_and_no_value_stands_in_the_composition(composition: dict[str, Any]) -> None:
+    for secret in composition["secrets"].values():
         assert list(secret) == ["file"]
-    for service in compose["services"].values():
+    for service in composition["services"].values():
         for key, value in service.get("environment", {}).items():
             if re.search("PASSWORD|TOKEN|SECRET|KEY", key):
                 assert str(value).startswith("/run/secrets/"), key
         mounted = {secret if isinstance(secret, str) else secret["source"] for secret in service.get("secrets", [])}
-        assert mounted <= set(compose["secrets"])
+        assert mounted <= set(composition["secrets"])
     ignored = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert ignored[0] == "*"
     assert not any("secrets" in line for line in ignored)
 
 
-def test_every_service_has_a_limit_of_memory_and_of_processes(compose: dict[str, Any]) -> None:
-    for name, service in compose["services"].items():
+def test_every_service_has_a_limit_of_memory_and_of_processes(composition: dict[str, Any]) -> None:
+    for name, service in composition["services"].items():
         assert re.fullmatch(r"\$\{[A-Z]+_MEMORY:-\d+gb\}", service["mem_limit"]), name
         assert 0 < service["pids_limit"] <= 8192, name
 
 
-def test_public_images_may_be_pinned_by_digest(compose: dict[str, Any]) -> None:
+def test_public_images_may_be_pinned_by_digest(composition: dict[str, Any]) -> None:
     first = re.search(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert first
-    for service in compose["services"].values():
+    for service in composition["services"].values():
         if "build" in service:
             assert service["build"]["args"] == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{first[1]}}}"}
 
 
 def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
-    compose: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    composition: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow.utils.credentials import read_mlflow_creds
 
@@ -113,11 +113,11 @@ def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
     for _ in range(2):  # once made, they stay
         run(str(tmp_path / "deploy" / "make-secrets.sh"))
         made = {path.name: path.read_text() for path in secrets.iterdir()}
-    assert set(made) == set(compose["secrets"])
+    assert set(made) == set(composition["secrets"])
     assert secrets.stat().st_mode & 0o077 == 0
     for name in ("ray-head", "ray-worker", "endpoint"):
         mounted = {"source": "mlflow_credentials", "target": "/home/dragoman/.mlflow/credentials"}
-        assert mounted in compose["services"][name]["secrets"]
+        assert mounted in composition["services"][name]["secrets"]
 
     (tmp_path / ".mlflow").mkdir()
     shutil.copy(secrets / "mlflow_credentials", tmp_path / ".mlflow" / "credentials")
@@ -169,14 +169,14 @@ def test_the_libraries_of_the_endpoint_are_locked(stages: dict[str, str]) -> Non
     assert {"torch", "ctranslate2", "fastapi", "mlflow-skinny"} <= set(names) <= locked
 
 
-def test_commands_are_verbs_and_keys_that_exist(compose: dict[str, Any]) -> None:
-    from conf import door
+def test_commands_are_verbs_and_keys_that_exist(composition: dict[str, Any]) -> None:
+    from conf import compose
     from services.config import Config
 
-    command = compose["services"]["endpoint"]["command"]
+    command = composition["services"]["endpoint"]["command"]
     assert command[0] == "dragoman"
     assert command[1] in VERBS
     overrides = [re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", word) for word in command[2:]]
-    config = door.typed(Config, door.compose(overrides))
+    config = compose.typed(Config, compose.values(overrides))
     assert (config.serve.host, config.serve.wait) == ("0.0.0.0", True)
-    assert compose["services"]["endpoint"]["ports"] == [f"127.0.0.1:{config.serve.port}:{config.serve.port}"]
+    assert composition["services"]["endpoint"]["ports"] == [f"127.0.0.1:{config.serve.port}:{config.serve.port}"]

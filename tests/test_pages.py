@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conf import door
+from conf import compose
 from services import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,7 +79,7 @@ def test_every_command_of_a_page_is_one_that_its_verb_takes(page: str, capsys: p
     for words in (words for words, where in DISTINCT.items() if where == page):
         assert words[0] in cli.VERBS
         if len(words) > 1:
-            with door.rehearsal():
+            with compose.rehearsal():
                 code = cli.main(words)
             assert code == 0, f"dragoman {shlex.join(words)}\n{capsys.readouterr().err}"
 
@@ -94,7 +94,7 @@ def test_a_wrong_key_choice_name_or_number_of_lanes_would_be_seen(capsys: pytest
         "dragoman nothing",
     ):
         (words,) = commands(line)
-        with door.rehearsal():
+        with compose.rehearsal():
             assert cli.main(words[1:]) == 2, line
     assert "Traceback" not in capsys.readouterr().err
 
@@ -127,7 +127,7 @@ def test_names_that_are_asked_for_are_made_by_a_command_of_the_pages() -> None:
         overrides = [word for word in words if "=" in word]
         if words[0] == "train" and "experiment=word2vec" in words:
             for model in ("skipgram", "glove", "tfidf"):  # of which the page says that each may stand there
-                values = door.compose([*overrides, f"model={model}"])
+                values = compose.values([*overrides, f"model={model}"])
                 made |= {values["name"], values["registry"]["name"]}
         asked += [(page, found[1]) for found in map(REFERENCES.match, overrides) if found]
     names = [
@@ -187,7 +187,7 @@ FIRST = {
     "docs/language-models.md": (
         ["shard", "train", "promote", "generate"],
         [
-            *(*LOCAL, "corpus.cut.valid=0.2", "loader.batch_tokens=128", "loader.length=32", "model.width=16"),
+            *(*LOCAL, "corpus.cut.valid=0.2", "loader.batch_tokens=128", "loader.context_length=32", "model.width=16"),
             *("model.embedding=8", "train.max_steps=4", "train.optimizer.warmup_steps=1", "generate.max_tokens=8"),
         ],
         "tinyshakespeare.txt.gz",

@@ -23,7 +23,7 @@ ORDER = 4
 WIDTH = 2 * ORDER + 2  # K
 
 
-def tokeniser(name: str, language: str, key: str = "evaluate.tokenise") -> str:
+def tokeniser(name: str, language: str, key: str = "evaluate.tokenize") -> str:
     """sacreBLEU's tokeniser of that name; `auto` by the target language, and by what is installed for it.
 
     Raises:
@@ -46,14 +46,14 @@ def has_mecab() -> bool:
 class SentenceBleu:
     """Counts hypotheses against references under one tokeniser."""
 
-    def __init__(self, tokenise: str = "13a") -> None:
-        self.tokenise = tokenise
+    def __init__(self, tokenize: str = "13a") -> None:
+        self.tokenize = tokenize
 
     @cached_property
     def _metric(self) -> Any:
         from sacrebleu.metrics.bleu import BLEU
 
-        return BLEU(tokenize=self.tokenise, force=True)
+        return BLEU(tokenize=self.tokenize, force=True)
 
     @property
     def signature(self) -> str:

@@ -45,12 +45,12 @@ class PrefixConfig:
     """Sizes and switches; the defaults are those of the Transformer's base model, in one stack of as many layers."""
 
     architecture: Literal["prefixlm"] = "prefixlm"
-    name: str = "prefixlm_base"
+    name: str = "prefixlm_small"
     width: int = 512
-    heads: int = 8
-    feed_forward: int = 2048
+    heads: int = 4
+    feed_forward: int = 1024
     layers: int = 12
-    dropout: float = 0.1
+    dropout: float = 0.3
     norm: NormPlace = "post"
     norm_kind: NormKind = "layer"
     activation: Activation = "relu"

@@ -26,10 +26,10 @@ class EncoderDecoderConfig:
     cell: CellName = "lstm"
     embedding: int = 256
     width: int = 512  # of each layer's state; the context is the last states of all layers
-    layers: int = 2  # of the encoder, and of the decoder
+    layers: int = 1  # of the encoder, and of the decoder
     dropout: float = 0.3
     reverse_source: bool = False  # read from the last real token to the first (Sutskever et al., section 3.3)
-    feed_context: bool = False  # the context into every step and the readout (Cho et al., section 2.2)
+    feed_context: bool = True  # the context into every step and the readout (Cho et al., section 2.2)
     max_positions: int = 512  # longest sentence that is decoded, tokens with the end of sentence
     tie: Tie = "all"
 

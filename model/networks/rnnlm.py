@@ -32,9 +32,9 @@ class RecurrentLanguageConfig:
     """Sizes and switches; the defaults suit a corpus of a few million subwords."""
 
     architecture: Literal["rnnlm"] = "rnnlm"
-    name: str = "rnnlm"
+    name: str = "rnnlm_lstm"
     cell: CellName = "lstm"
-    embedding: int = 256
+    embedding: int = 512
     width: int = 512  # of each layer's state
     layers: int = 2
     dropout: float = 0.3  # of embeddings, between layers, before the output; never from step to step

@@ -72,7 +72,7 @@ class Reference:
         for window in self.windows(text, Chance(seed)):
             if window.around:
                 loss += self.step(window, lr)
-                predictions += 1 if self.config.form == "cbow" else len(window.around)
+                predictions += 1 if self.config.algorithm == "cbow" else len(window.around)
         return loss, predictions
 
     def windows(self, text: Text, chance: Chance) -> Iterator[Window]:
@@ -111,7 +111,7 @@ class Reference:
         kernel a copy: a negative that is drawn again in a later tile has moved by then, and where all targets fit
         into one tile, so has a word around that stands there again.
         """
-        cbow, config = self.config.form == "cbow", self.config
+        cbow, config = self.config.algorithm == "cbow", self.config
         old = self.inputs[window.around]  # (C, d)
         if cbow:
             old = (old.mean(axis=0) if config.mean else old.sum(axis=0))[None]

@@ -127,7 +127,7 @@ class Step:
         run, words = draws.rows[at], draws.rows[words_at]
         near = self._near(draws, at, words_at)  # (n, R, b)
         x = rows_of(self.vectors, run)  # (n, R, D)
-        if self.config.form == "skipgram":
+        if self.config.algorithm == "skipgram":
             loss, change, predictions = self._predict(x, near, draws, words, words_at, lr)
         else:
             number = near.sum(1, keepdim=True)  # (n, 1, b)

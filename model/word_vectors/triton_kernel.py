@@ -52,7 +52,7 @@ def learn(step: Step, draws: Draws, lr: float, programs: int = PROGRAMS) -> None
         WINDOW=config.window,
         PLACES=triton.next_power_of_2(2 * config.window + 1),
         TREE=paths is not None,
-        CBOW=config.form == "cbow",
+        CBOW=config.algorithm == "cbow",
         MEAN=config.mean,
     )
 

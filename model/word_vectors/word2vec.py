@@ -26,7 +26,7 @@ class Word2VecConfig:
 
     architecture: Literal["word2vec"] = "word2vec"
     name: str = "skipgram"
-    form: Literal["skipgram", "cbow"] = "skipgram"
+    algorithm: Literal["skipgram", "cbow"] = "skipgram"
     output: Literal["negative", "hierarchical", "softmax"] = "negative"
     width: int = 100  # d, numbers a vector
     window: int = 5  # words on each side, at most
@@ -77,7 +77,7 @@ class Word2Vec:
         self._stays = float(kept.sum() / np.sum(counts))  # share of the text that subsampling leaves
         self._uses = self._expected_uses(kept / max(kept.sum(), 1e-300))
         self._rules = Rules(
-            config.form == "cbow",
+            config.algorithm == "cbow",
             config.mean,
             OUTPUTS[config.output],
             config.window,

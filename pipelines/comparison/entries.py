@@ -5,9 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from conf import door
+from conf import compose, groups
 from model.bundles.directory import bundle_kind
 from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
@@ -88,7 +86,7 @@ def entry(config: "Config", item: str) -> Entry:
 def model_file(item: str) -> str:
     """The name of the file of conf/model that an item means; "" where it means none."""
     name = SHORT.get(item, item)
-    return name if (door.FOLDER / "model" / f"{name}.yaml").is_file() else ""
+    return name if name in groups.choices("model") else ""
 
 
 def label_of(item: str, bundle: Path) -> str:
@@ -104,7 +102,7 @@ def run_config(config: "Config", name: str) -> "Config":
     Raises:
         UserError: it is no translation network, or `compare.networks`, `model` or `recipes` do not fit it.
     """
-    values: dict[str, Any] = door.compose([f"model={name}"])["model"]
+    values: dict[str, Any] = compose.values([f"model={name}"])["model"]
     if not translates(values):
         raise UserError(f"models: {name!r} does not translate. Choices: {', '.join(translation_models())}")
     network = str(values["architecture"])
@@ -128,8 +126,7 @@ def run_config(config: "Config", name: str) -> "Config":
 
 def translation_models() -> list[str]:
     """The names in conf/model that can be trained and compared."""
-    files = sorted((door.FOLDER / "model").glob("*.yaml"))
-    return [path.stem for path in files if translates(yaml.safe_load(path.read_text(encoding="utf-8")))]
+    return [name for name in groups.choices("model") if translates(groups.merged("model", name))]
 
 
 def translates(values: dict[str, Any]) -> bool:

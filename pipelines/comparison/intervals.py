@@ -18,18 +18,18 @@ class Interval:
 
 
 def interval(
-    hypotheses: Sequence[str], references: Sequence[str], metric: Metric, tokenise: str, samples: int = 1000
+    hypotheses: Sequence[str], references: Sequence[str], metric: Metric, tokenize: str, samples: int = 1000
 ) -> Interval:
     """Corpus BLEU or chrF with the 95 % interval of bootstrap resampling (Koehn 2004), by sacreBLEU.
 
     The interval is the resampled sets' mean and half the width between their 2.5 and 97.5 percentiles to each side.
-    `tokenise` is BLEU's tokeniser; the seed is sacreBLEU's, so that the answer is always the same. One sample or
+    `tokenize` is BLEU's tokeniser; the seed is sacreBLEU's, so that the answer is always the same. One sample or
     sentence gives no interval: low and high are the score.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    scorer = BLEU(tokenize=tokenise) if metric == "bleu" else CHRF()
+    scorer = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()
     found = scorer.corpus_score(list(hypotheses), [list(references)], n_bootstrap=samples)
     exact = float(found.score)
     if samples < 2 or len(references) < 2:

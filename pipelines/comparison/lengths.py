@@ -48,7 +48,7 @@ def scores_by_length(
     references: Sequence[str],
     hypotheses: Sequence[str],
     log_probabilities: Sequence[float],
-    tokenise: str,
+    tokenize: str,
     samples: int = 1000,
 ) -> list[LengthScore]:
     """BLEU with its bootstrap interval and the surprise of every bucket, the shortest sentences first.
@@ -60,7 +60,7 @@ def scores_by_length(
     for rows in length_buckets(sources):
         words = [len(sources[row].split()) for row in rows]
         ours, gold = [hypotheses[row] for row in rows], [references[row] for row in rows]
-        found = interval(ours, gold, "bleu", tokenise, samples)
+        found = interval(ours, gold, "bleu", tokenize, samples)
         surprise = -sum(log_probabilities[row] for row in rows) / max(1, sum(map(len, gold)))
         scores.append(LengthScore(min(words), max(words), len(rows), sum(words) / len(rows), found, surprise))
     return scores

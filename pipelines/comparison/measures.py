@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conf import door
+from conf import compose
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.device import pick_device
 from model.errors import UserError
@@ -75,13 +75,13 @@ def measure(
 ) -> tuple[Measures, TranslationBundle]:
     """The bundle in `directory` on the held-out set, measured now or found as it was measured before."""
     bundle = load_bundle(directory)
-    key = door.fingerprint(
+    key = compose.fingerprint(
         {
             "bundle": bundle.digest,
             "shards": manifest_hash(config.shard_dir),
             "engine": config.compare.engine,
             "decode": asdict(config.decode),
-            **{name: getattr(config.evaluate, name) for name in ("split", "sentences", "tokenise", "bootstrap")},
+            **{name: getattr(config.evaluate, name) for name in ("split", "sentences", "tokenize", "bootstrap")},
         }
     )
     path = place(config, one.label)
@@ -107,12 +107,12 @@ def measure_network(
         engine=config.compare.engine,
         sentences=settings.sentences,
         samples=0,
-        tokenise=settings.tokenise,
+        tokenize=settings.tokenize,
         penalties=settings.length_penalties,
     )
     if evaluation.references != list(references):
         raise UserError(f"{one.label}: its held-out references are not those of the others")
-    name = tokeniser(settings.tokenise, bundle.languages[1])
+    name = tokeniser(settings.tokenize, bundle.languages[1])
     device = str(pick_device(config.cluster.device))
     scored = open_scorer(bundle, device).score(evaluation.sources, references, too_long="truncate")
     log_probabilities = [one.log_probability for one in scored]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conf import door
+from conf import compose
 from model.files import atomic_write
 from pipelines.comparison.measures import folder
 from pipelines.comparison.page import Report, render
@@ -30,8 +30,8 @@ def write(config: "Config", report: Report) -> Path:
     page = home / PAGE
     atomic_write(page, render(report))
     with TrackedRun(config.tracking, home, config.compare.name, system=False) as run:
-        values = door.plain(config)
-        log_comparison(run, values, door.fingerprint(values), config.shard_dir)
+        values = compose.plain(config)
+        log_comparison(run, values, compose.fingerprint(values), config.shard_dir)
         run.metrics(len(run.history().get("networks", ())), metrics(report.table))
         names = [" ".join(filter(None, pair)) for pair in HEAD]
         cells = [[f"{large} ({small})" if small else large for large, small in row.cells()] for row in report.table]

@@ -49,7 +49,7 @@ def rows(
     records: Mapping[str, TrainingRecord],
     references: Sequence[str],
     language: str,
-    tokenise: str,
+    tokenize: str,
     samples: int,
 ) -> list[Row]:
     """The table; each step's significance by paired bootstrap resampling of the same sets."""
@@ -59,7 +59,7 @@ def rows(
         step = None
         if place and samples > 1:
             before = every[place - 1]
-            step = paired_bootstrap(before.hypotheses, one.hypotheses, references, language, tokenise, samples)
+            step = paired_bootstrap(before.hypotheses, one.hypotheses, references, language, tokenize, samples)
         found.append(Row(one, records.get(one.label), step))
     return found
 

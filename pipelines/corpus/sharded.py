@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from conf import door
+from conf import groups
 from model.errors import UserError
 from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
@@ -77,13 +75,12 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
-    path = door.FOLDER / "experiment" / f"{name}.yaml"
-    if not path.is_file():
+    if name not in groups.choices("experiment"):
         return set()
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content = groups.content(f"experiment/{name}")
     defaults: Iterable[Any] = content.pop("defaults", ())
-    groups = {group.removeprefix("override ").lstrip("/") for one in defaults if isinstance(one, dict) for group in one}
-    return {key for key, _ in leaves(content)}.union(*(_keys_of(group, values) for group in groups))
+    chosen = {group.removeprefix("override ").lstrip("/") for one in defaults if isinstance(one, dict) for group in one}
+    return {key for key, _ in leaves(content)}.union(*(_keys_of(group, values) for group in chosen))
 
 
 def _keys_of(key: str, values: Mapping[str, Any]) -> set[str]:

@@ -18,8 +18,17 @@ class CompareConfig:
     max_tokens: int = 8_000_000  # target tokens a model is trained on; 0: as many as train.max_steps has
     max_minutes: float = 30.0  # of training a model; 0: no limit
     warmup: float = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
-    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)  # architecture -> keys of train.optimizer
-    networks: dict[str, dict[str, Any]] = field(default_factory=dict)  # architecture -> keys of its model
+    recipes: dict[str, dict[str, Any]] = field(  # architecture -> keys of train.optimizer
+        default_factory=lambda: {
+            "rnnenc": {"lr": 0.002, "schedule": "cosine"},
+            "rnnsearch": {"lr": 0.002, "schedule": "cosine"},
+            "transformer": {"lr": 0.004, "schedule": "cosine"},
+            "prefixlm": {"lr": 0.002, "schedule": "cosine"},
+        }
+    )
+    networks: dict[str, dict[str, Any]] = field(  # architecture -> keys of its model
+        default_factory=lambda: {"transformer": {"norm": "pre"}, "prefixlm": {"norm": "pre"}}
+    )
     model: dict[str, Any] = field(default_factory=dict)  # keys of every network trained here that has them
     engine: EngineName = "torch"  # that decodes: the same for all, so that their speeds can be compared
     maps: list[str] = field(default_factory=list)  # source sentences of the alignment maps; []: from the held-out set

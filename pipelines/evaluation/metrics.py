@@ -94,7 +94,7 @@ def score(
     hypotheses: Sequence[str],
     references: Sequence[str],
     language: str = "en",
-    tokenise: str = "auto",
+    tokenize: str = "auto",
     with_buckets: bool = True,
 ) -> Scores:
     """All scores of detokenised hypotheses, one reference each; `language` is the target's code.
@@ -108,7 +108,7 @@ def score(
 
     check(hypotheses, references)
     quieten()
-    name = tokeniser(tokenise, language)
+    name = tokeniser(tokenize, language)
     asian = language in ASIAN
     plain = (list(hypotheses), [list(references)])
     metrics: dict[str, tuple[Any, tuple[list[str], list[list[str]]]]] = {
@@ -143,12 +143,12 @@ def score(
     )
 
 
-def quick_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenise: str = "13a") -> float:
+def quick_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> float:
     """Cased BLEU alone: what validation in mid-training looks at."""
     from sacrebleu.metrics.bleu import BLEU
 
     quieten()
-    return float(BLEU(tokenize=tokenise).corpus_score(list(hypotheses), [list(references)]).score)
+    return float(BLEU(tokenize=tokenize).corpus_score(list(hypotheses), [list(references)]).score)
 
 
 def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -159,7 +159,7 @@ def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 def buckets(
-    hypotheses: Sequence[str], references: Sequence[str], tokenise: str, unit: Literal["words", "characters"]
+    hypotheses: Sequence[str], references: Sequence[str], tokenize: str, unit: Literal["words", "characters"]
 ) -> list[Bucket]:
     """Scores by the references' length in words or characters; empty buckets left out."""
     from sacrebleu.metrics.bleu import BLEU
@@ -176,7 +176,7 @@ def buckets(
             continue
         ours, theirs = [hypotheses[row] for row in rows], [references[row] for row in rows]
         words = f"{int(low) + 1}-{int(high)}" if high < math.inf else f"{int(low) + 1}+"
-        bleu = BLEU(tokenize=tokenise).corpus_score(ours, [theirs]).score
+        bleu = BLEU(tokenize=tokenize).corpus_score(ours, [theirs]).score
         chrf = CHRF().corpus_score(ours, [theirs]).score
         ratio = sum(map(size, ours)) / max(1, sum(map(size, theirs)))
         found.append(Bucket(words, len(rows), float(bleu), float(chrf), ratio))
@@ -188,7 +188,7 @@ def paired_bootstrap(
     candidate: Sequence[str],
     references: Sequence[str],
     language: str = "en",
-    tokenise: str = "auto",
+    tokenize: str = "auto",
     samples: int = 1000,
     metric: Literal["bleu", "chrf"] = "bleu",
 ) -> Significance:
@@ -211,7 +211,7 @@ def paired_bootstrap(
     quieten()
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("candidate", list(candidate))]
     gold = [list(references)]
-    name = tokeniser(tokenise, language)
+    name = tokeniser(tokenize, language)
     scorer = BLEU(tokenize=name, references=gold) if metric == "bleu" else CHRF(references=gold)
     test = PairedTest(systems, {metric: scorer}, references=None, test_type="bs", n_samples=samples)
     signatures, results = test()

@@ -66,7 +66,7 @@ def evaluate_bundle(
     engine: EngineName = "auto",
     sentences: int = 0,
     samples: int = 10,
-    tokenise: str = "auto",
+    tokenize: str = "auto",
     penalties: Sequence[float] = PENALTIES,
 ) -> Evaluation:
     """Translate the held-out texts of `split` in the shard directory and score them.
@@ -95,7 +95,7 @@ def evaluate_bundle(
         sources=sources,
         references=references,
         hypotheses=hypotheses,
-        scores=score(hypotheses, references, bundle.languages[1], tokenise),
+        scores=score(hypotheses, references, bundle.languages[1], tokenize),
         samples=sample_table(sources, references, hypotheses, samples),
         decode=wanted,
         engine=translator.engine.name,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.renamed import former
 from model.text.text_batch import TextBatch
 from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
 from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
@@ -22,7 +23,7 @@ from pipelines.loaders.text import SplitText
 from pipelines.loaders.window import philox, philox_order
 from pipelines.settings import LoaderConfig
 
-OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "length", "side")  # that the order of batches depends on
+OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")  # that set the order
 
 
 class WindowLoader(Lanes[TextBatch]):
@@ -37,19 +38,19 @@ class WindowLoader(Lanes[TextBatch]):
         super().__init__(text.reader, config.lanes, seed, rank, world)
         check_chunks(text.reader, config.lanes)
         self.text, self.config = text, config
-        self.rows, self.length = rows_of(config), config.length  # B, T
+        self.rows, self.length = rows_of(config), config.context_length  # B, T
         if config.window_chunks < 1:
             raise UserError(f"loader.window_chunks={config.window_chunks}: must be at least 1")
         if text.tokens < self.length:
-            raise UserError(f"loader.length={self.length}: the text has only {text.tokens:,} tokens")
+            raise UserError(f"loader.context_length={self.length}: the text has only {text.tokens:,} tokens")
         self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
         self._order_of = ChunkOrder(text.reader.chunks, seed)
 
     def settings(self) -> Mapping[str, Any]:
-        return {f"loader.{key}": getattr(self.config, key) for key in OF_WINDOWS}
+        return {former(f"loader.{key}"): getattr(self.config, key) for key in OF_WINDOWS}
 
     def nothing_fits(self, lane: int) -> UserError:
-        return UserError(f"loader.length={self.length}: no window of lane {lane} is so long")
+        return UserError(f"loader.context_length={self.length}: no window of lane {lane} is so long")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
         """The group's windows, shuffled."""

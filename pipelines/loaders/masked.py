@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.renamed import former
 from model.text.batch import pad
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
@@ -25,7 +26,7 @@ from pipelines.loaders.window import cut, philox, philox_order
 from pipelines.settings import LoaderConfig
 from pipelines.shards.reader import Chunk
 
-OF_MASKED = ("lanes", "batch_tokens", "window_chunks", "max_length", "mask", "whole_words", "side")
+OF_MASKED = ("lanes", "batch_tokens", "window_chunks", "max_length", "mlm_probability", "whole_words", "side")
 HELD_OUT_MASKS = (0x6D61736B, 0)  # the key of the masks of held-out splits: the same for every run and model
 
 
@@ -102,7 +103,7 @@ class MaskedLoader(Lanes[TextBatch]):
         self._order_of = ChunkOrder(text.reader.chunks, seed)
 
     def settings(self) -> Mapping[str, Any]:
-        return {f"loader.{key}": getattr(self.config, key) for key in OF_MASKED}
+        return {former(f"loader.{key}"): getattr(self.config, key) for key in OF_MASKED}
 
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{self.text.reader.directory}: lane {lane} has nothing but unknown tokens to mask")

@@ -34,7 +34,7 @@ class Masking:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.share < 1.0:
-            raise UserError(f"loader.mask={self.share}: must be above 0 and below 1")
+            raise UserError(f"loader.mlm_probability={self.share}: must be above 0 and below 1")
         if self.vocabulary <= len(SPECIAL):
             raise UserError(f"tokenizer: a vocabulary of {self.vocabulary} has nothing to mask but special ids")
 

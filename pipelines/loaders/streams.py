@@ -19,13 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.renamed import former
 from model.text.text_batch import TextBatch
 from pipelines.loaders.prefetch import Lanes, Opened
 from pipelines.loaders.text import SplitText
 from pipelines.loaders.window import philox
 from pipelines.settings import LoaderConfig
 
-OF_STREAMS = ("lanes", "batch_tokens", "length", "side")  # the settings that the order of batches depends on
+OF_STREAMS = ("lanes", "batch_tokens", "context_length", "side")  # the settings that the order of batches depends on
 
 
 class StreamLoader(Lanes[TextBatch]):
@@ -46,10 +47,10 @@ class StreamLoader(Lanes[TextBatch]):
                 f"loader.batch_tokens={config.batch_tokens}: {config.lanes} lanes of {self.rows} rows are more than "
                 f"the {text.tokens:,} tokens of the text"
             )
-        self.length = min(config.length, self.part)  # T
+        self.length = min(config.context_length, self.part)  # T
 
     def settings(self) -> Mapping[str, Any]:
-        return {f"loader.{key}": getattr(self.config, key) for key in OF_STREAMS}
+        return {former(f"loader.{key}"): getattr(self.config, key) for key in OF_STREAMS}
 
     def nothing_fits(self, lane: int) -> UserError:
         raise AssertionError(f"lane {lane}: every epoch has a step")
@@ -93,11 +94,12 @@ def rows_of(config: LoaderConfig) -> int:
     Raises:
         UserError: no row fits the budget, or rows have no length.
     """
-    if config.length < 1:
-        raise UserError(f"loader.length={config.length}: must be at least 1")
-    rows = config.batch_tokens // config.length
+    if config.context_length < 1:
+        raise UserError(f"loader.context_length={config.context_length}: must be at least 1")
+    rows = config.batch_tokens // config.context_length
     if rows < 1:
         raise UserError(
-            f"loader.batch_tokens={config.batch_tokens}: holds no row of loader.length={config.length} tokens"
+            f"loader.batch_tokens={config.batch_tokens}: holds no row of "
+            f"loader.context_length={config.context_length} tokens"
         )
     return rows

@@ -101,10 +101,10 @@ def make_loader(
     if carries(network):
         return StreamLoader(text, settings, config.seed, rank, world)
     if isinstance(network, LanguageNetwork):
-        check_positions("length", settings.length, network)
+        check_positions("context_length", settings.context_length, network)
         return WindowLoader(text, settings, config.seed, rank, world)
     check_positions("max_length", min(settings.max_length, settings.batch_tokens), network)
-    rules = masking(tokenizer, settings.mask, settings.whole_words)
+    rules = masking(tokenizer, settings.mlm_probability, settings.whole_words)
     return MaskedLoader(text, settings, rules, config.seed, rank, world)
 
 
@@ -126,16 +126,16 @@ def validation_batches(
     settings = config.loader
     text = SplitText(config.shard_dir, "valid", settings.side)
     if not isinstance(network, LanguageNetwork):
-        rules = masking(tokenizer, settings.mask, settings.whole_words)
+        rules = masking(tokenizer, settings.mlm_probability, settings.whole_words)
         longest = min(settings.max_length, settings.batch_tokens)
         return lambda: held_out_masked(text, rules, longest, settings.batch_tokens, ranks.rank, ranks.world)
     rows = rows_of(settings)
     if carries(network):
-        count = max(PARTS, min(rows, text.tokens // (8 * settings.length)))  # each long against its beginning
+        count = max(PARTS, min(rows, text.tokens // (8 * settings.context_length)))  # each long against its beginning
         spans = parts(text.tokens, count, 0)
     else:
-        spans = views(text.tokens, settings.length, settings.length)
-    return lambda: span_batches(text, spans, rows, settings.length, ranks.rank, ranks.world)
+        spans = views(text.tokens, settings.context_length, settings.context_length)
+    return lambda: span_batches(text, spans, rows, settings.context_length, ranks.rank, ranks.world)
 
 
 def validate(config: Config) -> None:

@@ -63,7 +63,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
         "sources": manifest.sources,
         "run": {"name": config.name, "id": tracked.run_id},
         "weights": weights_facts(config.run_dir, config.train, steps),
-        "masking": {"share": settings.mask, "whole_words": settings.whole_words},
+        "masking": {"share": settings.mlm_probability, "whole_words": settings.whole_words},
     }
     save_text_bundle(
         directory,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from pipelines.cluster import ray_train
 from pipelines.cluster.ranks import from_environment
@@ -47,7 +47,7 @@ def _train(config: Config) -> Path | None:
     claim_run_dir(config, task.fingerprint(config))
     with running(config) as received:
         # as it was written: with no path of this machine
-        values = {key: value for key, value in door.plain(config).items() if key not in task.unread}
+        values = {key: value for key, value in compose.plain(config).items() if key not in task.unread}
         # workers may be started in another folder
         config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
         if task.needs_training(config):
@@ -110,5 +110,5 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
 def record_start(config: Config, values: Mapping[str, Any]) -> None:
     """Record what the run is made from; it stays open for whoever goes on with it."""
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
-        log_training(tracked, values, door.fingerprint(values), config.shard_dir)
+        log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
         tracked.leave()

@@ -11,6 +11,7 @@ from typing import Any
 from model.errors import UserError
 from model.files import atomic_write
 from model.networks.architectures import ARCHITECTURES, model_config
+from model.renamed import current_values
 from pipelines.config import Config
 from pipelines.loaders.prefetch import check_lanes
 from pipelines.shards.manifest import manifest_hash, read_manifest
@@ -93,11 +94,12 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
         UserError: a run of this name was started with other settings; names each.
     """
     path = config.run_dir / RECORD
-    stored = read(path)
-    if stored is None:
+    found = read(path)
+    if found is None:
         config.run_dir.mkdir(parents=True, exist_ok=True)
         atomic_write(path, json.dumps(fingerprint, indent=2, sort_keys=True))
         return
+    stored = current_values(found)
     kept, asked = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
     # A run keeps the precision that it began in, whether that was asked for or is what `auto` chose.
     if asked and asked in ("auto", decided(config.run_dir) if kept == "auto" else kept):

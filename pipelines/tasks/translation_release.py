@@ -100,7 +100,7 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
         engine=settings.engine,
         sentences=settings.sentences,
         samples=settings.samples,
-        tokenise=settings.tokenise,
+        tokenize=settings.tokenize,
         penalties=settings.length_penalties,
     )
     return Measured(
@@ -144,7 +144,7 @@ def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBund
     for rival in rivals:
         theirs = evaluate(config, rival).details
         found = paired_bootstrap(
-            theirs.hypotheses, ours.hypotheses, ours.references, language, settings.tokenise, settings.bootstrap
+            theirs.hypotheses, ours.hypotheses, ours.references, language, settings.tokenize, settings.bootstrap
         )
         lines.append(
             f"BLEU {found.candidate:.2f} against {found.baseline:.2f}: {found.difference:+.2f} "

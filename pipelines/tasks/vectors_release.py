@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conf import door
+from conf import compose
 from model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
 from model.errors import UserError
 from model.files import atomic_write
@@ -103,7 +103,7 @@ def origin(config: Config) -> dict[str, Any]:
     """What a bundle of this run depends on, as plain values: trained tables, or for counted ones the settings."""
     exports = sorted(config.vectors.export)
     if architecture(config.model["architecture"]).counted:
-        return {"settings": door.fingerprint(fingerprint(config)), "exports": exports}
+        return {"settings": compose.fingerprint(fingerprint(config)), "exports": exports}
     newest = checkpoint.last(config.run_dir)
     manifest = json.loads((newest / "manifest.json").read_text(encoding="utf-8"))
     state = checkpoint.state(newest)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from model.networks.architectures import model_config
 from model.word_vectors.batched import BatchedWord2Vec
@@ -84,7 +84,7 @@ def cooccurrences(config: Config, vocabulary: Vocabulary) -> tuple[Path, Countin
     settings, model = config.vectors, model_config(config.model)
     source = f"{manifest_hash(config.shard_dir)} {settings.side or ''} {model.min_count} {settings.segment_words}"
     counting = Counting(source, len(vocabulary), model.window, model.symmetric, config.seed)
-    name = door.fingerprint(asdict(counting))[:16]
+    name = compose.fingerprint(asdict(counting))[:16]
     return Path(config.paths.root).absolute() / "cooccurrences" / name, counting
 
 

@@ -164,7 +164,7 @@ def _check_weights(path: Path) -> None:
     if found != expected:
         raise UserError(
             f"{path}: was changed after it was written (sha256 {found[:12]}..., expected {expected[:12]}...). Delete "
-            f"it and the average is of one checkpoint less, or take the last weights alone: train.final=last"
+            f"it and the average is of one checkpoint less, or take the last weights alone: train.final_weights=last"
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from conf.door import Interrupted
+from conf.compose import Interrupted
 from model.files import atomic_write
 from pipelines.training import checkpoint
 

@@ -60,7 +60,7 @@ class Likelihood(nn.Module):
         targets = windows.targets
         x, y = self.vectors(windows.around), self.contexts(targets.rows)  # (B, C, D), (B, T, D)
         pairs = windows.near  # (B, C)
-        if self.config.form == "cbow":
+        if self.config.algorithm == "cbow":
             number = pairs.sum(1, keepdim=True)  # (B, 1)
             total = (x * pairs[..., None]).sum(1)  # (B, D)
             if self.config.mean:  # the mean in value, but its whole gradient for every word, as in the original tool

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from services.commands.run_folders import age, extent, run_folders, size, table
 
@@ -53,7 +53,7 @@ class Leftover:
 
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return door.run(lambda root: clean(root.clean), CleanRoot, argv, "clean")
+    return compose.run(lambda root: clean(root.clean), CleanRoot, argv, "clean")
 
 
 def clean(config: CleanConfig) -> int:
@@ -67,7 +67,7 @@ def clean(config: CleanConfig) -> int:
     found = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
     if not found:
         print("nothing to clean")
-        return door.OK
+        return compose.OK
     rows = [[one.kind, str(one.path), age(one.changed), size(one.bytes)] for one in found]
     print(table(["WHAT", "FOLDER", "AGE", "SIZE"], rows))
     total = f"{len(found)} folders, {size(sum(one.bytes for one in found))}"
@@ -79,10 +79,10 @@ def clean(config: CleanConfig) -> int:
             )
         if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing was deleted")
-            return door.OK
+            return compose.OK
     left = [one for one in found if not _delete_folder(one)]
     print(f"deleted: {len(found) - len(left)} of {total}")
-    return door.FAILED if left else door.OK
+    return compose.FAILED if left else compose.OK
 
 
 def old_runs(config: CleanConfig) -> Iterator[Leftover]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 
 SENTENCES = 5
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     words = list(argv)
     if not any(word.lstrip("+").startswith("experiment=") for word in words):
         words.insert(0, "experiment=demo")
-    return door.run(lambda root: demo(root, words), DemoRoot, words, "demo")
+    return compose.run(lambda root: demo(root, words), DemoRoot, words, "demo")
 
 
 def demo(root: DemoRoot, words: Sequence[str]) -> int:
@@ -85,7 +85,7 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     print(summary(root, words, samples, headers, time.monotonic() - started))
-    return door.OK
+    return compose.OK
 
 
 def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence[int] = (0,)) -> None:
@@ -115,7 +115,7 @@ def serving(words: Sequence[str], started: float) -> Iterator[str]:
         with process.stdout:
             address = process.stdout.readline().strip()
             if not address:
-                raise StepFailedError("serve", process.wait() or door.FAILED)
+                raise StepFailedError("serve", process.wait() or compose.FAILED)
             print(address, flush=True)
             yield address
 

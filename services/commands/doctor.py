@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from conf import door
+from conf import compose
 from model.addresses import mask_address
 from model.processor import instruction_sets
 from services.commands import machine
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit code 0, or 1 where something is missing. `--json` prints the report for programs."""
     as_json = "--json" in argv
     words = [word for word in argv if word != "--json"]
-    return door.run(lambda root: doctor(root, as_json), DoctorRoot, words, "doctor")
+    return compose.run(lambda root: doctor(root, as_json), DoctorRoot, words, "doctor")
 
 
 def doctor(root: DoctorRoot, as_json: bool) -> int:
@@ -76,7 +76,7 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
         width = max(len(finding.name) for finding in findings)
         for finding in findings:
             print(f"{finding.state:<7}  {finding.name:<{width}}  {finding.text}")
-    return door.FAILED if any(finding.state == "missing" for finding in findings) else door.OK
+    return compose.FAILED if any(finding.state == "missing" for finding in findings) else compose.OK
 
 
 def programs() -> list[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from model.inference.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
 from services.commands.lines import batches, open_input, read_lines
@@ -45,7 +45,7 @@ def embed(config: EmbedConfig) -> int:
     logger.info("%s texts, %s numbers each; %s of them zeros", f"{texts:,}", f"{vectors.width:,}", f"{empty:,}")
     if failed:
         logger.warning("%d lines are not UTF-8 and have zeros", failed)
-    return door.OK
+    return compose.OK
 
 
 def copy(

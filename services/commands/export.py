@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conf import door
+from conf import compose
 from model.errors import UserError, unknown
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.formats import Format, write_format
@@ -40,7 +40,7 @@ class ExportRoot:
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code. Words without a `=` are formats."""
     words, rest = positional(argv)
-    return door.run(lambda root: export(root.export, words), ExportRoot, rest, "export")
+    return compose.run(lambda root: export(root.export, words), ExportRoot, rest, "export")
 
 
 def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
@@ -68,7 +68,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
         raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"export.output: {output} is not a folder") from None
-    return door.OK
+    return compose.OK
 
 
 def most_frequent(embeddings: Embeddings, restrict: int) -> Embeddings:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from conf import door
+from conf import compose
 from model.bundles.language import TextBundle
 from model.decoding.generation import Generated, Token, continue_prompts, generate, make_continuation, read_prompt
 from model.errors import UserError
@@ -44,7 +44,7 @@ def go_on(config: ContinueConfig) -> int:
             else:
                 writer.write(chunk, out)
     writer.warn()
-    return door.OK
+    return compose.OK
 
 
 def read_prompts(config: ContinueConfig, stack: contextlib.ExitStack) -> tuple[Iterator[str | None], int]:

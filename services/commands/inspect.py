@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from services.commands.contents import KINDS, check, contents
 from services.models.registry import Registry
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     """The verb's exit code. The first word may be the path itself."""
     words = list(argv)
     given = words.pop(0) if words and not words[0].startswith("-") and _is_path(words[0]) else None
-    return door.run(lambda root: inspect(root.inspect, given), InspectRoot, words, "inspect")
+    return compose.run(lambda root: inspect(root.inspect, given), InspectRoot, words, "inspect")
 
 
 def inspect(config: InspectConfig, given: str | None = None) -> int:
@@ -63,7 +63,7 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
         print(as_text(facts))
-    return door.OK
+    return compose.OK
 
 
 def as_text(values: dict[str, Any], indent: str = "") -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf import door
+from conf import compose
 from services.commands.run_folders import age, headline, size, table
 from services.models.registry import Registry
 
@@ -21,7 +21,7 @@ class ModelsRoot:
 
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return door.run(
+    return compose.run(
         lambda root: show(Registry(root.tracking["uri"], Path(root.paths["root"], "cache", "models"))),
         ModelsRoot,
         argv,
@@ -50,7 +50,7 @@ def show(registry: Registry) -> int:
     ]
     head = ["MODEL", "VERSION", "ALIAS", "SCORE", "AGE", "SIZE", "RUN"]
     print(table(head, rows) if rows else f"no models in the registry at {registry}; `dragoman train` registers one")
-    return door.OK
+    return compose.OK
 
 
 if __name__ == "__main__":

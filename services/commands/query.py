@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from model.word_vectors.embeddings import Embeddings, Method
 from services.commands.lines import open_input, read_lines
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     """The verb's exit code; its first word is the verb."""
     verb: Verb = "analogy" if argv[0] == "analogy" else "neighbours"
     words, rest = positional(argv[1:])
-    return door.run(lambda root: query(verb, root.query, words), QueryRoot, rest, verb)
+    return compose.run(lambda root: query(verb, root.query, words), QueryRoot, rest, verb)
 
 
 def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -87,7 +87,7 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
                 print(("\n" if number else "") + as_text(found), flush=True)
     if failed:
         logger.warning("%d questions have no answer", failed)
-    return door.OK
+    return compose.OK
 
 
 def of_lines(verb: Verb, config: QueryConfig, lines: Iterable[str | None], name: str) -> Iterator[Question]:

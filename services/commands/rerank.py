@@ -4,7 +4,7 @@ import contextlib
 import logging
 from pathlib import Path
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from services.commands.lines import open_input, read_lines
 from services.commands.nbest import read_nbest
@@ -36,13 +36,13 @@ def rerank(config: RerankConfig, seed: int = 1) -> int:
             weights.save(Path(config.tune))
             logger.info("weights: %s, kept in %s", describe_weights(weights), config.tune)
             if config.output is None:
-                return door.OK
+                return compose.OK
             lists = iter(kept)
         reranker.check_origin(weights)
         out = stack.enter_context(open_output(config.output, "rerank"))
         tally = reranker.write(lists, weights, out)
     reranker.report(tally, weights)
-    return door.OK
+    return compose.OK
 
 
 def check(config: RerankConfig) -> None:

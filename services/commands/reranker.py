@@ -62,7 +62,7 @@ class Reranker:
     def counter(self) -> SentenceBleu:
         """By the target language where the model is loaded, else as for a spaced one."""
         language = self.bundle.languages[1] if "bundle" in self.__dict__ else "en"
-        return SentenceBleu(tokeniser(self.config.tokenise, language, "rerank.tokenise"))
+        return SentenceBleu(tokeniser(self.config.tokenize, language, "rerank.tokenize"))
 
     def score_lists(self, lists: Iterator[NBest]) -> Iterator[NBest]:
         """The same lists; every hypothesis has our feature, and the score and the length as features.
@@ -117,7 +117,7 @@ class Reranker:
 
     def length(self, text: str) -> float:
         """Words; characters where the tokeniser counts those."""
-        return float(len("".join(text.split())) if self.counter.tokenise in ("zh", "char") else len(text.split()))
+        return float(len("".join(text.split())) if self.counter.tokenize in ("zh", "char") else len(text.split()))
 
     def statistics(self, each: NBest) -> NDArray[np.int64]:
         """(n, K) of a list's hypotheses against their reference."""

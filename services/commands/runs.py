@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf import door
+from conf import compose
 from services.commands.run_folders import age, run_folders, size, table
 
 
@@ -19,7 +19,7 @@ class RunsRoot:
 
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return door.run(lambda root: show(Path(root.paths["runs"])), RunsRoot, argv, "runs")
+    return compose.run(lambda root: show(Path(root.paths["runs"])), RunsRoot, argv, "runs")
 
 
 def show(runs: Path) -> int:
@@ -29,7 +29,7 @@ def show(runs: Path) -> int:
         for run in run_folders(runs)
     ]
     print(table(["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"], rows) if rows else f"no runs in {runs}")
-    return door.OK
+    return compose.OK
 
 
 if __name__ == "__main__":

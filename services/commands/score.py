@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TextIO
 
-from conf import door
+from conf import compose
 from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle
 from model.bundles.translation import load_bundle
@@ -92,7 +92,7 @@ def score(config: ScoreConfig) -> int:
         logger.warning("%d %s were cut to the model's positions", totals.truncated, totals.of)
     if totals.failed:
         logger.warning("%d lines have no score", totals.failed)
-    return door.OK
+    return compose.OK
 
 
 def opened_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from conf import door
+from conf import compose
 from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError
 from model.inference.translator import Alternative, Translation
@@ -56,7 +56,7 @@ def translate(
             failed = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
     if failed:
         logger.warning("%d lines could not be translated and are empty", failed)
-    return door.OK
+    return compose.OK
 
 
 def copy(

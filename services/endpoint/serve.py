@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import uvicorn
 
-from conf import door
+from conf import compose
 from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError
 from model.inference.translator import Translation
@@ -83,7 +83,7 @@ def serve(
             run_server(uvicorn.Server(settings), listening)
         finally:
             signal.signal(signal.SIGTERM, before)
-    return door.OK
+    return compose.OK
 
 
 @contextlib.contextmanager

@@ -23,7 +23,9 @@ class JobsConfig:
     token_file: str | None = None
     python: str = "python"
     working_dir: str | None = None
-    exclude: list[str] = field(default_factory=list)
+    exclude: list[str] = field(  # left out of working_dir
+        default_factory=lambda: [".git", ".venv*", "artifacts", "mlruns", "outputs", "**/__pycache__"]
+    )
     environment: dict[str, str] = field(default_factory=dict)
     name: str = "job"
     show: int = 20

@@ -19,7 +19,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from conf import door
+from conf import compose
 from model.errors import UserError, unknown
 from services.jobs.job_client import JobsConfig, details, talking
 from services.verbs import SHARED_MODULES, VERBS
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     if verb == "submit":
         return _main_submit(words)
     if verb == "jobs":
-        return door.run(lambda root: list_jobs(root.jobs), JobsRoot, words, verb)
+        return compose.run(lambda root: list_jobs(root.jobs), JobsRoot, words, verb)
     follow = any(word in ("-f", "--follow") for word in words)
     words = [word for word in words if word not in ("-f", "--follow")]
     job = next((word for word in words if "=" not in word and not word.startswith("-")), None)
@@ -52,8 +52,8 @@ def main(argv: Sequence[str]) -> int:
     if job is None and not any(word.startswith("-") for word in words):
         raise UserError(f"say which job: dragoman {verb} JOB (dragoman jobs lists them)")
     if verb == "logs":
-        return door.run(lambda root: logs(root.jobs, str(job), follow), JobsRoot, rest, verb)
-    return door.run(lambda root: stop(root.jobs, str(job)), JobsRoot, rest, verb)
+        return compose.run(lambda root: logs(root.jobs, str(job), follow), JobsRoot, rest, verb)
+    return compose.run(lambda root: stop(root.jobs, str(job)), JobsRoot, rest, verb)
 
 
 def _main_submit(words: list[str]) -> int:
@@ -66,12 +66,12 @@ def _main_submit(words: list[str]) -> int:
     # Options (--cfg job) are the job's; all else the verb reads here too, and refuses what it would refuse there.
     rehearsed = [word for word in rest if not word.startswith("-")]
     module = importlib.import_module(VERBS[verb].module)
-    with door.rehearsal():
+    with compose.rehearsal():
         code: int = module.main([verb, *rehearsed] if VERBS[verb].module in SHARED_MODULES else rehearsed)
-    if code != door.OK:
+    if code != compose.OK:
         return code
     overrides = [word for word in rehearsed if "=" in word]
-    return door.run(lambda root: submit(root.jobs, verb, rest), JobsRoot, overrides, "submit")
+    return compose.run(lambda root: submit(root.jobs, verb, rest), JobsRoot, overrides, "submit")
 
 
 def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
@@ -99,7 +99,7 @@ def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
         )
     print(job)
     logger.info("follow it: dragoman logs %s -f    stop it: dragoman stop %s", job, job)
-    return door.OK
+    return compose.OK
 
 
 def list_jobs(config: JobsConfig) -> int:
@@ -120,7 +120,7 @@ def list_jobs(config: JobsConfig) -> int:
         print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     if len(found) > config.show:
         print(f"and {len(found) - config.show} older ones (jobs.show={len(found)})")
-    return door.OK
+    return compose.OK
 
 
 def logs(config: JobsConfig, job: str, follow: bool) -> int:
@@ -129,7 +129,7 @@ def logs(config: JobsConfig, job: str, follow: bool) -> int:
         details(client, job)
         if not follow:
             sys.stdout.write(client.get_job_logs(job))
-            return door.OK
+            return compose.OK
 
         async def tail() -> None:
             async for text in client.tail_job_logs(job):
@@ -139,7 +139,7 @@ def logs(config: JobsConfig, job: str, follow: bool) -> int:
         asyncio.run(tail())
         ended = details(client, job)
     logger.info("%s: %s. %s", job, ended.status.value, ended.message or "")
-    return door.OK if ended.status == "SUCCEEDED" else door.FAILED
+    return compose.OK if ended.status == "SUCCEEDED" else compose.FAILED
 
 
 def stop(config: JobsConfig, job: str) -> int:
@@ -151,7 +151,7 @@ def stop(config: JobsConfig, job: str) -> int:
         while (status := details(client, job).status) not in ENDED and time.monotonic() < deadline:
             time.sleep(0.2)
     print(f"{job}: {status.value}")
-    return door.OK if status in ENDED else door.FAILED
+    return compose.OK if status in ENDED else compose.FAILED
 
 
 def command(config: JobsConfig, verb: str, words: Sequence[str]) -> str:

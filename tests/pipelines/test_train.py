@@ -190,7 +190,7 @@ def test_a_release_says_where_everything_is(undisturbed: Path) -> None:
         (["name=undisturbed", "seed=2"], "seed was 1, is 2"),
         (["pair=en-fr"], "no shards"),
         (["model.heads=5"], "model.heads=5: must divide model.width=32"),
-        (["train.final=ema"], "train.optimizer.ema_decay"),
+        (["train.final_weights=ema"], "train.optimizer.ema_decay"),
     ],
 )
 def test_mistakes_are_refused_before_anything_starts(

@@ -31,18 +31,18 @@ def lists(seed: int = 0, count: int = 12, size: int = 9, features: int = 3) -> L
     return Lists(rng.standard_normal((count * size, features)), statistics, np.arange(count + 1) * size)
 
 
-@pytest.mark.parametrize("tokenise", ["13a", "char", "none"])
-def test_bleu_of_summed_statistics_is_sacrebleus(tokenise: str) -> None:
+@pytest.mark.parametrize("tokenize", ["13a", "char", "none"])
+def test_bleu_of_summed_statistics_is_sacrebleus(tokenize: str) -> None:
     rng = np.random.default_rng(0)
     for low, high in ((3, 14), (1, 4), (8, 20), (0, 3)):
         for _ in range(8):
             ours = [sentence(rng, low, high) for _ in range(4)]
             theirs = [sentence(rng, 1, 12) for _ in range(4)]
-            counter = SentenceBleu(tokenise)
+            counter = SentenceBleu(tokenize)
             statistics = sum(counter.statistics([one], other) for one, other in zip(ours, theirs, strict=True))
-            expected = BLEU(tokenize=tokenise, force=True).corpus_score(ours, [theirs])
+            expected = BLEU(tokenize=tokenize, force=True).corpus_score(ours, [theirs])
             assert bleu(np.asarray(statistics))[0] == pytest.approx(expected.score, abs=1e-9)
-    metric = BLEU(tokenize=tokenise, force=True)
+    metric = BLEU(tokenize=tokenize, force=True)
     metric.corpus_score(ours, [theirs])
     assert counter.signature == str(metric.get_signature())
 
@@ -54,8 +54,8 @@ def test_a_perfect_translation_has_100_and_an_empty_one_0() -> None:
     with pytest.raises(UserError, match="3 columns"):
         bleu(np.zeros((1, 3)))
     assert tokeniser("auto", "th") == "char"
-    with pytest.raises(UserError, match=r"rerank\.tokenise.*'13b'"):
-        tokeniser("13b", "en", "rerank.tokenise")
+    with pytest.raises(UserError, match=r"rerank\.tokenize.*'13b'"):
+        tokeniser("13b", "en", "rerank.tokenize")
 
 
 def test_the_envelope_is_the_best_line_everywhere() -> None:

@@ -1,13 +1,11 @@
 """The decoder-only language model against torch's layers with the same weights, and step by step against itself."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-import yaml
 from torch import nn
 
+from conf import groups
 from model.errors import UserError
 from model.networks.architectures import any_network, build_language_network, model_config
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
@@ -160,7 +158,7 @@ def test_one_token_and_only_unknown_ones_are_read() -> None:
 
 
 def test_gpt_2s_smallest_model_has_its_number_of_parameters() -> None:
-    values = yaml.safe_load(Path("conf/model/gpt_small.yaml").read_text())
+    values = groups.merged("model", "gpt_small")
     with torch.device("meta"):
         assert any_network(model_config(values), 50_257, 50_257).parameter_count() == 124_439_808
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
 
+from conf import groups
 from model.bundles.ctranslate2 import export, exportable
 from model.decoding.beam import beam_search
 from model.decoding.search import decode
@@ -230,7 +230,7 @@ def test_ctranslate2_has_no_such_network(tmp_path: Path) -> None:
 
 def test_the_tiny_one_is_as_large_as_the_tiny_transformer_without_its_cross_attention() -> None:
     def built(name: str) -> int:
-        values = yaml.safe_load((Path("conf/model") / f"{name}.yaml").read_text())
+        values = groups.merged("model", name)
         with torch.device("meta"):
             return build_network(model_config(values), 10_000, 10_000).parameter_count()
 

@@ -1,13 +1,12 @@
 """The Transformer against torch.nn.Transformer with the same weights, and against the paper's formulas."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from torch import nn
 
+from conf import groups
 from model.errors import UserError
 from model.layers.positions import sinusoids
 from model.networks.architectures import build_network, model_config, translation_loss
@@ -220,7 +219,7 @@ def test_tied_tables_of_two_sizes_are_refused() -> None:
 def test_shipped_sizes_are_the_literatures(name: str, parameters: float) -> None:
     """The paper's base has 65M and its big 213M parameters with 37,000 BPE tokens (table 3); tiny has 10,000."""
     vocabulary = {"tiny": 10_000, "small": 10_000}.get(name, 37_000)
-    values = yaml.safe_load((Path("conf/model") / f"transformer_{name}.yaml").read_text())
+    values = groups.merged("model", f"transformer_{name}")
     with torch.device("meta"):
         built = build_network(model_config(values), vocabulary, vocabulary)
     assert built.parameter_count() == pytest.approx(parameters, rel=0.05)

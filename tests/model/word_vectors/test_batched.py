@@ -33,8 +33,16 @@ def text(tokens: int = 200, records: int = 7, seed: int = 1) -> Text:
     return Text(rows, np.concatenate([[0], cuts, [tokens, tokens]]).astype(np.int64))
 
 
-def config(form: str = "skipgram", output: str = "negative", **changes: object) -> Word2VecConfig:
-    values = {"form": form, "output": output, "width": 20, "window": 3, "negatives": 4, "sample": 0.05, **changes}
+def config(algorithm: str = "skipgram", output: str = "negative", **changes: object) -> Word2VecConfig:
+    values = {
+        "algorithm": algorithm,
+        "output": output,
+        "width": 20,
+        "window": 3,
+        "negatives": 4,
+        "sample": 0.05,
+        **changes,
+    }
     return Word2VecConfig(**values)  # type: ignore[arg-type]
 
 
@@ -66,7 +74,7 @@ def plain(settings: Word2VecConfig, tables: Tables, draws: Draws, lr: float, tok
                 targets = [(n, 1.0 - c) for n, c in zip(tree.nodes[path], tree.codes[path], strict=True)]
             else:
                 targets = [(row, float(row == word)) for row in range(WORDS)]
-            if settings.form == "skipgram":
+            if settings.algorithm == "skipgram":
                 inputs = [(vectors[row], [row]) for row in around]
             else:
                 total = sum(vectors[row] for row in around)
@@ -89,10 +97,10 @@ def plain(settings: Word2VecConfig, tables: Tables, draws: Draws, lr: float, tok
     return loss, predictions
 
 
-@pytest.mark.parametrize(("form", "output"), VARIANTS)
+@pytest.mark.parametrize(("algorithm", "output"), VARIANTS)
 @pytest.mark.parametrize("tokens", [1, 6, 32])
-def test_equals_plain_loops_with_the_same_draws(form: str, output: str, tokens: int) -> None:
-    settings = config(form, output)
+def test_equals_plain_loops_with_the_same_draws(algorithm: str, output: str, tokens: int) -> None:
+    settings = config(algorithm, output)
     ours = learner(settings, tokens)
     expected = {name: table.astype(np.float64) for name, table in ours.tables.items()}
     loss, predictions = ours.train(text(), 0.1, seed=3, threads=1)
@@ -105,12 +113,12 @@ def test_equals_plain_loops_with_the_same_draws(form: str, output: str, tokens: 
         np.testing.assert_allclose(table, expected[name], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("form", "output"), VARIANTS)
-def test_one_word_a_step_is_the_reference_implementation(form: str, output: str) -> None:
+@pytest.mark.parametrize(("algorithm", "output"), VARIANTS)
+def test_one_word_a_step_is_the_reference_implementation(algorithm: str, output: str) -> None:
     """In windows without a word twice: of two the fast kernel, and the reference with it, moves one first."""
     order = np.random.default_rng(4).permutation(WORDS).astype(np.int32)
     segment = Text(np.tile(order, 6), np.array([0, 100, 180]))
-    settings = config(form, output)
+    settings = config(algorithm, output)
     ours = learner(settings, tokens=1)
     found = ours.vectors()
     reference = Reference(settings, COUNTS, found["vectors"], found["contexts"])
@@ -229,10 +237,10 @@ def test_what_needs_a_gpu_is_refused_without_one(path: str) -> None:
 
 
 @GPU
-@pytest.mark.parametrize(("form", "output"), VARIANTS)
+@pytest.mark.parametrize(("algorithm", "output"), VARIANTS)
 @pytest.mark.parametrize("path", ["steps", "graph"])
-def test_a_gpu_equals_plain_loops(form: str, output: str, path: str) -> None:
-    settings = config(form, output)
+def test_a_gpu_equals_plain_loops(algorithm: str, output: str, path: str) -> None:
+    settings = config(algorithm, output)
     ours = learner(settings, 32, device="cuda", path=path)
     for seed, segment in enumerate((text(), text(90), text(400))):  # a graph's buffers grow with the segments
         expected = {name: table.double().cpu().numpy() for name, table in ours.tables.items()}

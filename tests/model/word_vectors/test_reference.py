@@ -15,16 +15,16 @@ WINDOWS = {
 }
 
 
-@pytest.mark.parametrize("form", ["skipgram", "cbow"])
+@pytest.mark.parametrize("algorithm", ["skipgram", "cbow"])
 @pytest.mark.parametrize("output", WINDOWS)
-def test_a_step_goes_down_the_gradient_of_the_loss(form: str, output: str) -> None:
-    config = Word2VecConfig(form=form, output=output, width=D, mean=False)  # type: ignore[arg-type]  # from the table
+def test_a_step_goes_down_the_gradient_of_the_loss(algorithm: str, output: str) -> None:
+    config = Word2VecConfig(algorithm=algorithm, output=output, width=D, mean=False)  # type: ignore[arg-type]  # from the table
     counts, window = np.array([9, 7, 5, 4, 3, 2]), WINDOWS[output]
     inputs, outputs = rng.normal(size=(V, D)), rng.normal(size=(V, D))
 
     def loss(x: np.ndarray, y: np.ndarray) -> float:
         old = x[window.around]
-        return likelihood(old.sum(axis=0)[None] if form == "cbow" else old, y[window.targets], window)[0]
+        return likelihood(old.sum(axis=0)[None] if algorithm == "cbow" else old, y[window.targets], window)[0]
 
     moved = Reference(config, counts, inputs, outputs)
     assert moved.step(window, LR) == pytest.approx(loss(inputs, outputs))
@@ -42,7 +42,7 @@ def test_a_step_goes_down_the_gradient_of_the_loss(form: str, output: str) -> No
 def test_the_mean_of_a_window_gives_its_whole_error_to_every_word() -> None:
     counts, window = np.array([9, 7, 5, 4, 3, 2]), WINDOWS["negative"]
     inputs, outputs = rng.normal(size=(V, D)), rng.normal(size=(V, D))
-    reference = Reference(Word2VecConfig(form="cbow", width=D), counts, inputs, outputs)
+    reference = Reference(Word2VecConfig(algorithm="cbow", width=D), counts, inputs, outputs)
     reference.step(window, LR)
     changes = (reference.inputs - inputs)[window.around]
     hidden = inputs[window.around].mean(axis=0)

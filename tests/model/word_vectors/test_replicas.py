@@ -54,13 +54,13 @@ def test_copies_lie_where_the_distance_says() -> None:
     assert replica.own.ctypes.data % tables.LINE == 0
 
 
-@pytest.mark.parametrize("form", ["skipgram", "cbow"])
+@pytest.mark.parametrize("algorithm", ["skipgram", "cbow"])
 @pytest.mark.parametrize("output", ["negative", "hierarchical"])
 @pytest.mark.parametrize("rows", [1, 37, 299])
 def test_a_lone_thread_that_adds_all_it_has_moved_learns_the_same(
-    form: str, output: str, rows: int, monkeypatch: pytest.MonkeyPatch
+    algorithm: str, output: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = replace(Word2VecConfig(width=20, sample=0.01), form=form, output=output)
+    config = replace(Word2VecConfig(width=20, sample=0.01), algorithm=algorithm, output=output)
     plain, copied = (Word2Vec(config, COUNTS, 1) for _ in range(2))
     expected = plain.train(text(6000), 0.05, 1, 1)
     plan = Plan(np.ones(rows, np.float32), np.array([0, rows // 2, rows]))

@@ -33,8 +33,8 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     sys.modules.pop("model.word_vectors.triton_kernel")
 
 
-def learner(form: str, output: str) -> BatchedWord2Vec:
-    settings = Word2VecConfig(form=form, output=output, width=20, window=3, negatives=4, sample=0.0)  # type: ignore[arg-type]
+def learner(algorithm: str, output: str) -> BatchedWord2Vec:
+    settings = Word2VecConfig(algorithm=algorithm, output=output, width=20, window=3, negatives=4, sample=0.0)  # type: ignore[arg-type]
     made = BatchedWord2Vec(settings, np.arange(WORDS, 0, -1), seed=1, device=DEVICE, path="steps", tokens=1)
     drawn = torch.randn(len(made.step.contexts), 20, generator=torch.Generator().manual_seed(2))
     made.step.contexts[:, :20] = 0.3 * drawn
@@ -45,13 +45,13 @@ def outcome(step: Step) -> list[np.ndarray]:
     return [tensor.cpu().numpy() for tensor in (step.vectors, step.contexts, step.totals)]
 
 
-@pytest.mark.parametrize("form", ["skipgram", "cbow"])
+@pytest.mark.parametrize("algorithm", ["skipgram", "cbow"])
 @pytest.mark.parametrize("programs", [1, 4, 1000])
 def test_windows_that_share_no_row_give_the_steps_numbers_in_any_order(
-    form: str, programs: int, kernel: ModuleType
+    algorithm: str, programs: int, kernel: ModuleType
 ) -> None:
     """Records of two words, negatives that nobody else has."""
-    one, other = learner(form, "negative"), learner(form, "negative")
+    one, other = learner(algorithm, "negative"), learner(algorithm, "negative")
     text = Text(np.arange(10, dtype=np.int32), np.arange(0, 11, 2))
     draws = one.sampler.draw(text, 1, 4)
     own = torch.arange(draws.negatives.numel(), device=DEVICE).view(draws.negatives.shape) % (WORDS - 10) + 10
@@ -67,9 +67,9 @@ def test_windows_that_share_no_row_give_the_steps_numbers_in_any_order(
 @pytest.mark.skipif(
     DEVICE == "cuda", reason="on a GPU the lanes of one program may read what others have not written yet"
 )
-@pytest.mark.parametrize(("form", "output"), VARIANTS)
-def test_one_program_takes_the_steps_of_one_word(form: str, output: str, kernel: ModuleType) -> None:
-    one, other = learner(form, output), learner(form, output)
+@pytest.mark.parametrize(("algorithm", "output"), VARIANTS)
+def test_one_program_takes_the_steps_of_one_word(algorithm: str, output: str, kernel: ModuleType) -> None:
+    one, other = learner(algorithm, output), learner(algorithm, output)
     rng = np.random.default_rng(1)
     text = Text(rng.integers(-1, WORDS, 60).astype(np.int32), np.array([0, 25, 25, 60]))
     draws = one.sampler.draw(text, 1, 4)

@@ -59,13 +59,13 @@ def check(settings: Word2VecConfig, counts: np.ndarray, words: Text, lr: float =
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("algorithm", FORMS)
 @pytest.mark.parametrize("width", [1, 7, 33, 300])
-def test_every_form_and_width_is_the_reference(form: str, output: str, width: int) -> None:
-    check(config(form=form, output=output, width=width), ZIPF, text(ZIPF, 300))
+def test_every_form_and_width_is_the_reference(algorithm: str, output: str, width: int) -> None:
+    check(config(algorithm=algorithm, output=output, width=width), ZIPF, text(ZIPF, 300))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("algorithm", FORMS)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -82,8 +82,8 @@ def test_every_form_and_width_is_the_reference(form: str, output: str, width: in
     ],
     ids=str,
 )
-def test_every_setting_is_the_references(form: str, changes: dict[str, Any]) -> None:
-    check(config(form=form, **changes), ZIPF, text(ZIPF, 300))
+def test_every_setting_is_the_references(algorithm: str, changes: dict[str, Any]) -> None:
+    check(config(algorithm=algorithm, **changes), ZIPF, text(ZIPF, 300))
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -110,9 +110,9 @@ def test_windows_stay_inside_of_a_record_and_close_over_left_out_words() -> None
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("form", FORMS)
-def test_a_text_without_a_pair_changes_nothing(form: str, output: str) -> None:
-    ours = learner(config(form=form, output=output, sample=1e-12), ZIPF)
+@pytest.mark.parametrize("algorithm", FORMS)
+def test_a_text_without_a_pair_changes_nothing(algorithm: str, output: str) -> None:
+    ours = learner(config(algorithm=algorithm, output=output, sample=1e-12), ZIPF)
     before = ours.vectors()
     empty, none = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
     for words in (
@@ -148,10 +148,10 @@ def test_the_text_may_be_read_only_and_of_other_integers() -> None:
     assert np.array_equal(plain.tables["vectors"], odd.tables["vectors"])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("algorithm", FORMS)
 @pytest.mark.parametrize("output", ("negative", "hierarchical"))
 @pytest.mark.parametrize("threads", [1, 2])
-def test_vectors_find_the_groups_of_a_toy_language(form: str, output: str, threads: int) -> None:
+def test_vectors_find_the_groups_of_a_toy_language(algorithm: str, output: str, threads: int) -> None:
     """Eight topics of 25 words; a record holds words of one topic. Neighbours must be of the same topic."""
     topics, each, rng = 8, 25, np.random.default_rng(1)
     topic = np.repeat(rng.integers(0, topics, 4000), 10)
@@ -159,7 +159,7 @@ def test_vectors_find_the_groups_of_a_toy_language(form: str, output: str, threa
     order = np.argsort(-np.bincount(rows), kind="stable")  # row -> word
     rank = np.argsort(order).astype(np.int32)
     words = Text(rank[rows], np.arange(0, len(rows) + 1, 10, dtype=np.int64))
-    ours: Learner = Word2Vec(config(form=form, output=output, sample=0.0), np.bincount(words.rows), 1)
+    ours: Learner = Word2Vec(config(algorithm=algorithm, output=output, sample=0.0), np.bincount(words.rows), 1)
     losses = []
     for epoch in range(8):
         loss, predictions = ours.train(words, 0.1 - 0.01 * epoch, epoch, threads)
@@ -213,9 +213,9 @@ def test_machines_with_shorter_registers_compute_the_same(tmp_path: Path) -> Non
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from test_word2vec import ZIPF, check, config, text\n"
-        "for form in ('skipgram', 'cbow'):\n"
+        "for algorithm in ('skipgram', 'cbow'):\n"
         "    for output in ('negative', 'hierarchical'):\n"
-        "        check(config(form=form, output=output, width=33), ZIPF, text(ZIPF, 200))\n"
+        "        check(config(algorithm=algorithm, output=output, width=33), ZIPF, text(ZIPF, 200))\n"
         "from model.word_vectors.simd import LANES\n"
         "assert LANES == 8\n"
     )

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from model.text.tokenizer import EOS, UNK, TokenizerConfig
 from model.text.tokenizers import load_pair
@@ -370,8 +370,8 @@ def test_real_books_and_archives(corpora: Path, make: Make, monkeypatch: pytest.
     assert "invalid_utf8" not in both.dropped["train"]
     assert both.split("train").records == skipped.split("train").records + skipped.dropped["train"]["invalid_utf8"]
 
-    overlay = door.compose(["corpus=gutenberg", f"corpus.root={corpora / 'gutenberg'}", "pair=en"])
-    corpus = door.typed(Config, overlay).corpus
+    overlay = compose.values(["corpus=gutenberg", f"corpus.root={corpora / 'gutenberg'}", "pair=en"])
+    corpus = compose.typed(Config, overlay).corpus
     corpus.train.file = "{source}/1*.txt.gz"
     config = make("books", tokenizer=tokenizer)
     config.corpus = corpus

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conf import door
+from conf import compose
 from model.errors import UserError
 from pipelines import shard, train
 from pipelines.config import Config
@@ -19,12 +19,12 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Shards of a corpus that differs from the defaults, in a folder that does not follow the pattern of names."""
     home = tmp_path_factory.mktemp("home")
     words = [f"paths.root={home}", f"paths.shards={home}/there", "corpus.pairs=400", "pair=de-en", *OTHERS]
-    config = door.typed(Config, door.compose([*words, "cluster.backend=local"]))
+    config = compose.typed(Config, compose.values([*words, "cluster.backend=local"]))
     return shard.shard(config).directory
 
 
 def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
-    values = door.compose([f"paths.shards={shards}"], as_sharded)
+    values = compose.values([f"paths.shards={shards}"], as_sharded)
     assert values["pair"] == "de-en"
     assert values["corpus"]["clean"]["max_ratio"] == 3.5
     assert (values["corpus"]["pairs"], values["tokenizer"]["vocabulary"]) == (400, 300)
@@ -45,7 +45,7 @@ def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
     ],
 )
 def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[str]) -> None:
-    values = door.compose([f"paths.shards={shards}", *words], as_sharded)
+    values = compose.values([f"paths.shards={shards}", *words], as_sharded)
     assert values["tokenizer"]["vocabulary"] == 300
 
 
@@ -64,7 +64,7 @@ def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[s
 )
 def test_a_contradiction_is_refused_by_name(shards: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        door.compose([f"paths.shards={shards}", *words], as_sharded)
+        compose.values([f"paths.shards={shards}", *words], as_sharded)
 
 
 def test_train_refuses_it_before_anything_is_made(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +93,7 @@ def test_without_shards_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> None:
-    values = door.compose(["experiment=multi30k", "corpus.root=x"])
+    values = compose.values(["experiment=multi30k", "corpus.root=x"])
     keys = find_given_keys(["experiment=multi30k", "corpus.root=x", "--multirun", "seed=1,2"], values)
     assert {"corpus.root", "seed", "corpus.name", "corpus.format", "tokenizer.type", "tokenizer.vocabulary"} <= keys
     assert "corpus.cut.valid" not in keys

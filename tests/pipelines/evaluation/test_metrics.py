@@ -90,7 +90,7 @@ def test_japanese_is_cut_into_words_where_mecab_is_installed(monkeypatch: pytest
     for there, expected in ((True, "ja-mecab"), (False, "char")):
         monkeypatch.setattr("model.inference.bleu.has_mecab", lambda there=there: there)
         assert tokeniser("auto", "ja") == expected
-    with pytest.raises(UserError, match=r"evaluate\.tokenise=ja-mecab: MeCab is not installed.*sacrebleu\[ja\]"):
+    with pytest.raises(UserError, match=r"evaluate\.tokenize=ja-mecab: MeCab is not installed.*sacrebleu\[ja\]"):
         tokeniser("ja-mecab", "ja")
 
 
@@ -156,5 +156,5 @@ def test_impossible_requests_are_named() -> None:
         score(["a"], ["a", "b"])
     with pytest.raises(UserError, match="no sentences"):
         score([], [])
-    with pytest.raises(UserError, match=r"evaluate.tokenise: '13b' is not known. Did you mean '13a'"):
-        score(["a"], ["a"], tokenise="13b")
+    with pytest.raises(UserError, match=r"evaluate.tokenize: '13b' is not known. Did you mean '13a'"):
+        score(["a"], ["a"], tokenize="13b")

@@ -39,7 +39,7 @@ def row() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def config(**changes: Any) -> LoaderConfig:
-    return LoaderConfig(**{"lanes": 4, "batch_tokens": 96, "length": 16, "max_length": 12, **changes})
+    return LoaderConfig(**{"lanes": 4, "batch_tokens": 96, "context_length": 16, "max_length": 12, **changes})
 
 
 def loader(kind: str, directory: Path, settings: LoaderConfig, rank: int = 0, world: int = 1) -> Lanes[TextBatch]:
@@ -221,11 +221,11 @@ def test_views_are_full_and_leave_their_context() -> None:
     ("kind", "changes", "world", "message"),
     [
         ("streams", {}, 3, r"loader\.lanes=4: 3 ranks"),
-        ("streams", {"length": 0}, 1, r"loader\.length=0"),
-        ("streams", {"batch_tokens": 8}, 1, r"loader\.batch_tokens=8: holds no row of loader\.length=16"),
+        ("streams", {"context_length": 0}, 1, r"loader\.context_length=0"),
+        ("streams", {"batch_tokens": 8}, 1, r"loader\.batch_tokens=8: holds no row of loader\.context_length=16"),
         ("streams", {"batch_tokens": 10**6}, 1, "more than the .* tokens of the text"),
         ("windows", {"lanes": 1000}, 1, r"loader\.lanes=1000: .* chunks"),
-        ("windows", {"length": 10**6, "batch_tokens": 10**6}, 1, "the text has only"),
+        ("windows", {"context_length": 10**6, "batch_tokens": 10**6}, 1, "the text has only"),
         ("windows", {"window_chunks": 0}, 1, r"loader\.window_chunks=0"),
         ("masked", {"max_length": 1}, 1, r"loader\.max_length=1"),
         ("masked", {"lanes": 1000}, 1, r"loader\.lanes=1000"),
@@ -240,7 +240,7 @@ def test_settings_that_cannot_be_are_refused(
 
 def test_masks_that_cannot_be_are_refused() -> None:
     for share in (0.0, 1.0):
-        with pytest.raises(UserError, match=r"loader\.mask="):
+        with pytest.raises(UserError, match=r"loader\.mlm_probability="):
             Masking(VOCABULARY, share)
     with pytest.raises(UserError, match="nothing to mask"):
         Masking(6, 0.15)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conf import door
+from conf import compose
 from model.inference.kinds import KINDS, open_bundle
 from model.inference.translator import Translation
 from model.networks.architectures import ARCHITECTURES
@@ -53,7 +53,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def config(settings: list[str], **model: object) -> Config:
-    typed = door.typed(Config, door.compose(settings))
+    typed = compose.typed(Config, compose.values(settings))
     typed.model = {"architecture": "unigram", "name": "unigram", **model}
     return typed
 

@@ -13,7 +13,7 @@ from tests.pipelines.test_train import kill_tree, reached, steps, wait_for, work
 SETTINGS = [
     "corpus=text", "pair=en", "corpus.name=toy", "corpus.cut.valid=0.1", "corpus.cut.run=8", "tokenizer=characters",
     "model=rnnlm_lstm", "model.embedding=8", "model.width=24", "model.layers=1", "loader.batch_tokens=256",
-    "loader.length=16", "train.precision=fp32", "train.max_steps=100", "train.checkpoint_every=10",
+    "loader.context_length=16", "train.precision=fp32", "train.max_steps=100", "train.checkpoint_every=10",
     "train.evaluate_every=100", "train.average_last=1", "train.loss.label_smoothing=0",
     "train.optimizer.warmup_steps=10", "evaluate.split=valid",
     "evaluate.sentences=20", "evaluate.samples=0", "registry.register=false", "tracking.offline=true",

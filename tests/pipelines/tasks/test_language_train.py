@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conf import door
+from conf import compose
 from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle
 from model.errors import UserError
@@ -33,17 +33,17 @@ MODELS = {
 
 
 def config(home: Path, *overrides: str) -> Config:
-    values = door.compose(
+    values = compose.values(
         [
             "corpus=text", "pair=en", "corpus.name=toy", f"corpus.train.file={home}/text.txt", "corpus.cut.valid=0.2",
             "corpus.cut.run=4", "corpus.blank=keep", "tokenizer=characters", f"paths.root={home}/artifacts",
-            "loader.batch_tokens=128", "loader.length=32", "train.max_steps=4", "train.evaluate_every=4",
+            "loader.batch_tokens=128", "loader.context_length=32", "train.max_steps=4", "train.evaluate_every=4",
             "train.checkpoint_every=2", "train.optimizer.warmup_steps=1", "train.loss.label_smoothing=0",
             "train.average_last=2", "evaluate.split=valid", "evaluate.samples=2", "cluster.backend=local",
             "registry.register=false", "tracking.offline=true", "tracking.system_metrics=false", *overrides,
         ]
     )  # fmt: skip
-    return door.typed(Config, values)
+    return compose.typed(Config, values)
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +115,12 @@ def test_versions_are_compared_by_likelihood(home: Path) -> None:
         (["model=rnnlm_lstm", "train.early_stopping.metric=bleu"], r"train\.early_stopping\.metric=bleu"),
         (["model=rnnlm_lstm", "train.bleu_every=500"], r"train\.bleu_every"),
         (["model=rnnlm_lstm", "evaluate.split=test"], r"evaluate\.split=test: .* holds out valid"),
-        (["model=rnnlm_lstm", "train.final=ema"], r"train\.optimizer\.ema_decay"),
+        (["model=rnnlm_lstm", "train.final_weights=ema"], r"train\.optimizer\.ema_decay"),
         (["model=rnnlm_lstm", "loader.side=target"], r"loader\.side=target"),
         (["model=rnnlm_lstm", "embeddings.source=words"], r"embeddings\.source"),
         (
             ["model=gpt_tiny", "model.max_positions=16"],
-            r"loader\.length=32: the network has only model\.max_positions=16",
+            r"loader\.context_length=32: the network has only model\.max_positions=16",
         ),
         (["model=bert_tiny", "model.max_positions=16"], r"loader\.max_length=128: the network has only"),
         (["model=rnnlm_lstm", "loader.lanes=3", "cluster.backend=ray"], r"loader\.lanes=3: 2 ranks"),
@@ -149,8 +149,10 @@ def test_a_cluster_that_refuses_leaves_no_run(home: Path, monkeypatch: pytest.Mo
 
 
 def test_a_run_with_other_settings_of_its_own_loader_is_refused(home: Path) -> None:
-    with pytest.raises(UserError, match=r"loader\.length was 32, is 16"):
-        train.task(config(home, "model=rnnlm_lstm", "name=rnnlm_lstm", *MODELS["rnnlm_lstm"], "loader.length=16"))
+    with pytest.raises(UserError, match=r"loader\.context_length was 32, is 16"):
+        train.task(
+            config(home, "model=rnnlm_lstm", "name=rnnlm_lstm", *MODELS["rnnlm_lstm"], "loader.context_length=16")
+        )
     # what only other loaders read makes no other run
-    settings = config(home, "model=rnnlm_lstm", "name=rnnlm_lstm", *MODELS["rnnlm_lstm"], "loader.mask=0.3")
+    settings = config(home, "model=rnnlm_lstm", "name=rnnlm_lstm", *MODELS["rnnlm_lstm"], "loader.mlm_probability=0.3")
     assert train.task(settings) == 0

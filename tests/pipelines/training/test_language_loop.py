@@ -26,7 +26,7 @@ from pipelines.training import checkpoint, journal
 from pipelines.training.loop import Report, Trainer
 from tests.pipelines.conftest import VOCABULARY, random_records
 
-LOADER = LoaderConfig(lanes=2, batch_tokens=48, length=8, window_chunks=2, max_length=16)
+LOADER = LoaderConfig(lanes=2, batch_tokens=48, context_length=8, window_chunks=2, max_length=16)
 CONFIG = TrainConfig(
     max_steps=12,
     precision="fp32",

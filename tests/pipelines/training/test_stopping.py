@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
-from conf.door import Interrupted
+from conf.compose import Interrupted
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import checkpoint, stopping
 from pipelines.training.loop import Report

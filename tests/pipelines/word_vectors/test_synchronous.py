@@ -29,14 +29,14 @@ def text(tokens: int, seed: int) -> Text:
     return Text(rows, np.array([0, tokens // 3, tokens], dtype=np.int64))
 
 
-def config(form: str, output: str) -> Word2VecConfig:
-    return Word2VecConfig(form=form, output=output, width=20, window=3, negatives=4, sample=0.05)  # type: ignore[arg-type]
+def config(algorithm: str, output: str) -> Word2VecConfig:
+    return Word2VecConfig(algorithm=algorithm, output=output, width=20, window=3, negatives=4, sample=0.05)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("form", "output"), VARIANTS)
-def test_autograd_gives_the_batched_steps_numbers(form: str, output: str) -> None:
-    ours = SynchronousWord2Vec(config(form, output), COUNTS, 5, ALONE, tokens=16)
-    batched = BatchedWord2Vec(config(form, output), COUNTS, 5, tokens=16)
+@pytest.mark.parametrize(("algorithm", "output"), VARIANTS)
+def test_autograd_gives_the_batched_steps_numbers(algorithm: str, output: str) -> None:
+    ours = SynchronousWord2Vec(config(algorithm, output), COUNTS, 5, ALONE, tokens=16)
+    batched = BatchedWord2Vec(config(algorithm, output), COUNTS, 5, tokens=16)
     for seed in range(3):
         mine, theirs = ours.train(text(150, seed), 0.2, seed, 1), batched.train(text(150, seed), 0.2, seed, 1)
         assert mine == pytest.approx(theirs, rel=1e-5)
@@ -49,23 +49,23 @@ def test_autograd_gives_the_batched_steps_numbers(form: str, output: str) -> Non
 SEGMENTS = [(text(150, 1), text(140, 2)), (text(150, 3), text(40, 4)), (text(90, 5), text(0, 6))]
 
 
-def rank_process(rank: int, port: int, folder: str, form: str, output: str) -> None:
+def rank_process(rank: int, port: int, folder: str, algorithm: str, output: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    ours = SynchronousWord2Vec(config(form, output), COUNTS, 5, Ranks(rank, 2, torch.device("cpu")), tokens=16)
+    ours = SynchronousWord2Vec(config(algorithm, output), COUNTS, 5, Ranks(rank, 2, torch.device("cpu")), tokens=16)
     totals = [ours.train(round_[rank], 0.2, 10 * number + rank, 1) for number, round_ in enumerate(SEGMENTS)]
     np.savez(Path(folder) / f"{rank}.npz", totals=np.array(totals), sent=ours.sent_since(), **ours.tables)
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize(("form", "output"), [("skipgram", "negative"), ("cbow", "hierarchical")])
+@pytest.mark.parametrize(("algorithm", "output"), [("skipgram", "negative"), ("cbow", "hierarchical")])
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
-def test_two_ranks_take_the_steps_of_one_with_twice_the_words(form: str, output: str, tmp_path: Path) -> None:
+def test_two_ranks_take_the_steps_of_one_with_twice_the_words(algorithm: str, output: str, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    multiprocessing.spawn(rank_process, (port, str(tmp_path), form, output), nprocs=2)
-    alone = SynchronousWord2Vec(config(form, output), COUNTS, 5, ALONE, tokens=16)
+    multiprocessing.spawn(rank_process, (port, str(tmp_path), algorithm, output), nprocs=2)
+    alone = SynchronousWord2Vec(config(algorithm, output), COUNTS, 5, ALONE, tokens=16)
     for number, segments in enumerate(SEGMENTS):
         totals = alone.train_together(segments, 0.2, [10 * number, 10 * number + 1], 1)
         ranks = [np.load(tmp_path / f"{rank}.npz") for rank in range(2)]

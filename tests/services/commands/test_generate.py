@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from conf import door
+from conf import compose
 from model.bundles.language import load_text_bundle
 from model.decoding.generation import generate
 from model.errors import UserError
@@ -121,19 +121,19 @@ def test_standard_input_goes_to_standard_output(
     ],
 )
 def test_a_prompt_reaches_the_model_as_it_was_typed(prompt: str) -> None:
-    values = door.compose(verbatim([f"generate.prompt={prompt}", "generate.top_k=3"]))
-    config = door.typed(GenerateRoot, values).generate
+    values = compose.values(verbatim([f"generate.prompt={prompt}", "generate.top_k=3"]))
+    config = compose.typed(GenerateRoot, values).generate
     assert (config.prompt, config.top_k) == (prompt, 3)
 
 
 def test_what_is_quoted_for_the_configuration_stays_so() -> None:
     for words in (["generate.prompt='a, b'"], ["generate.prompt=null"], ["generate.prompt="], ["generate.seed=1"]):
         assert verbatim(words) == words
-    assert door.typed(GenerateRoot, door.compose(["generate.prompt="])).generate.prompt == ""
+    assert compose.typed(GenerateRoot, compose.values(["generate.prompt="])).generate.prompt == ""
 
 
 def test_yaml_and_dataclass_have_the_same_keys() -> None:
-    assert set(door.compose([])["generate"]) == set(door.plain(ContinueConfig()))
+    assert set(compose.values([])["generate"]) == set(compose.plain(ContinueConfig()))
 
 
 def test_mistakes_are_named(

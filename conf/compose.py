@@ -10,21 +10,20 @@ import errno
 import hashlib
 import json
 import logging
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from conf.groups import FOLDER, sections
 from model.errors import ServiceError, UserError, unknown
+from model.renamed import current_words
 from model.schema import convert
 
 Root = TypeVar("Root")
 Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 
-FOLDER = Path(__file__).resolve().parent
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
@@ -59,7 +58,7 @@ def run(
         if any(word.startswith("-") for word in argv):
             _refuse_unknown_options(argv)
             return _run_by_hydra(lambda values: task(typed(root, values)), argv, verb, facts)
-        return task(typed(root, compose(argv, facts))) or OK
+        return task(typed(root, values(argv, facts))) or OK
     except UserError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return USER_MISTAKE
@@ -98,30 +97,30 @@ def rehearsal() -> Iterator[None]:
         _rehearsing.reset(before)
 
 
-def compose(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, Any]:
+def values(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, Any]:
     """The composed and fully resolved configuration as plain values.
 
     Raises:
         UserError: an override that cannot be parsed, an unknown key or choice, an interpolation that leads nowhere.
     """
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
-    from hydra.errors import HydraException
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
+    from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException, MissingConfigException
+    from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+    words = current_words(overrides)
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
         try:
-            node = hydra_compose("config", overrides=list(overrides))
-            values = _resolved(node, overrides, facts)
+            return _resolved(compose("config", overrides=words), words, facts)
+        except MissingConfigException as problem:
+            group, _, choice = str(problem.missing_cfg_file).rpartition("/")
+            raise unknown(group, choice, problem.options or ()) from None
         except (HydraException, OmegaConfBaseException) as problem:
-            message = str(problem).strip()
-            unmatched = re.match(r"Could not override '([^']+)'", message)
-            if unmatched:
-                defaults = OmegaConf.to_container(hydra_compose("config"), resolve=False)
-                raise _unknown_key(unmatched.group(1), defaults) from None
-            raise UserError(message.splitlines()[0] + _choices(message)) from None
-    return values
+            cause = problem.__cause__
+            if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
+                section = str(cause.full_key).rpartition(".")[0]
+                choices = [key for key in cause.parent_node if key not in ("hydra", "experiment")]
+                raise unknown(f"{section}: unknown key" if section else "unknown key", cause.key, choices) from None
+            raise UserError(str(problem).strip().splitlines()[0]) from None
 
 
 def _resolved(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, Any]:
@@ -139,25 +138,16 @@ def _resolved(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str,
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
     """The sections that `root` declares, as typed objects; sections of other verbs are left to them."""
     hints = get_type_hints(root)
-    sections: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
         if field.name not in values:
             continue
-        sections[field.name] = convert(hints[field.name], values[field.name], field.name)
-    known = compose_keys()
+        found[field.name] = convert(hints[field.name], values[field.name], field.name)
+    known = sections()
     for key in values:
         if key not in known:
             raise unknown("unknown key", key, known)
-    return root(**sections)
-
-
-def compose_keys() -> set[str]:
-    """The top-level keys of config.yaml."""
-    import yaml
-
-    content = yaml.safe_load((FOLDER / "config.yaml").read_text(encoding="utf-8"))
-    groups = {name for entry in content["defaults"] if isinstance(entry, dict) for name in entry}
-    return (groups | set(content)) - {"defaults", "hydra", "experiment"}
+    return root(**found)
 
 
 def plain(config: object) -> dict[str, Any]:
@@ -178,13 +168,14 @@ def _run_by_hydra(
     from omegaconf import DictConfig
 
     codes: list[int] = []
+    words = current_words(argv)
 
     @hydra.main(config_path=str(FOLDER), config_name="config", version_base="1.3")
     def application(node: DictConfig) -> None:
-        codes.append(task(_resolved(node, argv, facts)) or OK)
+        codes.append(task(_resolved(node, words, facts)) or OK)
 
     before = sys.argv
-    sys.argv = [f"dragoman {verb}", *argv]
+    sys.argv = [f"dragoman {verb}", *words]
     try:
         application()
     finally:
@@ -208,7 +199,7 @@ def _refuse_unknown_options(argv: Sequence[str]) -> None:
         if not equals and not after.startswith("-") and "=" not in after:
             value = after
         name = option.lstrip("-").replace("-", "_")
-        keys = [key for key in _dotted(compose([])) if key == name or key.endswith(f".{name}")]
+        keys = [key for key in _dotted(values([])) if key == name or key.endswith(f".{name}")]
         meant = " or ".join(f"{key}={value or 'VALUE'}" for key in keys)
         raise UserError(f"{option}: no such option; " + (f"write {meant}" if keys else "settings are key=value"))
 
@@ -219,22 +210,3 @@ def _dotted(values: Mapping[str, Any], where: str = "") -> Iterator[str]:
         yield f"{where}{key}"
         if isinstance(value, Mapping):
             yield from _dotted(value, f"{where}{key}.")
-
-
-def _unknown_key(key: str, defaults: Any) -> UserError:
-    """Name the deepest section that exists and what it holds."""
-    section, walked = defaults, list[str]()
-    for part in key.split("."):
-        if not isinstance(section, dict) or part not in section:
-            where = ".".join(walked)
-            keys = section if isinstance(section, dict) else []
-            return unknown(f"{where}: unknown key" if where else "unknown key", part, keys)
-        walked.append(part)
-        section = section[part]
-    return UserError(f"{key}: cannot be overridden")
-
-
-def _choices(message: str) -> str:
-    """Hydra lists the options of a group a line each; ours stand in one."""
-    options = re.findall(r"^\t(\S+)$", message, flags=re.MULTILINE)
-    return f" Choices: {', '.join(options)}" if options else ""

@@ -1,0 +1,110 @@
+"""The files of this folder as they stand, for whoever shows or searches them and need not wait for Hydra to compose."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def content(name: str) -> dict[str, Any]:
+    """The plain values of one file, `config` or GROUP/CHOICE, with its list of defaults."""
+    values: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return values
+
+
+def chosen() -> dict[str, str]:
+    """Group -> the choice that config.yaml makes of it."""
+    entries = content("config")["defaults"]
+    return {group: choice for entry in entries if isinstance(entry, dict) for group, choice in entry.items()}
+
+
+def sections() -> set[str]:
+    """The top-level keys of what every verb composes."""
+    return (chosen().keys() | content("config").keys()) - {"defaults", "hydra", "experiment"}
+
+
+def choices(group: str) -> list[str]:
+    """The names of a group's files."""
+    return sorted(path.stem for path in (FOLDER / group).glob("*.yaml"))
+
+
+def beneath(group: str, choice: str) -> str | None:
+    """The choice of the same group that this one is a variant of."""
+    return next((one for one in content(f"{group}/{choice}").get("defaults", ()) if one != "_self_"), None)
+
+
+def merged(group: str, choice: str) -> dict[str, Any]:
+    """The values of a choice with those of what it is a variant of; interpolations as they are written."""
+    values = content(f"{group}/{choice}")
+    base = beneath(group, choice)
+    values.pop("defaults", None)
+    return _over(merged(group, base), values) if base else values
+
+
+def page(group: str, choice: str) -> str:
+    """A choice's file as a whole: a variant's values within the commented lines of what it is a variant of."""
+    root = choice
+    while (base := beneath(group, root)) is not None:
+        root = base
+    own, text = ((FOLDER / group / f"{name}.yaml").read_text(encoding="utf-8") for name in (choice, root))
+    if root == choice:
+        return text
+    return _heading(own) + with_values(text.removeprefix(_heading(text)), merged(group, choice))
+
+
+def with_values(text: str, values: Mapping[str, Any]) -> str:
+    """The YAML `text` with `values` in their places: comments and what is so already stay as they are written.
+
+    A key that the text has not got comes after the others of its section.
+    """
+    section = yaml.compose(text)
+    for start, end, new in sorted(_edits(text, section, values) if section else (), reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _edits(text: str, section: yaml.Node, values: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """(start, end, what stands there from now on) of each value of a section that is another now."""
+    nodes = {key.value: node for key, node in section.value}
+    last = max(key.start_mark.index for key, _ in section.value)
+    for key, value in values.items():
+        if key not in nodes:
+            end = text.find("\n", last) % (len(text) + 1)
+            yield end, end, f"\n{' ' * section.start_mark.column}{key}: {_written(value)}"
+        elif isinstance(nodes[key], yaml.MappingNode) and nodes[key].value and isinstance(value, Mapping) and value:
+            yield from _edits(text, nodes[key], value)
+        else:
+            start, end = nodes[key].start_mark.index, nodes[key].end_mark.index
+            before = yaml.safe_load(text[start:end])
+            if not (before == value or (isinstance(value, float) and _number(before) == value)):
+                yield start, end, _written(value)
+
+
+def _written(value: Any) -> str:
+    return yaml.safe_dump([value], default_flow_style=True, width=1_000_000, allow_unicode=True, sort_keys=False)[1:-2]
+
+
+def _number(value: Any) -> float | None:
+    """YAML 1.1 reads 1e-3 as text."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested `values` over those `below`."""
+    found = dict(below)
+    for key, value in values.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = _over(found[key], value) if both else value
+    return found
+
+
+def _heading(text: str) -> str:
+    """The comment that a file begins with."""
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[: next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))])
