@@ -27,9 +27,10 @@ from sacrebleu import corpus_bleu
 from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns
 from bench.train import TINY, default_precision, trainer
-from conf.compose import typed
+from conf.compose import typed, values
 from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from model.inference.translator import open_translator
+from model.networks.network import TranslationNetwork
 from model.settings import EngineName
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
