@@ -23,7 +23,19 @@ PLACEHOLDERS = {
     "[promote.reason=...]": "promote.reason=...",
     "paths.shards=...:": "",
 }
-PROGRAMS = {"curl", "deploy/make-secrets.sh", "docker", "echo", "export", "make", "mlflow", "python", "ray", "source"}
+PROGRAMS = {
+    "curl",
+    "deploy/make-secrets.sh",
+    "docker",
+    "echo",
+    "export",
+    "install",
+    "make",
+    "mlflow",
+    "python",
+    "ray",
+    "source",
+}
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
 REFERENCES = re.compile(r"^(?:models|query\.vectors|serve\.vectors|evaluate\.bundle|evaluate\.against)=(.+)$")
 

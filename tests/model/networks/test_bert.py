@@ -150,5 +150,5 @@ def test_berts_base_has_its_number_of_parameters_without_segments_and_their_norm
 
 def test_it_is_of_the_masked_family() -> None:
     assert architecture("bert").kind == "masked"
-    with pytest.raises(UserError, match="'bert' is of the masked family"):
+    with pytest.raises(UserError, match="'bert' is of the kind masked"):
         build_network(EncoderOnlyConfig(**SIZES), 30, 30)  # type: ignore[arg-type]

@@ -252,7 +252,7 @@ def test_it_learns_to_repeat() -> None:
 def test_it_is_a_row_of_the_table_and_of_one_family() -> None:
     values = {"architecture": "rnnlm", "embedding": 4, "width": 4, "cell": "gru"}
     assert isinstance(build_language_network(model_config(values), 20), RecurrentLanguage)
-    with pytest.raises(UserError, match=r"model\.architecture: 'rnnlm' is of the language family. Choices: .*rnnenc"):
+    with pytest.raises(UserError, match=r"model\.architecture: 'rnnlm' is of the kind language. Choices: .*rnnenc"):
         build_network(model_config(values), 20, 20)
     with pytest.raises(UserError, match=r"'rnnenc' is of the translation family. Choices: .*rnnlm"):
         build_language_network(model_config({"architecture": "rnnenc", "embedding": 4, "width": 4}), 20)

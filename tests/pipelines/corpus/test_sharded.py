@@ -77,11 +77,11 @@ def test_train_refuses_it_before_anything_is_made(shards: Path, capsys: pytest.C
 def test_the_run_records_what_the_shards_say(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[dict[str, Any]] = []
 
-    def launch(train_rank: object, config: Config, values: dict[str, Any], steps: int, unit: str) -> None:
+    def record_start(config: Config, values: dict[str, Any]) -> None:
         recorded.append(values)
         raise UserError("enough")
 
-    monkeypatch.setattr(train, "launch", launch)
+    monkeypatch.setattr("pipelines.tasks.launch.record_start", record_start)
     places = [f"paths.root={tmp_path}", f"paths.shards={shards}", "cluster.backend=local"]
     assert train.main([*places, "model.width=32", "model.feed_forward=32", "loader.lanes=1"]) == 2
     assert recorded[0]["corpus"]["name"] == "mine"
