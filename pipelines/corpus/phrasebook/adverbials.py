@@ -20,7 +20,7 @@ from pipelines.corpus.phrasebook.noun_phrases import PERSON, name_phrase, noun_p
 from pipelines.corpus.phrasebook.nouns import Noun
 from pipelines.corpus.phrasebook.places import SWITZERLAND, TOWNS, Place
 from pipelines.corpus.phrasebook.verb_groups import Tense
-from pipelines.corpus.phrasebook.words import Phrase, Word, set_phrase
+from pipelines.corpus.phrasebook.words import Phrase, Word, fixed
 
 TWO_WAY = frozenset({"an", "auf", "in", "hinter", "neben", "unter", "vor"})
 POSITIONS = {  # preposition of both languages, features of what it goes with
@@ -39,12 +39,12 @@ RIDES = frozenset({"bus", "train", "car", "ship", "bicycle"})
 def clock(draft: Draft) -> Phrase:
     """at eight o'clock: um acht Uhr."""
     english, german = numeral(draft.pick(NUMBERS))
-    return set_phrase(f"at {english} o'clock", f"um {german} Uhr")
+    return fixed(f"at {english} o'clock", f"um {german} Uhr")
 
 
 def weekday(draft: Draft) -> Phrase:
     english, german = draft.pick(WEEKDAYS)
-    return set_phrase(f"on {english}", f"am {german}")
+    return fixed(f"on {english}", f"am {german}")
 
 
 def span(draft: Draft, ago: bool) -> Phrase:
@@ -52,7 +52,7 @@ def span(draft: Draft, ago: bool) -> Phrase:
     english, german = numeral(draft.pick(NUMBERS))
     units, einheiten = draft.pick(SPANS)
     if not ago:
-        return set_phrase(f"in {english} {units}", f"in {german} {einheiten}")
+        return fixed(f"in {english} {units}", f"in {german} {einheiten}")
     number, unit, past = Word(english), Word(units), Word("ago")
     return Phrase([number, unit, past], [Word("vor", (past,)), Word(german, (number,)), Word(einheiten, (unit,))])
 
@@ -66,7 +66,7 @@ def time_phrase(draft: Draft, tense: Tense, denied: bool = False) -> Phrase | No
 def any_time(draft: Draft, tense: Tense) -> Phrase | None:
     roll = draft.rng.random()
     if tense == "perfect":
-        return set_phrase("today", "heute") if roll < 0.3 else None
+        return fixed("today", "heute") if roll < 0.3 else None
     if roll < 0.12:
         return weekday(draft)
     if roll < 0.22:
@@ -74,18 +74,18 @@ def any_time(draft: Draft, tense: Tense) -> Phrase | None:
     if tense in ("past", "modal past"):
         if roll < 0.4:
             return span(draft, True)
-        return set_phrase(*draft.pick(PAST_TIMES if roll < 0.85 else HABITS))
+        return fixed(*draft.pick(PAST_TIMES if roll < 0.85 else HABITS))
     if tense == "future":
         if roll < 0.4:
             return span(draft, False)
-        day = set_phrase(*draft.pick(FUTURE_TIMES))
+        day = fixed(*draft.pick(FUTURE_TIMES))
         if roll > 0.92 and day.english[0].text == "tomorrow":
             hour = clock(draft)
             return Phrase([*day.english, *hour.english], [*day.german, *hour.german])
         return day
     if tense == "modal":
-        return set_phrase(*draft.pick(FUTURE_TIMES if roll < 0.6 else NOWADAYS))
-    return set_phrase(*draft.pick(HABITS if roll < 0.75 else NOWADAYS))
+        return fixed(*draft.pick(FUTURE_TIMES if roll < 0.6 else NOWADAYS))
+    return fixed(*draft.pick(HABITS if roll < 0.75 else NOWADAYS))
 
 
 def town_phrase(draft: Draft, direction: bool) -> Phrase:
@@ -120,7 +120,7 @@ def place_phrase(draft: Draft, features: frozenset[str]) -> Phrase:
     """Where something happens: a noun, a town, or an adverb such as here."""
     roll = draft.rng.random()
     if roll < 0.1 and "shop" not in features and "water" not in features and "stop" not in features:
-        return replace(set_phrase(*draft.pick(SPOTS)), features=SPOT)
+        return replace(fixed(*draft.pick(SPOTS)), features=SPOT)
     if roll < 0.25 and "town" in features:
         return town_phrase(draft, False)
     return at_place(draft, draft.pick(places_with(features)), False)
@@ -165,4 +165,4 @@ def manner_phrase(draft: Draft, manners: tuple[str, ...]) -> Phrase:
         by, ride = Word("by"), Word(noun.english)
         article = "der" if noun.gender == "f" else "dem"
         return Phrase([by, ride], [Word("mit", (by,)), Word(article, (ride,)), Word(noun.german, (ride,))])
-    return set_phrase(*MANNERS[manner])
+    return fixed(*MANNERS[manner])

@@ -15,7 +15,7 @@ from pipelines.corpus.phrasebook.questions import asked_clause
 from pipelines.corpus.phrasebook.statements import any_clause, make_clause
 from pipelines.corpus.phrasebook.verb_groups import Tense
 from pipelines.corpus.phrasebook.verb_table import BE, COST, FRAMES
-from pipelines.corpus.phrasebook.words import Phrase, Word, english_words, set_phrase
+from pipelines.corpus.phrasebook.words import Phrase, Word, english_words, fixed
 
 KNOW = next(verb for verb in FRAMES["clausal"] if verb.key == "know")
 ASK = next(verb for verb in FRAMES["clausal"] if verb.key == "ask")
@@ -85,7 +85,7 @@ def subordinate(
             clause = thing_clause(draft, wish, thing) if countable else None
     clause = clause or inner_clause(draft, wish, outer, depth, action=limit == "same")
     draft.combine("conjunction", name, clause.verb.key)
-    return under(set_phrase(name, german), clause, comma=comma), clause
+    return under(fixed(name, german), clause, comma=comma), clause
 
 
 def add_adverbial(draft: Draft, clause: Clause, depth: int) -> None:
@@ -112,7 +112,7 @@ def add_verb_phrase(draft: Draft, clause: Clause, wish: Wish) -> None:
     ):
         return
     second.tense, second.modal, second.frequency = clause.tense, clause.modal, None
-    clause.second, clause.joint = second, set_phrase("and", "und")
+    clause.second, clause.joint = second, fixed("and", "und")
 
 
 def reporting_clause(draft: Draft, wish: Wish, depth: int) -> Clause:
@@ -130,9 +130,9 @@ def reporting_clause(draft: Draft, wish: Wish, depth: int) -> Clause:
     time = "past" if clause.tense == "past" else "any"
     inner = Wish(time=time, adverbials=0.75, specific=True)
     if roll < 0.6:
-        clause.complement = under(set_phrase("that", "dass"), inner_clause(draft, inner, clause, depth))
+        clause.complement = under(fixed("that", "dass"), inner_clause(draft, inner, clause, depth))
     elif roll < 0.72 or 0.8 <= roll < 0.88:
-        clause.complement = under(set_phrase("whether", "ob"), inner_clause(draft, inner, clause, depth))
+        clause.complement = under(fixed("whether", "ob"), inner_clause(draft, inner, clause, depth))
     else:
         clause.complement = indirect_question(draft, replace(inner, negatable=False))
     return clause
@@ -185,7 +185,7 @@ def judgement_clause(draft: Draft, wish: Wish) -> Clause:
     clause = Clause(subject, BE, tense="past" if wish.time == "past" else "present")
     if draft.chance(0.2):
         clause.negation = Word("not")
-    clause.predicate = set_phrase(*draft.pick(JUDGEMENTS))
+    clause.predicate = fixed(*draft.pick(JUDGEMENTS))
     nobody = Phrase([], [Word("man")], features=frozenset({"person", "animate", "adult"}))
     english, german = infinitive_of(draft, nobody)
     clause.complement = Phrase(english, [Word(","), *german])

@@ -10,7 +10,7 @@ from pipelines.corpus.phrasebook.noun_phrases import article_before, noun_phrase
 from pipelines.corpus.phrasebook.nouns import Noun
 from pipelines.corpus.phrasebook.predicates import Wish, choose_tense, subject_phrase
 from pipelines.corpus.phrasebook.verb_table import BE, BECOME, COST, SPECIAL
-from pipelines.corpus.phrasebook.words import Phrase, Word, english_words, set_phrase
+from pipelines.corpus.phrasebook.words import Phrase, Word, english_words, fixed
 
 ANYTHING = frozenset({"person", "animal", "thing", "edible", "abstract", "place"})
 CHANGES = frozenset({"tired", "sick", "hungry", "old", "rich", "famous", "happy", "sad"})
@@ -83,7 +83,7 @@ def job_predicate(draft: Draft, clause: Clause) -> Phrase | None:
 
 def age_predicate(draft: Draft) -> Phrase:
     english, german = numeral(draft.pick(LARGE_NUMBERS))
-    return set_phrase(f"{english} years old", f"{german} Jahre alt")
+    return fixed(f"{english} years old", f"{german} Jahre alt")
 
 
 def copula_clause(draft: Draft, wish: Wish, subject: Phrase | None = None) -> Clause | None:
@@ -148,7 +148,7 @@ def price_clause(draft: Draft, wish: Wish) -> Clause:
     english, german = numeral(draft.pick(LARGE_NUMBERS))
     tense = choose_tense(draft, wish, COST, subject)
     clause = Clause(subject, COST, tense="past" if tense in ("past", "modal past") else "present")
-    clause.predicate = set_phrase(f"{english} euros", f"{german} Euro")
+    clause.predicate = fixed(f"{english} euros", f"{german} Euro")
     draft.combine("number", english, noun.english)
     return clause
 
@@ -161,5 +161,5 @@ def weather_clause(draft: Draft, wish: Wish, ambient: bool = True) -> Clause:
     if not ambient or draft.chance(0.5):
         return Clause(subject, SPECIAL[draft.pick(("rain", "snow"))], tense="past" if past else "present")
     clause = Clause(subject, BE, tense="past" if past else "present")
-    clause.predicate = set_phrase(*draft.pick(AMBIENT))
+    clause.predicate = fixed(*draft.pick(AMBIENT))
     return clause

@@ -1,12 +1,12 @@
 """The phrasebook corpus: distinct pairs, held-out combinations for validation and test, files written atomically."""
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from model.files import atomic_open
 from pipelines.corpus.phrasebook.sentences import Pair, sentence
 from pipelines.corpus.phrasebook.words import tokens
 
@@ -43,7 +43,7 @@ def split_of(combinations: Iterable[str]) -> str | None:
     return found.pop() if found else "train"
 
 
-def is_candidate(pair: Pair) -> bool:
+def taken(pair: Pair) -> bool:
     """Whether a held-out pair is a candidate.
 
     A sentence of n combinations is n times as likely to contain a held-out one as a sentence of one; taking USUAL in
@@ -105,7 +105,7 @@ def generate(pairs: int, seed: int, alignments: bool = False) -> dict[str, list[
     unfilled = set(SPLITS)
     for pair in distinct_pairs(seed):
         split = split_of(pair.combinations)
-        if split not in unfilled or (split != "train" and not is_candidate(pair)):
+        if split not in unfilled or (split != "train" and not taken(pair)):
             continue
         lines[split].append(Line(pair.english, pair.german, pharaoh(pair) if alignments else ""))
         if len(lines[split]) == collect[split]:
@@ -126,8 +126,15 @@ def unseen(line: Line, known: set[str]) -> int:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """A text file that is there whole or not at all."""
-    with atomic_open(path) as file:
-        file.writelines(f"{line}\n".encode() for line in lines)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_corpus(directory: Path, pairs: int, seed: int, alignments: bool = False) -> dict[str, tuple[Path, Path]]:

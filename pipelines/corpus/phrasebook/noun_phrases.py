@@ -233,7 +233,7 @@ def name_phrase(draft: Draft) -> Phrase:
     return Phrase([word], [Word(name, (word,))], gender=gender, features=PRONOUN_FEATURES[gender], key=name)
 
 
-def join_phrases(first: Phrase, second: Phrase, english: str = "and", german: str = "und") -> Phrase:
+def joined(first: Phrase, second: Phrase, english: str = "and", german: str = "und") -> Phrase:
     """Two noun phrases under a conjunction: a plural."""
     conjunction = Word(english)
     return Phrase(

@@ -17,7 +17,7 @@ from pipelines.corpus.phrasebook.function_words import FREQUENCIES, PRONOUNS, RE
 from pipelines.corpus.phrasebook.inflection import Case
 from pipelines.corpus.phrasebook.noun_phrases import (
     PERSON,
-    join_phrases,
+    joined,
     name_phrase,
     noun_phrase,
     pronoun_phrase,
@@ -25,7 +25,7 @@ from pipelines.corpus.phrasebook.noun_phrases import (
 )
 from pipelines.corpus.phrasebook.verb_groups import Tense
 from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, set_phrase
+from pipelines.corpus.phrasebook.words import Phrase, Word, fixed
 
 FRAME_WEIGHTS = (
     ("intransitive", 15),
@@ -89,13 +89,13 @@ def subject_phrase(draft: Draft, features: frozenset[str], specific: bool = Fals
         if roll < 0.41:
             first, second = name_phrase(draft), name_phrase(draft)
             if first.key != second.key:
-                return join_phrases(first, second)
+                return joined(first, second)
         if roll < 0.44:
             people = nouns_with(PERSON)
             first, second = (
                 noun_phrase(draft, draft.pick(people), "nom", specific=True, plural=False, bare=True) for _ in range(2)
             )
-            return join_phrases(first, second)
+            return joined(first, second)
     return noun_phrase(draft, draft.pick(nouns_with(features)), "nom", specific=specific)
 
 
@@ -220,9 +220,9 @@ def adorn(draft: Draft, clause: Clause, wish: Wish) -> None:
         clause.place = place_phrase(draft, verb.places)
     if wish.finite and clause.time is None and clause.negation is None and draft.chance(0.12 * weight):
         if clause.tense == "perfect":
-            clause.frequency = set_phrase(*draft.pick(RECENT))
+            clause.frequency = fixed(*draft.pick(RECENT))
         elif clause.tense in ("present", "past") and verb.key not in STATES:
-            clause.frequency = set_phrase(*draft.pick(FREQUENCIES))
+            clause.frequency = fixed(*draft.pick(FREQUENCIES))
 
 
 def record(draft: Draft, clause: Clause) -> None:

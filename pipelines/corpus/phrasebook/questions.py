@@ -7,7 +7,7 @@ from pipelines.corpus.phrasebook.noun_phrases import PERSON, noun_phrase, with_p
 from pipelines.corpus.phrasebook.predicates import Wish
 from pipelines.corpus.phrasebook.statements import make_clause, verbs_taking
 from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, set_phrase
+from pipelines.corpus.phrasebook.words import Phrase, Word, fixed
 
 WHO: dict[Case, tuple[str, str]] = {"nom": ("who", "wer"), "acc": ("whom", "wen"), "dat": ("whom", "wem")}
 WHITHER = ("go", "drive", "run", "fly", "travel")  # "where" with these is wohin
@@ -54,7 +54,7 @@ def attempt(draft: Draft, wish: Wish, kind: str) -> tuple[Phrase, Clause] | None
         opener = with_preposition(verb.english_preposition, verb.german_preposition, who(verb.case))
         clause = make_clause(draft, wish, verb=verb, gap=opener, depth=0)
     elif kind == "what":
-        opener = set_phrase("what", "was")
+        opener = fixed("what", "was")
         clause = make_clause(draft, wish, verb=draft.pick(THINGS), gap=opener, depth=0)
     elif kind in ("which", "how many"):
         opener, clause = asked_noun(draft, wish, kind)
@@ -85,17 +85,17 @@ def asked_noun(draft: Draft, wish: Wish, kind: str) -> tuple[Phrase, Clause | No
 def asked_adverb(draft: Draft, wish: Wish, kind: str) -> tuple[Phrase, Clause | None]:
     """where, where to, when, why, how."""
     if kind == "where":
-        opener = set_phrase("where", "wo")
+        opener = fixed("where", "wo")
         verb = draft.pick(FRAMES["position"]) if draft.chance(0.3) else draft.pick(PLACED)
         return opener, open_slot(draft, wish, verb, opener, "predicate" if verb.frame == "position" else "place")
     if kind == "where to":
-        opener = set_phrase("where", "wohin")
+        opener = fixed("where", "wohin")
         verb = draft.pick([verb for verb in FRAMES["motion"] if verb.key in WHITHER])
         return opener, open_slot(draft, wish, verb, opener, "predicate")
     if kind == "how":
-        opener = set_phrase("how", "wie")
+        opener = fixed("how", "wie")
         return opener, open_slot(draft, wish, draft.pick(MANNERLY), opener, "manner")
-    opener = set_phrase("when", "wann") if kind == "when" else set_phrase("why", "warum")
+    opener = fixed("when", "wann") if kind == "when" else fixed("why", "warum")
     return opener, open_slot(draft, wish, None, opener, "time")
 
 

@@ -25,7 +25,7 @@ from pipelines.corpus.phrasebook.predicates import STATES, Wish
 from pipelines.corpus.phrasebook.questions import asked_clause
 from pipelines.corpus.phrasebook.statements import any_clause, make_clause
 from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, alignment_of, set_phrase, text_of, tidy
+from pipelines.corpus.phrasebook.words import Phrase, Word, alignment_of, fixed, text_of, tidy
 
 YOU = Phrase([], [Word("Sie")], plural=True, pronoun=True, features=frozenset({"person", "animate", "adult"}))
 COMMANDS: tuple[Verb, ...] = tuple(
@@ -135,7 +135,7 @@ def declarative(draft: Draft) -> tuple[list[Word], list[Word]]:
         time = "any" if clause is None else time_of(clause)
         more, mehr, last, clause = statement(draft, 1, again, time, joined=True)
         but = count == 2 and draft.chance(0.35)
-        joint = set_phrase("but", "aber") if but else set_phrase("and", "und")
+        joint = fixed("but", "aber") if but else fixed("and", "und")
         if but or closed:
             comma = Word(",")
             english, german = [*english, comma], [*german, Word(",", (comma,))]
@@ -176,7 +176,7 @@ def command(draft: Draft) -> tuple[list[Word], list[Word], str]:
         clause = make_clause(draft, wish, subject=YOU, verb=draft.pick(COMMANDS), depth=1)
     polite = draft.chance(0.5)
     if polite:
-        clause.please = set_phrase("please", "bitte")
+        clause.please = fixed("please", "bitte")
     english, german = imperative_clause(clause)
     return english, german, "." if polite else "!"
 

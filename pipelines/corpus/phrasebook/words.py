@@ -46,7 +46,7 @@ def german_words(text: str, links: Iterable[Word]) -> list[Word]:
     return [Word(part, shared) for part in text.split()]
 
 
-def set_phrase(english: str, german: str) -> Phrase:
+def fixed(english: str, german: str) -> Phrase:
     """A set phrase; one-to-one where both sides have the same number of words, else all to all."""
     source = english_words(english)
     parts = german.split()

@@ -19,7 +19,7 @@ from pipelines.corpus.phrasebook.inflection import Case
 from pipelines.corpus.phrasebook.noun_phrases import noun_phrase, pronoun_phrase, with_preposition
 from pipelines.corpus.phrasebook.statements import relative_phrase
 from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, alignment_of, set_phrase, text_of, tidy, tokens
+from pipelines.corpus.phrasebook.words import Phrase, Word, alignment_of, fixed, text_of, tidy, tokens
 
 DRAFT = Draft(Random(0))
 PLACES = frozenset({"home", "inner", "outside", "stop", "town"})
@@ -68,14 +68,14 @@ def modal(english: str, use: str) -> Clause:
 
 
 def test_verb_second_with_subject_and_with_time_in_front() -> None:
-    clause = reads(time=set_phrase("today", "heute"))
+    clause = reads(time=fixed("today", "heute"))
     assert main_clause(clause) == ("The teacher reads the book today", "Der Lehrer liest heute das Buch")
-    clause = reads(time=set_phrase("today", "heute"))
+    clause = reads(time=fixed("today", "heute"))
     assert main_clause(clause, clause.time) == ("Today the teacher reads the book", "Heute liest der Lehrer das Buch")
 
 
 def test_verb_final() -> None:
-    assert final(reads(time=set_phrase("today", "heute"))) == "Weil der Lehrer heute das Buch liest"
+    assert final(reads(time=fixed("today", "heute"))) == "Weil der Lehrer heute das Buch liest"
     assert final(reads(tense="perfect")) == "Weil der Lehrer das Buch gelesen hat"
     assert final(modal("can", "affirm")) == "Weil der Lehrer das Buch lesen kann"
 
@@ -161,9 +161,9 @@ def test_yes_no_question() -> None:
 
 
 def test_open_question() -> None:
-    what = set_phrase("what", "was")
+    what = fixed("what", "was")
     assert question(reads(accusative=what), what) == ("What does the teacher read", "Was liest der Lehrer")
-    when = set_phrase("when", "wann")
+    when = fixed("when", "wann")
     assert question(reads(time=when), when) == ("When does the teacher read the book", "Wann liest der Lehrer das Buch")
 
 
@@ -197,8 +197,8 @@ def test_two_way_prepositions_and_contractions(
 
 def test_time_manner_place_order() -> None:
     clause = reads(
-        time=set_phrase("today", "heute"),
-        manner=set_phrase("quietly", "leise"),
+        time=fixed("today", "heute"),
+        manner=fixed("quietly", "leise"),
         place=with_preposition("in", "in", noun("garden", "dat")),
     )
     assert main_clause(clause) == (
@@ -211,17 +211,17 @@ def test_time_manner_place_order() -> None:
 
 def test_object_pronouns_precede_a_full_subject_unless_they_look_like_one() -> None:
     clause = Clause(noun("teacher", "nom"), verb("help", "dative"), dative=pronoun("I", "dat"))
-    clause.time = set_phrase("today", "heute")
+    clause.time = fixed("today", "heute")
     assert main_clause(clause, clause.time)[1] == "Heute hilft mir der Lehrer"
     clause = Clause(noun("teacher", "nom"), verb("visit"), accusative=pronoun("she", "acc"))
-    clause.time = set_phrase("today", "heute")
+    clause.time = fixed("today", "heute")
     assert main_clause(clause, clause.time)[1] == "Heute besucht der Lehrer sie"
 
 
 def test_reflexive_verb() -> None:
     clause = Clause(pronoun("I"), verb("rest", "intransitive"), tense="perfect")
     assert main_clause(clause) == ("I have rested", "Ich habe mich ausgeruht")
-    clause = Clause(noun("man", "nom"), verb("hurry", "intransitive"), time=set_phrase("now", "jetzt"))
+    clause = Clause(noun("man", "nom"), verb("hurry", "intransitive"), time=fixed("now", "jetzt"))
     assert main_clause(clause, clause.time) == ("Now the man hurries", "Jetzt beeilt sich der Mann")
 
 
@@ -233,9 +233,7 @@ def test_passive() -> None:
 
 
 def test_imperative() -> None:
-    clause = Clause(
-        pronoun("you"), verb("tidy up"), accusative=noun("room", "acc"), please=set_phrase("please", "bitte")
-    )
+    clause = Clause(pronoun("you"), verb("tidy up"), accusative=noun("room", "acc"), please=fixed("please", "bitte"))
     english, german = imperative_clause(clause)
     assert (text_of(english), text_of(german)) == ("Please tidy up the room", "Räumen Sie bitte das Zimmer auf")
 
@@ -276,7 +274,7 @@ def test_relative_clause_of_an_object_moves_behind_the_verb_and_that_of_a_subjec
 
 def test_joined_verb_phrases_share_subject_and_auxiliary() -> None:
     second = Clause(noun("teacher", "nom"), verb("open"), tense="perfect", accusative=noun("door", "acc"))
-    clause = reads(tense="perfect", second=second, joint=set_phrase("and", "und"))
+    clause = reads(tense="perfect", second=second, joint=fixed("and", "und"))
     assert main_clause(clause) == (
         "The teacher has read the book and opened the door",
         "Der Lehrer hat das Buch gelesen und die Tür geöffnet",
@@ -285,7 +283,7 @@ def test_joined_verb_phrases_share_subject_and_auxiliary() -> None:
 
 
 def test_alignment_of_hand_checked_examples() -> None:
-    clause = Clause(pronoun("we"), verb("tidy up"), accusative=noun("room", "acc"), time=set_phrase("today", "heute"))
+    clause = Clause(pronoun("we"), verb("tidy up"), accusative=noun("room", "acc"), time=fixed("today", "heute"))
     group = clause.group()
     english, german = english_clause(clause, group), german_main(clause, group)
     assert tokens(text_of(english)) == ["We", "tidy", "up", "the", "room", "today"]

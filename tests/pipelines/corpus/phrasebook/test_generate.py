@@ -130,7 +130,7 @@ def test_files_hold_a_line_for_each_pair_and_alignments_fit(tmp_path: Path) -> N
                 i, j = map(int, link.split("-"))
                 assert i < len(tokens(source))
                 assert j < len(tokens(target))
-    assert not list(tmp_path.glob(".part*"))
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_without_alignments_no_align_file_is_written(tmp_path: Path) -> None:
