@@ -23,8 +23,8 @@ test: $(INSTALLED) ## the tests, on two cores
 	$(BIN)/pytest -q $(TWO_WORKERS)
 
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
-	$(PORTABLE) $(BIN)/python -m pytest -q -p tests.another_processor tests/model \
-	    --ignore=tests/model/vectors --ignore=tests/model/inference/test_reranking.py
+	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
+	    --ignore=tests/model/word_vectors --ignore=tests/model/inference/test_reranking.py
 
 check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of known vulnerabilities
 	$(BIN)/ruff check .
