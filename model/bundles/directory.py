@@ -78,6 +78,11 @@ def new_bundle(directory: Path, record: Mapping[str, Any], facts: Mapping[str, A
         (work / CONFIG).write_text(_json(content), encoding="utf-8")
 
 
+def bundle_hash(bundle: Path) -> str:
+    """sha256 (hex) of the bundle's `config.json`, which itself names the sha256 of every other file."""
+    return file_sha256(bundle / CONFIG)
+
+
 def bundle_kind(directory: Path) -> str:
     """What the bundle is of; those of translation models do not say it.
 

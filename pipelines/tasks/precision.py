@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from model.device import pick_device
@@ -69,7 +70,10 @@ def refuse_unrunnable(config: Config, network: nn.Module) -> None:
     Raises:
         UserError: layers of the network have no kernel for `train.precision`.
     """
-    if config.train.precision == "auto" or config.cluster.address is not None:
+    elsewhere = config.cluster.address is not None or (
+        config.cluster.device == "cuda" and not torch.cuda.is_available()
+    )
+    if config.train.precision == "auto" or elsewhere:
         return
     reason = cannot_run(network, config.train.precision, pick_device(config.cluster.device))
     if reason:

@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from model.bundles.directory import bundle_hash
 from pipelines.tracking.registry import Registry, Version
-from pipelines.tracking.version import bundle_hash
 
 logger = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from model.addresses import mask_credentials
+from model.bundles.directory import bundle_hash
 from model.names import check_name
 from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
@@ -24,7 +25,6 @@ from pipelines.tracking.hypotheses import file_name
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
 from pipelines.tracking.spool import Spool
-from pipelines.tracking.version import bundle_hash
 
 PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu", "numba")
 SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)

@@ -8,11 +8,11 @@ from typing import Any
 import yaml
 
 from model.addresses import mask_address
+from model.bundles.directory import bundle_hash
 from model.errors import UserError
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import find_registration
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
-from pipelines.tracking.version import bundle_hash
 
 logger = logging.getLogger(__name__)
 

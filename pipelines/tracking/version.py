@@ -1,6 +1,5 @@
 """One bundle directory -> one version of a registered model."""
 
-import hashlib
 import json
 import re
 import tempfile
@@ -9,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from model.bundles.directory import bundle_hash
 from pipelines.tracking import names
 from pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
 from pipelines.tracking.parameters import parameters
@@ -16,11 +16,6 @@ from pipelines.tracking.server import Verdict, verdict
 
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
 INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id")  # tags of the run that a version repeats
-
-
-def bundle_hash(bundle: Path) -> str:
-    """sha256 (hex) of the bundle's `config.json`, which itself names the sha256 of every other file."""
-    return hashlib.sha256((bundle / "config.json").read_bytes()).hexdigest()
 
 
 def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> str:

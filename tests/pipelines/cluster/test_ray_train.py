@@ -13,7 +13,8 @@ import json, logging, pathlib, sys
 import psutil
 import ray
 from model.errors import UserError
-from pipelines.cluster.ray_train import ClusterConfig, connected, fit
+from pipelines.cluster.ray_train import connect_ray, fit
+from pipelines.settings import ClusterConfig
 
 folder = pathlib.Path(sys.argv[1])
 
@@ -33,7 +34,7 @@ def train(folder, ranks):
     ranks.wait()  # for a rank that never comes
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-with connected(ClusterConfig(workers=2, device="cpu")):
+with connect_ray(ClusterConfig(workers=2, device="cpu")):
     found = {"damaged": mistake(train), "starts": (folder / "starts").read_text()}
     found["processes"] = (folder / "processes").read_text().split()
     found["cpus"] = ray.cluster_resources()["CPU"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from model.bundles.directory import bundle_hash
 from model.errors import UserError
 from model.files import file_sha256
 from pipelines import promote as verb
@@ -18,7 +19,6 @@ from pipelines.tracking.promotion import PromoteConfig, rollback
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
-from pipelines.tracking.version import bundle_hash
 
 REGISTRY = RegistryConfig(name="demo-en-de")
 REFERENCES = [f"der {word} Hund sieht {number} Katzen im Garten ." for word in "abcdefghij" for number in range(10)]

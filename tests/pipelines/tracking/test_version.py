@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from model.bundles.directory import bundle_hash
 from model.bundles.translation import save_bundle
 from model.inference.translator import open_translator
 from model.networks.architectures import build_network, model_config
@@ -25,7 +26,6 @@ from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import Sender, find_registration
 from pipelines.tracking.server import TrackingConfig
 from pipelines.tracking.spool import Spool
-from pipelines.tracking.version import bundle_hash
 
 LINES = ["a man sees the dog .", "", "the woman reads ."]
 REGISTRY = RegistryConfig(name="demo-en-de")

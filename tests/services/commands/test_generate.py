@@ -139,8 +139,10 @@ def test_yaml_and_dataclass_have_the_same_keys() -> None:
 def test_mistakes_are_named(
     tmp_path: Path, language_bundle: Path, bundle: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for other, what in ((bundle, "a translation model"), (vectors, "word vectors")):
-        with pytest.raises(UserError, match=f"a bundle of {what}; one of a language model is needed here"):
+    for other, what in ((bundle, "translation"), (vectors, "vectors")):
+        with pytest.raises(
+            UserError, match=f"a bundle of the kind {what!r}; one of the kind 'language' is needed here"
+        ):
             run(tmp_path, other, prompt="a")
     with pytest.raises(UserError, match=r"generate\.input: a file of prompts, or generate\.prompt, not both"):
         run(tmp_path, language_bundle, b"a\n", prompt="a")
