@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
 from model.errors import UserError
-from model.networks.architectures import architecture, model_config
 from model.text.tokenizer import TokenizerPair, canonical_json
 from model.text.tokenizers import load_pair
 from model.word_vectors.embeddings import Embeddings, TextBasis
 from model.word_vectors.formats import Format, write_format
+from model.word_vectors.methods import method_config, method_type
 from model.word_vectors.search import Table, is_sparse
 
 WORDS, EXPORTS = "words.json", "exports"
@@ -120,8 +120,8 @@ def load_vectors(directory: Path) -> VectorsBundle:
     record, common = read_record(directory, "vectors", ("table",))
     if WORDS not in record["files"]:
         raise UserError(f"{directory / CONFIG}: files: {WORDS} is missing")
-    config = model_config(record["model"])
-    if not isinstance(config, architecture(str(record["architecture"])).config):
+    config = method_config(record["model"])
+    if not isinstance(config, method_type(str(record["architecture"]))):
         raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
     stored = json.loads((directory / WORDS).read_text(encoding="utf-8"))
     words, counts = stored["words"], np.asarray(stored["counts"], np.int64)

@@ -21,9 +21,7 @@ from model.schema import build
 from model.settings import LossConfig
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
-from model.word_vectors.counting import BagOfWordsConfig, OneHotConfig, TfidfConfig
-from model.word_vectors.glove import GloveConfig
-from model.word_vectors.word2vec import Word2VecConfig
+from model.word_vectors.methods import METHODS
 
 Loss = Callable[[Any, Any, LossConfig], tuple[Tensor, Tensor]]
 
@@ -76,11 +74,10 @@ ARCHITECTURES: dict[str, Architecture] = {
     "rnnlm": Architecture(RecurrentLanguageConfig, one_vocabulary(RecurrentLanguage), language_loss, "language"),
     "rnnsearch": Architecture(RNNSearchConfig, RNNSearch, translation_loss),
     "transformer": Architecture(TransformerConfig, Transformer, translation_loss),
-    "word2vec": Architecture(Word2VecConfig, kind="vectors"),
-    "glove": Architecture(GloveConfig, kind="vectors"),
-    "one_hot": Architecture(OneHotConfig, kind="vectors", counted=True),
-    "bag_of_words": Architecture(BagOfWordsConfig, kind="vectors", counted=True),
-    "tfidf": Architecture(TfidfConfig, kind="vectors", counted=True),
+    **{
+        name: Architecture(config, kind="vectors", counted=name in ("one_hot", "bag_of_words", "tfidf"))
+        for name, config in METHODS.items()
+    },
 }
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from model.bundles.directory import bundle_kind
 from model.errors import UserError
-from model.inference.kinds import kind_of
 from services.models.registry import ModelVersion, Registry
 from services.models.served_vectors import ServedVectors, load_served_vectors
 
@@ -83,9 +82,11 @@ class VectorsLoader:
         )
 
     def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> ServedVectors:
-        if bundle_kind(directory) != "vectors":
-            kind = kind_of(directory)
-            raise UserError(f"{self.key}: {name or directory} holds {kind.what}, not word vectors: {kind.use}")
+        if bundle_kind(directory) == "translation":
+            raise UserError(
+                f"{self.key}: {name or directory} holds a translation model, not word vectors: "
+                f"serve it with serve.model or serve.bundle, use it with dragoman translate"
+            )
         served = load_served_vectors(directory, name=name, version=version, run_id=run_id)
         logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served

@@ -254,7 +254,7 @@ def test_it_is_a_row_of_the_table_and_of_one_family() -> None:
     assert isinstance(build_language_network(model_config(values), 20), RecurrentLanguage)
     with pytest.raises(UserError, match=r"model\.architecture: 'rnnlm' is of the kind language. Choices: .*rnnenc"):
         build_network(model_config(values), 20, 20)
-    with pytest.raises(UserError, match=r"'rnnenc' is of the translation family. Choices: .*rnnlm"):
+    with pytest.raises(UserError, match=r"'rnnenc' is of the kind translation. Choices: .*rnnlm"):
         build_language_network(model_config({"architecture": "rnnenc", "embedding": 4, "width": 4}), 20)
 
 

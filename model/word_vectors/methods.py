@@ -1,0 +1,38 @@
+"""The configurations of the methods, by architecture, free of torch; model/networks/architectures.py has their rows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from model.errors import unknown
+from model.schema import build
+from model.word_vectors.counting import BagOfWordsConfig, OneHotConfig, TfidfConfig
+from model.word_vectors.glove import GloveConfig
+from model.word_vectors.word2vec import Word2VecConfig
+
+METHODS: dict[str, type[Any]] = {
+    "word2vec": Word2VecConfig,
+    "glove": GloveConfig,
+    "one_hot": OneHotConfig,
+    "bag_of_words": BagOfWordsConfig,
+    "tfidf": TfidfConfig,
+}
+
+
+def method_type(name: str) -> type[Any]:
+    """The configuration's class of a method.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    if name not in METHODS:
+        raise unknown("model.architecture", name, METHODS)
+    return METHODS[name]
+
+
+def method_config(values: Mapping[str, Any]) -> Any:
+    """The typed configuration of one method from plain values, chosen by their key `architecture`.
+
+    Raises:
+        UserError: an unknown architecture, an unknown key, a value of the wrong type.
+    """
+    return build(method_type(str(values.get("architecture"))), values, "model")
