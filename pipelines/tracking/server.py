@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from model.addresses import mask_address
+from model.environment import restore_environment
 from model.errors import UserError
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -74,12 +75,9 @@ def connect(config: TrackingConfig) -> Any:
         Path(config.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     # Some of MLflow (registering from an embedded database, loading `models:/`) reads the process-wide address. Setting
     # it also writes the environment, where it would reach child processes and later configurations: that is undone.
-    before = {name: os.environ.get(name) for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")}
-    mlflow.set_tracking_uri(config.uri)
-    mlflow.set_registry_uri(config.uri)
-    for name, value in before.items():
-        os.environ.pop(name, None)
-        os.environ |= {} if value is None else {name: value}
+    with restore_environment("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
+        mlflow.set_tracking_uri(config.uri)
+        mlflow.set_registry_uri(config.uri)
     return MlflowClient(tracking_uri=config.uri, registry_uri=config.uri)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from model.addresses import mask_address, mask_secrets
+from model.environment import restore_environment
 from model.errors import ServiceError, UserError, reason
 from model.names import check_name
 
@@ -144,8 +145,9 @@ class Registry:
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         import mlflow
 
-        mlflow.set_tracking_uri(self.uri)
-        mlflow.set_registry_uri(self.uri)
+        with restore_environment("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):  # MLflow writes both
+            mlflow.set_tracking_uri(self.uri)
+            mlflow.set_registry_uri(self.uri)
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     def _away(self, problem: Exception) -> UserError:

@@ -27,6 +27,12 @@ def test_an_alias_is_resolved_and_its_bundle_fetched_once(tracking: TrackingConf
     assert registry.resolve("models:/m/2").version == "2"
 
 
+def test_asking_leaves_the_environment_as_it_was(tracking: TrackingConfig, tmp_path: Path) -> None:
+    """MLflow writes its addresses there, where every process started later would ask the same registry."""
+    Registry(tracking.uri, tmp_path).resolve("models:/m@champion")
+    assert tracking.uri not in os.environ.values()
+
+
 def test_a_loaded_version_names_itself(tracking: TrackingConfig, tmp_path: Path) -> None:
     source = ModelSource(model="models:/m@champion", tracking_uri=tracking.uri, cache=str(tmp_path))
     served = Loader(source).load()

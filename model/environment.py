@@ -1,0 +1,19 @@
+"""Environment variables that somebody else's library sets, and that must not reach child processes."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def restore_environment(*names: str) -> Iterator[None]:
+    """On leaving, the variables `names` are what they were: set to their old value, or not set at all."""
+    before = {name: os.environ.get(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
