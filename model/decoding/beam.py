@@ -5,7 +5,8 @@ Letters: B sentences that are still searched, K beam, V target vocabulary, C = 2
 A step takes the C best continuations of a sentence. Those among the first K that end are hypotheses; the first K that
 do not end are the next beam (at most K of C can end, so K are always left). A sentence is done when enough hypotheses
 have ended or its longest translation is reached, where the beam as it stands is taken too, unended. This is the
-procedure of CTranslate2, so both engines find the same hypotheses.
+procedure of CTranslate2, so both engines find the same hypotheses. A beam as wide as the last step has continuations
+leaves nothing out: the n-best list is the best n of all translations.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ def beam_search(
     """source (B, S) -> at most `nbest` hypotheses each, or `every` one that was found; best first, distinct.
 
     `limits[b]` is the most tokens of sentence b, `candidates` how many hypotheses must have ended before it is done.
-    With alpha 0 nothing that is still going can overtake a finished best one, so that ends a sentence as well.
+    With alpha 0 scores only fall: a sentence is done when nothing that is still going can come among its n best.
     """
     device = source.device
     never = torch.tensor(list(forbidden), dtype=torch.long, device=device)
@@ -50,7 +51,7 @@ def beam_search(
     history = torch.empty(source.shape[0], 1, 0, dtype=torch.long)  # (B, K, t)
     found: list[list[Hypothesis]] = [[] for _ in limits]
     count = torch.zeros(len(limits), dtype=torch.long)  # of each
-    led = torch.zeros(len(limits), dtype=torch.bool)  # has a finished hypothesis ever been the best candidate?
+    best = torch.full((len(limits), nbest), -torch.inf)  # of each, the log probabilities of its n best hypotheses
     for step in range(1, longest + 1):
         logits, state = network.step(tokens, state)  # (B K, V)
         logits = logits.float().index_fill_(1, never, -torch.inf)
@@ -62,12 +63,15 @@ def beam_search(
         last = limit.eq(step)  # (B,)
         taken = (ends | last[:, None]) & scores.isfinite()
         taken[:, beam:] = False
-        led[alive] |= taken[:, 0]
         count[alive] += taken.sum(1)
         for row, column in taken.nonzero().tolist():
             ids, total = history[row, column].tolist(), scores[row, column].item()
             found[int(alive[row])].append(hypothesis(ids, total, alpha))
-        done = (led[alive] & (count[alive] >= nbest)) if alpha == 0 else count[alive] >= candidates
+        if alpha == 0:
+            best[alive] = torch.cat([best[alive], scores.masked_fill(~taken, -torch.inf)], 1).topk(nbest, 1).values
+            done = best[alive, -1] >= scores.masked_fill(ends, -torch.inf).amax(1)
+        else:
+            done = count[alive] >= candidates
         exhausted = ~(scores.isfinite() & ~ends).any(1)  # every continuation has ended: a tiny vocabulary
         going = (~(done | last | exhausted)).nonzero()[:, 0]  # (B',)
         if not len(going):

@@ -16,6 +16,8 @@ from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig
 from model.text.tokenizer import UNK
 
+NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to it is 1 in float32
+
 
 class Engine(Protocol):
     """Source ids (end of sentence included) -> the best hypotheses of each, best first."""
@@ -110,11 +112,16 @@ class CTranslate2Engine:
     def options(self, config: DecodeConfig) -> dict[str, Any]:
         """The settings of a call but for its longest translation."""
         suppressed = [[self.target_tokens[number]] for number in config.forbidden() if number != UNK]
+        patience, penalty = config.patience, config.alpha
+        if penalty == 0 and config.nbest > 1:
+            # At 0 it ends a sentence with the best hypothesis, when others of the n best may be still to come: so it
+            # is given a penalty that changes no score and the patience to search on to the longest translation.
+            patience, penalty = float(self.target_positions + 1), NEXT_TO_NOTHING
         return {
             "beam_size": config.beam,
-            "patience": config.patience,
+            "patience": patience,
             "num_hypotheses": config.nbest,
-            "length_penalty": config.alpha,
+            "length_penalty": penalty,
             "min_decoding_length": config.min_length,
             "max_input_length": self.source_positions,
             "disable_unk": not config.allow_unknown,

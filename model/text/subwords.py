@@ -60,6 +60,11 @@ class SubwordTokenizer(Tokenizer):
     def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
+    def unknown(self, text: str) -> list[str]:
+        text = without_surrogates(text)
+        ids, pieces = (self.processor.encode(text, out_type=kind) for kind in (int, str))  # an unknown piece is itself
+        return [piece for number, piece in zip(ids, pieces, strict=True) if number == UNK]
+
     def serialise(self) -> bytes:
         return self.model
 

@@ -65,6 +65,10 @@ class Tokenizer(ABC):
         """The written form of each id, one to one: what a plot's axis or an alignment shows."""
 
     @abstractmethod
+    def unknown(self, text: str) -> list[str]:
+        """What stands in the text where its ids are UNK, in order."""
+
+    @abstractmethod
     def serialise(self) -> bytes:
         """The whole tokenizer as the bytes of its file; equal tokenizers give equal bytes."""
 

@@ -83,9 +83,17 @@ class _TableTokenizer(Tokenizer):
         for piece in SPECIAL_PIECES:  # text that reads "<s>" is text
             del self.table[piece]
 
+    def split(self, text: str) -> Sequence[str]:
+        """The units of a text as the vocabulary writes them, known or not."""
+        raise NotImplementedError
+
     @staticmethod
     def join(units: Iterable[str]) -> str:
+        """The text of units."""
         raise NotImplementedError
+
+    def unknown(self, text: str) -> list[str]:
+        return [unit for unit in self.split(text) if unit not in self.table]
 
     def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
         return [self.join(self._surfaces(row)) for row in ids]
@@ -130,7 +138,6 @@ class WordTokenizer(_TableTokenizer):
         self.rules = rules or WordRules()
 
     def split(self, text: str) -> list[str]:
-        """The words of a text as the vocabulary writes them, known or not."""
         return self.rules.split(self.rules.folded(text))
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
@@ -217,6 +224,9 @@ class CharacterTokenizer(_TableTokenizer):
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         find, dtype = self.table.get, self.dtype
         return [np.array([find(unit, UNK) for unit in text], dtype=dtype) for text in texts]
+
+    def split(self, text: str) -> str:
+        return text
 
     @staticmethod
     def join(units: Iterable[str]) -> str:

@@ -143,12 +143,18 @@ def score(
     )
 
 
-def quick_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> float:
-    """Cased BLEU alone: what validation in mid-training looks at."""
+def quick_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], language: str = "en", tokenize: str = "auto"
+) -> float:
+    """`score`'s cased BLEU alone, by the same tokeniser: what validation in mid-training and tuning look at.
+
+    Raises:
+        UserError: an unknown tokeniser.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     quieten()
-    return float(BLEU(tokenize=tokenize).corpus_score(list(hypotheses), [list(references)]).score)
+    return float(BLEU(tokenize=tokeniser(tokenize, language)).corpus_score(list(hypotheses), [list(references)]).score)
 
 
 def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 from model.bundles.translation import TranslationBundle
 from model.decoding.hypothesis import Hypothesis
 from model.decoding.search import decode
-from model.inference.bleu import tokeniser
 from model.inference.engines import runs_int8
 from model.inference.translator import network_translator, open_translator
 from model.networks.network import TranslationNetwork
@@ -49,14 +48,13 @@ def tune_length_penalty(
     filled = [row for row, ids in enumerate(translator.encode(sources)) if len(ids) > 1]
     encoded = translator.encode([sources[row] for row in filled])
     found = decode(network, encoded, replace(config, length_penalty=1.0, nbest=1), every=True)
-    name = tokeniser("auto", language)
     tried = {}
     for penalty in dict.fromkeys(float(one) for one in penalties):
         best = [best_under(hypotheses, penalty) for hypotheses in found]
         texts = [""] * len(sources)
         for row, text in zip(filled, tokenizers.target.decode([list(one.ids) for one in best]), strict=True):
             texts[row] = text
-        tried[penalty] = quick_bleu(texts, references, name)
+        tried[penalty] = quick_bleu(texts, references, language)
     penalty = max(tried, key=lambda one: (round(tried[one], 4), -abs(one - 1.0)))
     logger.info(f"length penalty {penalty:g}: BLEU {tried[penalty]:.2f} on {len(sources):,} validation sentences")
     return PenaltyChoice(penalty, tried[penalty], tried)

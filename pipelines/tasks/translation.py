@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from model.errors import UserError
+from model.inference.bleu import tokeniser
 from model.inference.translator import network_translator
 from model.networks.architectures import architecture, build_network, model_config
 from model.networks.network import TranslationNetwork
@@ -97,7 +98,10 @@ def validation_batches(config: Config, ranks: Ranks) -> Callable[[], Iterable[Tr
 
 
 def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:
-    """Greedy sacreBLEU on the head of the validation set; each rank decodes its part, all get the same number."""
+    """Greedy sacreBLEU on the head of the validation set, on the final evaluation's scale.
+
+    Each rank decodes its part; rank 0 scores for all, for the tokeniser hangs on what its machine has installed.
+    """
     sources, references = held_out_texts(config.shard_dir, "valid", config.languages, VALIDATION_SENTENCES)
     network.eval()
     translator = network_translator(network, tokenizers, DecodeConfig(beam=1))
@@ -106,14 +110,16 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
     hypotheses = [""] * len(sources)
     for rank, texts in enumerate(ranks.gather(mine)):
         hypotheses[rank :: ranks.world] = texts
-    return quick_bleu(hypotheses, references)
+    bleu = quick_bleu(hypotheses, references, config.languages[1], config.evaluate.tokenize) if ranks.first else 0.0
+    return float(ranks.from_first(bleu))
 
 
 def validate(config: Config) -> None:
     """Everything that can be known to be wrong is said here, before any worker starts.
 
     Raises:
-        UserError: a setting out of range, no shards, of other languages, a model or lanes that do not fit them.
+        UserError: a setting out of range, no shards, of other languages, a model or lanes that do not fit them, a
+            tokeniser of scores that is not known or not installed.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
@@ -127,6 +133,7 @@ def validate(config: Config) -> None:
     for split in ("valid", config.evaluate.split):
         if split in WITHOUT and split not in manifest.splits:
             raise UserError(f"{config.shard_dir}: {missing(manifest, split)} (dragoman shard)")
+    tokeniser(config.evaluate.tokenize, config.languages[1])
     processes = worker_count(config)
     LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, processes).close()
     ShardReader(config.shard_dir, "valid")

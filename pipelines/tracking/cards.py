@@ -18,6 +18,7 @@ TEXT_SCORES = {  # of language models, on a split
     "bits_per_character": "{:.4f} bits a character",
     "nats": "{:.4f} nats a token",
     "perplexity": "perplexity {:.2f}",
+    "unknown_rate": "{:.2%} of the tokens unknown",
     "accuracy": "{:.3f} of the masked tokens guessed right",
 }
 ALL = ("mlflow", "torch", "numpy", "scipy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses")

@@ -33,7 +33,7 @@ from pipelines.training.recurrent_state import export_state, reset_broken_state,
 from pipelines.training.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
-MAX_NONFINITE = 100  # steps in a row without a finite gradient before the run is given up
+MAX_NONFINITE = 100  # steps in a row without a finite loss and gradient before the run is given up
 
 
 class Loader(Protocol):
@@ -51,7 +51,7 @@ class Progress:
 
     step: int = 0
     items: int = 0  # target tokens seen
-    skipped: int = 0  # steps without a finite gradient
+    skipped: int = 0  # steps without a finite loss and gradient: they updated nothing
     best: float | None = None
     waited: int = 0  # evaluations since the best one
     stopped: str = ""  # why the run is over before max_steps
@@ -125,8 +125,7 @@ class Trainer:
             if journal:
                 sums[-2], sums[-1] = journal.seconds, self._asked()
             loss, nll, items, *digests, seconds, stops = self.ranks.sum(sums).tolist()
-            norm = self._update(lr, items)
-            finite = math.isfinite(norm) and math.isfinite(loss)
+            norm, finite = self._update(lr, loss, items)
             if not finite:
                 reset_broken_state(self.network)
             nonfinite = 0 if finite else nonfinite + 1
@@ -141,7 +140,7 @@ class Trainer:
             speed.count(items)
             if nonfinite >= MAX_NONFINITE:
                 raise FloatingPointError(
-                    f"step {step}: no finite gradient in {nonfinite} steps; lower train.optimizer.lr"
+                    f"step {step}: no finite loss and gradient in {nonfinite} steps; lower train.optimizer.lr"
                 )
             if step % config.log_every == 0:
                 report(step, {**metrics, "tokens_per_second": speed.rate(), "skipped": progress.skipped})
@@ -187,22 +186,24 @@ class Trainer:
             sums[3 + lane] = batch.digest()
         return sums
 
-    def _update(self, lr: float, items: float) -> float:
-        """One optimizer step on the mean loss a target token; returns the gradient's norm before clipping.
+    def _update(self, lr: float, loss: float, items: float) -> tuple[float, bool]:
+        """One optimizer step on the mean loss a target token; the gradient's norm before clipping, and was it done?
 
         DDP leaves the mean over ranks of summed losses, and ranks hold different numbers of tokens: so the gradient is
-        brought to the mean over all tokens by world / items. A norm that is not finite skips the update on every rank.
+        brought to the mean over all tokens by world / items. Where the norm or the loss, both sums over all ranks, is
+        not finite, no rank updates anything: weights, optimizer and average stay as they are, the rate goes on.
         """
         scale = self.ranks.world / (items * self.progress.loss_scale.value)
         norm = clip(self.parameters, scale, self.config.optimizer.clip_norm)
-        if math.isfinite(norm):
+        finite = math.isfinite(norm) and math.isfinite(loss)
+        if finite:
             for group in self.optimizer.param_groups:
                 group["lr"] = lr
             self.optimizer.step()
             if self.average:
                 self.average.update(self.progress.step)
         self.optimizer.zero_grad(set_to_none=self.ranks.world == 1)  # DDP's buckets are views of the gradients: keep
-        return norm
+        return norm, finite
 
     def evaluate(self) -> dict[str, float]:
         """Validation loss (nats a token), perplexity and, when due, BLEU; settles early stopping."""

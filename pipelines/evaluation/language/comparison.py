@@ -1,7 +1,8 @@
 """Is one language model better than another on a text, or lucky? Paired bootstrap resampling over its records.
 
-The statistic of plain language models is bits a character, which any two tokenizers share; of masked ones nats a
-guessed token, for which both must have had the same tokens to guess. Lower is better.
+The statistic of plain language models is bits a character of the whole text, unknown words spelled out, which any two
+tokenizers share; of masked ones nats a guessed token, for which both must have had the same tokens to guess, the same
+unknown ones among them. Lower is better.
 """
 
 import math
@@ -44,7 +45,8 @@ def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 
     added to both counts, as in sacreBLEU, so it is never 0.
 
     Raises:
-        UserError: models of different kinds or languages, or masked ones with other tokens to guess.
+        UserError: models of different kinds or languages, of the text as it stands and in lower case or without
+            punctuation, or masked ones with other tokens to guess.
     """
     if (baseline.kind, baseline.language) != (candidate.kind, candidate.language):
         raise UserError(
@@ -56,10 +58,15 @@ def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 
             raise UserError("masked models are compared by what they guess; these have other tokenizers or masks")
         metric, scale, sizes = "nats a guessed token", 1.0, candidate.items
     else:
+        if baseline.described != candidate.described:
+            raise UserError(
+                f"one model describes the text {candidate.described}, the other {baseline.described}: bits a character "
+                f"of these cannot be compared"
+            )
         metric, scale, sizes = "bits a character", math.log(2), candidate.characters
     if not np.array_equal(baseline.characters, candidate.characters):
         raise UserError("the two models were evaluated on other texts")
-    return paired(baseline.nll / scale, candidate.nll / scale, sizes, metric, samples)
+    return paired(baseline.total / scale, candidate.total / scale, sizes, metric, samples)
 
 
 def paired(

@@ -1,5 +1,6 @@
 """A language model on a held-out text: nats and bits a token, a character and a byte, perplexity; a masked one: how
-well it guesses. The text is tokenised by the bundle's own tokenizer, so figures a character compare across tokenizers.
+well it guesses. The text is tokenised by the bundle's own tokenizer. Figures a character, a byte and a word are of the
+whole text, what the tokens leave out included (`spelling.py`), and compare across tokenizers; those a token do not.
 
 A record's end is a token and counts as one character, one byte and one word: the line feed that stood there.
 """
@@ -26,6 +27,7 @@ from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, v
 from pipelines.evaluation.language.likelihood import stream_nll, surprise
 from pipelines.evaluation.language.lines import Lines
 from pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly
+from pipelines.evaluation.language.spelling import described_text
 from pipelines.evaluation.translation import held_out_lines
 from pipelines.loaders.masked import MaskedWindow, held_out_bits, sorted_batches
 from pipelines.loaders.masking import Masking, masking
@@ -44,28 +46,39 @@ class TextEvaluation:
     split: str
     language: str
     nll: NDArray[np.float64]  # (records,) nats of its tokens; masked: of those to be guessed
+    spelling: NDArray[np.float64]  # (records,) nats of what the tokens leave out; masked: 0
     items: NDArray[np.int64]  # (records,) how many tokens that are
     characters: NDArray[np.int64]  # (records,)
     bytes: int
     words: int
     unknown: int  # tokens that are not in the vocabulary
+    tokens: int  # all of them
     right: int | None  # masked: tokens guessed right
     context: str  # how much text each token was given, in words
     samples: list[TextSample]
     seconds: float
     tokenizer: str  # sha256 of its file and the rules of masking: what makes masked figures comparable
+    described: str  # which text the tokens are of: what makes figures a character comparable
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
 
+    @property
+    def total(self) -> NDArray[np.float64]:
+        """(records,) nats of the whole text; masked: of the tokens to be guessed."""
+        return self.nll + self.spelling
+
     def scores(self) -> dict[str, float]:
         """The figures by name."""
-        total, items = float(self.nll.sum()), int(self.items.sum())
-        nats = total / max(items, 1)
+        items = int(self.items.sum())
+        nats = float(self.nll.sum()) / max(items, 1)
         found = {"nats": nats, "bits": nats / math.log(2), "perplexity": math.exp(min(nats, 700.0)), "tokens": items}
+        found["unknown_rate"] = self.unknown / self.tokens
         if self.right is not None:
             return {**found, "accuracy": self.right / max(items, 1)}
+        total = float(self.total.sum())
         return {
             **found,
+            "spelling_bits_per_character": float(self.spelling.sum()) / math.log(2) / int(self.characters.sum()),
             "nats_per_character": total / int(self.characters.sum()),
             "bits_per_character": total / math.log(2) / int(self.characters.sum()),
             "bits_per_byte": total / math.log(2) / self.bytes,
@@ -102,8 +115,10 @@ def evaluate_text_bundle(
     """
     lines = Lines(held_out_lines(shards, split, bundle.language, records), bundle.tokenizer)
     begin = time.perf_counter()
+    spelling = np.zeros(len(lines.texts))
     if bundle.kind == "language":
         nll, context = _language_nll(bundle, lines, stride)
+        spelling = lines.spelling
         items, right = lines.lengths, None
         shown = continuations(bundle.language_network, bundle.tokenizer, lines.texts, samples, bundle.normalisation)
     else:
@@ -114,16 +129,19 @@ def evaluate_text_bundle(
         split=split,
         language=bundle.language,
         nll=nll,
+        spelling=spelling,
         items=items,
         characters=lines.characters,
         bytes=int(lines.bytes.sum()),
         words=int(lines.words.sum()),
         unknown=lines.unknown,
+        tokens=lines.tokens,
         right=right,
         context=context,
         samples=shown,
         seconds=time.perf_counter() - begin,
         tokenizer=_tokens_of(bundle),
+        described=described_text(bundle.tokenizer),
         bundle=bundle.digest,
         manifest_hash=manifest_hash(shards),
     )
@@ -198,7 +216,7 @@ def report(evaluation: TextEvaluation) -> str:
     scores = evaluation.scores()
     lines = [
         f"{evaluation.language} {evaluation.split}: {len(evaluation.items):,} records, {scores['tokens']:,.0f} tokens, "
-        f"{evaluation.unknown:,} unknown; each given {evaluation.context}; {evaluation.seconds:.0f} s"
+        f"{100 * scores['unknown_rate']:.2f} % unknown; each given {evaluation.context}; {evaluation.seconds:.0f} s"
     ]
     figures = f"{scores['nats']:.4f} nats a token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
     if "accuracy" in scores:
@@ -207,7 +225,8 @@ def report(evaluation: TextEvaluation) -> str:
         lines += [
             figures,
             f"{scores['nats_per_character']:.4f} nats a character ({scores['bits_per_character']:.4f} bits), "
-            f"{scores['bits_per_byte']:.4f} bits a byte, perplexity a word {scores['word_perplexity']:.2f}",
+            f"{scores['bits_per_byte']:.4f} bits a byte, perplexity a word {scores['word_perplexity']:.2f}; "
+            f"{scores['spelling_bits_per_character']:.4f} of the bits a character are for what the tokens leave out",
         ]
     for sample in evaluation.samples:
         lines += ["", f"[{sample.prompt}]{sample.text}" if evaluation.kind == "language" else sample.prompt]

@@ -1,12 +1,14 @@
 """Held-out texts as a bundle's own tokenizer reads them, in memory: so bundles of any tokenizer can be compared."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
 from model.text.tokenizer import EOS, UNK, Tokenizer
+from pipelines.evaluation.language.spelling import spelling_nats
 
 
 class Lines:
@@ -20,7 +22,8 @@ class Lines:
         if not texts:
             raise UserError("evaluate.split: no texts to evaluate on")
         self.texts = list(texts)
-        encoded = tokenizer.encode(self.texts)
+        self.tokenizer = tokenizer
+        self._encoded = encoded = tokenizer.encode(self.texts)
         self.lengths = np.array([len(ids) + 1 for ids in encoded], dtype=np.int64)  # (records,)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.tokens = int(self.lengths.sum())  # N
@@ -32,6 +35,11 @@ class Lines:
         self.characters = np.array([len(text) + 1 for text in self.texts], dtype=np.int64)  # (records,) the end is one
         self.bytes = np.array([len(text.encode()) + 1 for text in self.texts], dtype=np.int64)
         self.words = np.array([len(text.split()) + 1 for text in self.texts], dtype=np.int64)
+
+    @cached_property
+    def spelling(self) -> NDArray[np.float64]:
+        """(records,) nats that describe what the tokens leave out: unknown words, odd spaces."""
+        return spelling_nats(self.tokenizer, self.texts, self._encoded)
 
     def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         """(B, count) the tokens from each of the positions (B,) on, going round at both ends."""

@@ -59,19 +59,19 @@ def surprise_by_line(evaluation: TextEvaluation) -> "Figure | None":
     if not len(counted):
         return None
     figure, (over, spread) = panels(1, 2, (10.0, 3.8), title)
-    values = evaluation.nll[counted] / scale / sizes[counted]
+    values = evaluation.total[counted] / scale / sizes[counted]
     over.plot(counted, values, ".", color=BLUE, alpha=0.25, markersize=2.5)
     width = max(RUNNING, len(counted) // 40)
     if len(counted) > width:
         window = np.ones(width)
         totals, lengths = (
-            np.convolve(each[counted], window, "valid") for each in (evaluation.nll / scale, sizes.astype(float))
+            np.convolve(each[counted], window, "valid") for each in (evaluation.total / scale, sizes.astype(float))
         )
         over.plot(
             counted[width // 2 :][: len(totals)], totals / lengths, color=ORANGE, label=f"mean of {width} records"
         )
         over.legend(frameon=False, fontsize=9)
-    mean = float(evaluation.nll.sum() / scale / sizes.sum())
+    mean = float(evaluation.total.sum() / scale / sizes.sum())
     over.axhline(mean, color=GREY, linewidth=0.8, linestyle=":")
     over.set_ylim(0, float(np.quantile(values, 0.995)) * 1.1 + 1e-9)
     over.set_xlabel("record", fontsize=9)

@@ -90,6 +90,7 @@ def test_float32_finds_the_hypotheses_of_pytorch(shape: dict[str, object], tmp_p
     "settings",
     [
         {"length_penalty": 0.0},
+        {"length_penalty": 0.0, "nbest": 4},
         {"length_penalty": 1.5, "patience": 2.0, "nbest": 6},
         {"min_length": 0},
         {"max_ratio": 0.3, "max_extra": 1},

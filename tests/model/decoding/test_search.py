@@ -171,28 +171,43 @@ def test_nbest_is_sorted_and_distinct(network: TranslationNetwork) -> None:
         assert len({(one.ids, one.ended) for one in hypotheses}) == 6
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
-def test_a_big_beam_equals_exhaustive_search(kind: str, alpha: float) -> None:
-    tiny = spread(Recurrent(9) if kind == "recurrent" else transformer(9))
-    longest = 4
+def test_a_beam_that_leaves_nothing_out_finds_the_best_of_all_translations(kind: str, alpha: float) -> None:
+    """Against an enumeration of all of them, for many random networks; the beam is as wide as the last step."""
+    longest, words = 4, (6, 7, 8)
     config = DecodeConfig(
-        beam=200, nbest=10, patience=2.0, length_penalty=alpha, max_ratio=0.0, max_extra=longest, batch_tokens=10**6
-    )
+        beam=len(words) ** (longest - 1) * (len(words) + 1), nbest=10, length_penalty=alpha, max_ratio=0.0,
+        max_extra=longest, batch_tokens=10**6,
+    )  # fmt: skip
     inputs = [np.array([6, 7, EOS]), np.array([8, EOS]), np.array([EOS])]
-    for source, found in zip(inputs, decode(tiny, inputs, config), strict=True):
-        expected = []
-        for length in range(1, longest + 1):
-            for ids in itertools.product((6, 7, 8), repeat=length):
-                table = log_probabilities(tiny, source, ids, config)
-                total = sum(table[step, token].item() for step, token in enumerate(ids))
-                if length < longest:  # the end of sentence still fits
-                    expected.append(((total + table[length, EOS].item()) / (length + 1) ** alpha, ids))
-                else:
-                    expected.append((total / length**alpha, ids))
-        best = sorted(expected, reverse=True)[:10]
-        assert [one.ids for one in found] == [ids for _, ids in best]
-        np.testing.assert_allclose([one.score for one in found], [score for score, _ in best], atol=1e-4)
+    for seed in range(8):
+        tiny = spread(Recurrent(9) if kind == "recurrent" else transformer(9), seed)
+        for source, found in zip(inputs, decode(tiny, inputs, config), strict=True):
+            best = exhaustive(tiny, source, words, longest, config)[:10]
+            assert [(one.ids, one.ended) for one in found] == [(ids, ended) for _, ids, ended in best], seed
+            np.testing.assert_allclose([one.score for one in found], [score for score, _, _ in best], atol=1e-4)
+
+
+def exhaustive(
+    network: TranslationNetwork, source: np.ndarray, words: Sequence[int], longest: int, config: DecodeConfig
+) -> list[tuple[float, tuple[int, ...], bool]]:
+    """(score, ids, ended) of every translation of at most `longest` tokens, best first."""
+    rows = list(itertools.product(words, repeat=longest))  # every other one is the beginning of one of these
+    target = torch.tensor([[BOS, *ids] for ids in rows])  # (R, T + 1)
+    batch = TranslationBatch(pad([source] * len(rows)), target, target, 0, 0, np.zeros(len(rows), np.int64))
+    with torch.no_grad():
+        logits = network.logits(network(batch))  # (R, T + 1, V)
+    logits[:, :, config.forbidden()] = -torch.inf
+    logits[:, : config.min_length, EOS] = -torch.inf
+    table = logits.log_softmax(-1).double().numpy()
+    found: dict[tuple[tuple[int, ...], bool], float] = {}
+    for row, ids in enumerate(rows):
+        total = np.cumsum([0.0, *(table[row, step, token] for step, token in enumerate(ids))])
+        for length in range(config.min_length, longest):  # the end of sentence still fits
+            found[ids[:length], True] = (total[length] + table[row, length, EOS]) / (length + 1) ** config.alpha
+        found[ids, False] = total[longest] / longest**config.alpha
+    return sorted(((score, *key) for key, score in found.items()), reverse=True)
 
 
 def test_score_is_log_probability_over_length_to_the_penalty(network: TranslationNetwork) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from model.errors import UserError
+from model.text.normalise import normalise
 from model.text.subwords import BpeTokenizer, SubwordTokenizer
 from model.text.tokenizer import EOS, SPECIAL_PIECES, UNK, Kind, TokenizerConfig, TokenizerPair
 from model.text.tokenizers import draw_lines, load, load_pair, train_pair
@@ -284,3 +285,13 @@ def test_words_keep_the_frequent_ones_and_ties_in_order() -> None:
 def test_words_split_and_join(text: str, units: list[str]) -> None:
     assert WordRules().split(text) == units
     assert WordTokenizer.join(units) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_stands_where_ids_are_unknown_is_named(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
+    tokenizer = pairs[kind].source
+    for text in [normalise(one) for one in NAUGHTY] + ENGLISH[:5]:
+        unknown = tokenizer.unknown(text)
+        assert len(unknown) == np.count_nonzero(tokenizer.encode([text])[0] == UNK), text
+        assert all(unknown) and all(unit in text for unit in unknown)
+    assert tokenizer.unknown("Anna sees Жж") == {"words": ["Жж"], "characters": ["Ж", "ж"]}.get(kind, ["Жж"])

@@ -20,6 +20,7 @@ from model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
 from model.text.tokenizers import train
 from pipelines.promote import promote_version
 from pipelines.shards.manifest import Manifest, write_manifest
+from pipelines.tracking.cards import card_of
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
@@ -55,6 +56,13 @@ def register(tracking: TrackingConfig, folder: Path, kind: TextKind, learned: fl
     with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
         assert register_bundle(tracking, REGISTRY, run, bundle) is not None
     return bundle
+
+
+def test_the_share_of_unknown_tokens_is_among_the_tags_and_the_words() -> None:
+    card = card_of("language")
+    tags = card.tags({"scores": {"valid": {"nats": 2.5, "unknown_rate": 0.0521}}})
+    assert tags["valid_unknown_rate"] == "0.0521"
+    assert "5.21% of the tokens unknown" in "".join(card.lines({**tags, "bundle_kind": "language"}))
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -164,6 +164,50 @@ def test_a_step_without_a_finite_gradient_is_skipped_and_counted(shards: Path, t
     assert steps(tmp_path / "run")[1]["loss"] is None
 
 
+class BrokenLoss:
+    """The loss of one lane of step 2 is infinite and its gradient what it would be: a sum that overflows in fp32."""
+
+    def __init__(self, call: int) -> None:
+        self.call, self.calls = call, iter(range(1000))
+
+    def __call__(self, network: Any, batch: TranslationBatch, config: LossConfig) -> tuple[torch.Tensor, torch.Tensor]:
+        value, nll = architecture("transformer").loss(network, batch, config)
+        return (value + float("inf") if next(self.calls) == self.call else value), nll
+
+
+def rank_with_a_broken_loss(rank: int, port: int, shards: str, run: str) -> None:
+    """Rank 1's lane alone is broken: what it decides, rank 0 must decide too."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    loss = BrokenLoss(1 if rank == 1 else -1)
+    train(Path(shards), Path(run), STEP_BY_STEP, Ranks(rank, 2, CPU), loss=loss)
+    dist.destroy_process_group()
+
+
+STEP_BY_STEP = replace(CONFIG, max_steps=2, checkpoint_every=1, evaluate_every=9)
+
+
+@pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_step_without_a_finite_loss_updates_nothing_on_any_rank(world: int, shards: Path, tmp_path: Path) -> None:
+    """Its gradient is finite. Weights, optimizer and average after it are those before it; it is counted once."""
+    run = tmp_path / "run"
+    if world == 1:
+        train(shards, run, STEP_BY_STEP, loss=BrokenLoss(3))  # step 2, second lane
+    else:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        multiprocessing.spawn(rank_with_a_broken_loss, (port, str(shards), str(run)), nprocs=2)
+    before, after = (checkpoint.read(run / "checkpoints" / f"step-{step:08d}") for step in (1, 2))
+    assert before[0].keys() == after[0].keys() == {"network", "optimizer", "average"}
+    for group, tensors in before[0].items():
+        for name, value in tensors.items():
+            assert torch.equal(value, after[0][group][name]), (group, name)
+    assert (before[1]["skipped"], after[1]["skipped"], after[1]["step"]) == (0, 1, 2)
+    assert steps(run)[1]["loss"] is None and steps(run)[1]["norm"] is not None
+
+
 def test_fp16_halves_its_loss_scale_after_an_overflow(shards: Path, tmp_path: Path) -> None:
     calls: Iterator[int] = iter(range(1000))
 
