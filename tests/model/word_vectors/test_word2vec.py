@@ -14,8 +14,8 @@ import pytest
 from model.errors import UserError
 from model.word_vectors import tables
 from model.word_vectors.learner import Learner, Text
-from model.word_vectors.reference import Reference
 from model.word_vectors.word2vec import SOFTMAX_WORDS, Word2Vec, Word2VecConfig
+from tests.model.word_vectors.reference import Reference
 
 ROOT = Path(__file__).resolve().parents[3]
 FORMS, OUTPUTS = ("skipgram", "cbow"), ("negative", "hierarchical", "softmax")
@@ -240,7 +240,7 @@ def test_numba_is_needed_for_training_alone() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"
         "import numpy as np\n"
-        "from model.word_vectors.reference import Reference\n"
+        "from tests.model.word_vectors.reference import Reference\n"
         "from model.word_vectors.word2vec import Word2Vec, Word2VecConfig\n"
         "Word2Vec(Word2VecConfig(), np.array([2, 1]), 1).vectors()\n"
     )
