@@ -88,9 +88,6 @@ class EncoderOnly(Network):
         """ids (B, T), PAD after the real tokens -> (B, D): the mean of the states at real tokens; 0 where none are."""
         return mean_of_real(self.encode(ids), ids != PAD)
 
-    def embedding_table(self) -> nn.Embedding:
-        return self.embedding
-
     def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
         """`encoder.0` (B, H, T, T) and so on."""
         record: list[Tensor] = []

@@ -97,9 +97,6 @@ class DecoderOnly(LanguageNetwork):
         states = self._advance(tokens, state)
         return self.logits(states[:, -1]), state
 
-    def embedding_table(self) -> nn.Embedding:
-        return self.embedding
-
     def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
         """`decoder.0.self` (B, H, T, T) and so on: where each position looked, itself and those before it."""
         record: list[Tensor] = []

@@ -104,10 +104,6 @@ class RecurrentLanguage(LanguageNetwork):
         states, last = self._advance(tokens, state["hidden"], None)
         return self.logits(states[:, -1]), {"hidden": last}
 
-    def embedding_table(self) -> nn.Embedding:
-        """With `tie` its weights are the output layer's too."""
-        return self.embedding
-
     def _advance(self, tokens: Tensor, state: Tensor | None, real: Tensor | None) -> tuple[Tensor, Tensor]:
         """tokens (B, T) after state (B, L, P, W) -> what the output layer reads (B, T, E or W), and the state after."""
         x = self.dropout(self.embedding(tokens) * math.sqrt(self.config.embedding))  # (B, T, E)

@@ -245,17 +245,12 @@ class Embeddings:
         queries = units(self.vectors, self.inverse, rows)
         return cosines(self.vectors, self.inverse, queries, self.limit(restrict))
 
-    def text_vector(self, words: Iterable[str]) -> Any:
-        """The sum of the words' vectors, each times its weight: (d,), or a CSR row where the vectors are sparse.
-
-        A word that occurs twice counts twice; unknown ones are left out, so a text of none but those has zeros. The
-        CSR row is (1, d), or (1, V) where texts are sums of words.
-        """
-        found = self.text_vectors([words])
-        return found if is_sparse(found) else found[0]
-
     def text_vectors(self, texts: Iterable[Iterable[str]], weights: NDArray[np.floating[Any]] | None = None) -> Table:
-        """`text_vector` of n texts, (n, d) or CSR; with `weights` (V,) in the place of their own."""
+        """A row a text, (n, d) or CSR: the sum of its words' vectors, each times its weight or that of `weights` (V,).
+
+        A word that occurs twice counts twice; unknown ones are left out, so a text of none but those has zeros. CSR
+        rows, where the vectors are sparse, are as wide as those, or (V,) where texts are sums of words.
+        """
         from scipy.sparse import csr_array
 
         own = self.weights if weights is None else np.asarray(weights, np.float32)

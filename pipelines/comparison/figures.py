@@ -1,7 +1,7 @@
 """All pictures of a comparison, drawn from its measures and from the networks themselves."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -154,11 +154,3 @@ def costs(config: "Config") -> Picture:
 def picture(name: str, section: str, title: str, text: str, alt: str, figure: "Figure") -> Picture:
     """The figure as a PNG with its words."""
     return Picture(name, title, text, alt, png(figure), section)
-
-
-def sections(pictures: Sequence[Picture]) -> Mapping[str, list[Picture]]:
-    """Section -> its pictures, in order."""
-    found: dict[str, list[Picture]] = {}
-    for one in pictures:
-        found.setdefault(one.section, []).append(one)
-    return found

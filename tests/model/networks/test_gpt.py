@@ -7,7 +7,7 @@ from torch import nn
 
 from conf import groups
 from model.errors import UserError
-from model.networks.architectures import any_network, build_language_network, model_config
+from model.networks.architectures import any_network, model_config
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from model.networks.language_network import BEFORE, language_loss
 from model.settings import LossConfig
@@ -165,11 +165,11 @@ def test_gpt_2s_smallest_model_has_its_number_of_parameters() -> None:
 
 def test_tables_are_one_or_two() -> None:
     tied, loose = network(), network(tie=False)
-    assert tied.output.weight is tied.embedding_table().weight
+    assert tied.output.weight is tied.embedding.weight
     assert loose.parameter_count() == tied.parameter_count() + 30 * 16
 
 
 def test_the_table_of_architectures_builds_it() -> None:
-    assert isinstance(build_language_network(DecoderOnlyConfig(**SIZES), 30), DecoderOnly)  # type: ignore[arg-type]
+    assert isinstance(any_network(DecoderOnlyConfig(**SIZES), 30, 30), DecoderOnly)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"model\.kv_heads=3"):
         network(kv_heads=3)

@@ -158,11 +158,9 @@ def test_a_text_is_the_weighted_sum_of_its_known_words() -> None:
     weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0])
     dense = Embeddings(WORDS, None, PLANE, weights)
     text = ["north", "unheard", "west", "north"]
-    assert dense.text_vector(text).tolist() == [-0.5, 12.0]
-    assert dense.text_vector(["unheard"]).tolist() == [0.0, 0.0]
+    assert dense.text_vectors([text, ["unheard"]]).tolist() == [[-0.5, 12.0], [0.0, 0.0]]
     sparse = Embeddings(WORDS, None, csr_array(PLANE), weights)
-    assert sparse.text_vector(text).toarray().tolist() == [[-0.5, 12.0]]
-    assert sparse.text_vector([]).toarray().tolist() == [[0.0, 0.0]]
+    assert sparse.text_vectors([text, []]).toarray().tolist() == [[-0.5, 12.0], [0.0, 0.0]]
 
 
 def test_what_cannot_be_vectors_is_refused_by_name() -> None:
