@@ -12,6 +12,7 @@ The defaults of the configurations are those of the papers. The switches beyond 
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from model.errors import UserError
 from model.layers.attention import CrossAttention, SelfAttention
 from model.layers.dropout import Dropout
-from model.layers.positions import PositionConfig, Positions
+from model.layers.positions import PositionConfig, PositionKind, Positions
 
 Activation = Literal["relu", "gelu", "swiglu"]
 NormPlace = Literal["pre", "post"]
@@ -42,6 +43,26 @@ class LayerConfig(PositionConfig, Protocol):
     norm_kind: NormKind
     activation: Activation
     kv_heads: int
+
+
+@dataclass
+class StackConfig:
+    """Sizes and switches of a network that is one stack around one table; the defaults are GPT-2's smallest model."""
+
+    architecture: str
+    name: str
+    width: int = 768
+    heads: int = 12
+    feed_forward: int = 3072
+    layers: int = 12
+    dropout: float = 0.1
+    norm: NormPlace = "pre"
+    norm_kind: NormKind = "layer"
+    activation: Activation = "gelu"
+    positions: PositionKind = "learned"
+    max_positions: int = 1024
+    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+    tie: bool = True  # the output layer's weights are the embedding table's
 
 
 def check_layers(config: LayerConfig) -> None:

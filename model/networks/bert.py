@@ -14,12 +14,11 @@ from torch import Tensor, nn
 
 from model.layers.attention import padding_bias
 from model.layers.dropout import Dropout
-from model.layers.positions import PositionKind, Positions
+from model.layers.positions import Positions
 from model.layers.transformer_layers import (
-    Activation,
     EncoderLayer,
-    NormKind,
     NormPlace,
+    StackConfig,
     check_layers,
     embed,
     initialise,
@@ -32,23 +31,13 @@ from model.text.tokenizer import PAD
 
 
 @dataclass
-class EncoderOnlyConfig:
+class EncoderOnlyConfig(StackConfig):
     """Sizes and switches; the defaults are BERT's base model."""
 
     architecture: Literal["bert"] = "bert"
     name: str = "bert_base"
-    width: int = 768
-    heads: int = 12
-    feed_forward: int = 3072
-    layers: int = 12
-    dropout: float = 0.1
     norm: NormPlace = "post"
-    norm_kind: NormKind = "layer"
-    activation: Activation = "gelu"
-    positions: PositionKind = "learned"
     max_positions: int = 512  # tokens, end of sentence included
-    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
-    tie: bool = True  # the output layer's weights are the embedding table's
 
 
 class EncoderOnly(Network):

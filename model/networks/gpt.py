@@ -16,17 +16,8 @@ from torch import Tensor, nn
 from model.errors import UserError
 from model.layers.attention import causal_bias
 from model.layers.dropout import Dropout
-from model.layers.positions import PositionKind, Positions
-from model.layers.transformer_layers import (
-    Activation,
-    EncoderLayer,
-    NormKind,
-    NormPlace,
-    check_layers,
-    embed,
-    initialise,
-    last_norm,
-)
+from model.layers.positions import Positions
+from model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, initialise, last_norm
 from model.networks.language_network import LanguageNetwork
 from model.networks.network import State
 from model.text.text_batch import TextBatch
@@ -34,23 +25,12 @@ from model.text.tokenizer import PAD
 
 
 @dataclass
-class DecoderOnlyConfig:
+class DecoderOnlyConfig(StackConfig):
     """Sizes and switches; the defaults are GPT-2's smallest model."""
 
     architecture: Literal["gpt"] = "gpt"
     name: str = "gpt_small"
-    width: int = 768
-    heads: int = 12
-    feed_forward: int = 3072
-    layers: int = 12
-    dropout: float = 0.1
-    norm: NormPlace = "pre"
-    norm_kind: NormKind = "layer"
-    activation: Activation = "gelu"
-    positions: PositionKind = "learned"
     max_positions: int = 1024  # tokens that are seen at a time
-    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
-    tie: bool = True  # the output layer's weights are the embedding table's
 
 
 class DecoderOnly(LanguageNetwork):

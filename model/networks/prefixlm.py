@@ -27,8 +27,8 @@ from model.layers.transformer_layers import (
     Activation,
     EncoderLayer,
     KeysValues,
-    NormKind,
     NormPlace,
+    StackConfig,
     check_layers,
     embed,
     initialise,
@@ -41,7 +41,7 @@ from model.text.tokenizer import BOS, PAD, SEP
 
 
 @dataclass
-class PrefixConfig:
+class PrefixConfig(StackConfig):
     """Sizes and switches; the defaults are those of the Transformer's base model, in one stack of as many layers."""
 
     architecture: Literal["prefixlm"] = "prefixlm"
@@ -52,12 +52,9 @@ class PrefixConfig:
     layers: int = 12
     dropout: float = 0.3
     norm: NormPlace = "post"
-    norm_kind: NormKind = "layer"
     activation: Activation = "relu"
     positions: PositionKind = "sinusoidal"
     max_positions: int = 1024  # tokens of source and target together; each side may have half of them
-    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
-    tie: bool = True  # the output layer's weights are the embedding table's
 
 
 class PrefixTranslation(TranslationNetwork):
