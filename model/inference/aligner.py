@@ -22,7 +22,7 @@ from model.bundles.translation import TranslationBundle
 from model.decoding.search import fit, pad
 from model.errors import UserError
 from model.inference.scoring import pair_batches
-from model.networks.network import TranslationNetwork
+from model.networks.network import TranslationNetwork, evaluating
 from model.text.batch import TranslationBatch
 from model.text.normalise import normalise
 from model.text.tokenizer import BOS, EOS, TokenizerPair
@@ -114,10 +114,7 @@ class Aligner:
         """
         most = self.network.max_target_positions
         rows_of = [min(len(pair.target) + 1, most) for pair in pairs]
-        device = next(self.network.parameters()).device
-        was_training = self.network.training
-        self.network.eval()
-        try:
+        with evaluating(self.network) as device:
             for rows in pair_batches([len(pair.source) for pair in pairs], rows_of, BATCH_TOKENS):
                 batch = force_targets([pairs[row] for row in rows], most).to(device)
                 with torch.inference_mode():
@@ -128,8 +125,6 @@ class Aligner:
                     if not np.isfinite(sums).all():
                         raise FloatingPointError("the network's attention is not a number")
                     yield row, np.where(sums > 0, own / np.maximum(sums, 1e-30), 1.0 / own.shape[-1])
-        finally:
-            self.network.train(was_training)
 
     def shown(
         self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
@@ -214,10 +209,8 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
         UserError: there are none.
     """
     probe = force_targets([Encoded(np.asarray([EOS]), np.asarray([], np.int64))], network.max_target_positions)
-    was_training = network.training
-    with torch.inference_mode():
-        found = cross_maps(network.eval(), probe.to(next(network.parameters()).device))
-    network.train(was_training)
+    with evaluating(network) as device, torch.inference_mode():
+        found = cross_maps(network, probe.to(device))
     if not found.shape[1]:
         config = getattr(network, "config", None)
         raise UserError(
@@ -236,7 +229,7 @@ def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = Non
     return Aligner(
         bundle.network.to(device),
         bundle.tokenizers,
-        str(bundle.facts.get("normalisation", "NFC")),
+        bundle.normalisation,
         config or AlignmentConfig(),
         dict(bundle.facts.get("alignment") or {}),
     )

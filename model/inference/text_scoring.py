@@ -14,8 +14,9 @@ from torch import Tensor
 
 from model.bundles.language import TextBundle
 from model.errors import UserError
-from model.inference.scoring import PairScore, TooLong, ended_lengths, log_probabilities, pair_batches
+from model.inference.scoring import PairScore, TooLong, ended_lengths, log_probabilities, pair_batches, split_rows
 from model.networks.language_network import BEFORE, LanguageNetwork
+from model.networks.network import evaluating
 from model.text.batch import pad
 from model.text.normalise import normalise
 from model.text.text_batch import TextBatch
@@ -78,24 +79,13 @@ def score_texts(
     names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
     rows = [_fit(ids, network.max_positions, too_long, name) for ids, name in zip(texts, names, strict=True)]
     lengths = [len(ids) for ids in rows]
-    device = next(network.parameters()).device
     answers: dict[int, PairScore] = {}
-    was_training = network.training
-    network.eval()
-    try:
-        with torch.inference_mode():
-            for group in pair_batches([0] * len(rows), lengths, batch_tokens):
-                batch = text_batch([rows[row] for row in group], group)
-                found = text_log_probabilities(network, batch.to(device)).cpu().tolist()
-                start = 0
-                for row in group:
-                    own = tuple(found[start : start + lengths[row]])
-                    start += lengths[row]
-                    if any(value != value for value in own):
-                        raise FloatingPointError(f"{names[row]}: the network's output is not a number")
-                    answers[row] = PairScore(tuple(rows[row].tolist()), own, len(rows[row]) < len(texts[row]))
-    finally:
-        network.train(was_training)
+    with evaluating(network) as device, torch.inference_mode():
+        for group in pair_batches([0] * len(rows), lengths, batch_tokens):
+            batch = text_batch([rows[row] for row in group], group)
+            found = text_log_probabilities(network, batch.to(device))
+            for row, own in split_rows(found, group, lengths, names):
+                answers[row] = PairScore(tuple(rows[row].tolist()), own, len(rows[row]) < len(texts[row]))
     return [answers[row] for row in range(len(rows))]
 
 

@@ -195,17 +195,6 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        bias: Tensor | None,
-        record: list[Tensor] | None = None,
-        rotation: Tensor | None = None,
-        causal: bool = False,
-    ) -> Tensor:
-        """x (B, S, D) -> (B, S, D)."""
-        return self.step(x, None, bias, record, rotation, causal)[0]
-
-    def step(
-        self,
-        x: Tensor,
         past: KeysValues | None,
         bias: Tensor | None = None,
         record: list[Tensor] | None = None,
@@ -213,12 +202,12 @@ class EncoderLayer(nn.Module):
         causal: bool = False,
     ) -> tuple[Tensor, KeysValues]:
         """x (B, T, D), T positions after `past` -> (B, T, D), and the keys and values grown by them."""
-        change, grown = self.self_attention.step(self.self_sublayer.before(x), past, bias, record, rotation, causal)
+        change, grown = self.self_attention(self.self_sublayer.before(x), past, bias, record, rotation, causal)
         x = self.self_sublayer.after(x, change)
         return self.feed_forward_sublayer.after(x, self.feed_forward(self.feed_forward_sublayer.before(x))), grown
 
     def memory(self, x: Tensor, rotation: Tensor | None) -> KeysValues:
-        """The keys and values that `step` would give for x (B, S, D), and nothing else."""
+        """The keys and values that `forward` would give for x (B, S, D), and nothing else."""
         _, k, v = self.self_attention.project(self.self_sublayer.before(x), rotation)
         return k, v
 
@@ -245,7 +234,7 @@ class DecoderLayer(nn.Module):
         rotation: Tensor | None = None,
     ) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        change = self.self_attention(self.self_sublayer.before(x), causal, record, rotation, causal=True)
+        change, _ = self.self_attention(self.self_sublayer.before(x), None, causal, record, rotation, causal=True)
         return self._rest(self.self_sublayer.after(x, change), memory, source_bias, record)
 
     def step(
@@ -257,7 +246,7 @@ class DecoderLayer(nn.Module):
         rotation: Tensor | None = None,
     ) -> tuple[Tensor, KeysValues]:
         """x (B, 1, D), one position after `past`."""
-        change, grown = self.self_attention.step(self.self_sublayer.before(x), past, rotation=rotation)
+        change, grown = self.self_attention(self.self_sublayer.before(x), past, rotation=rotation)
         return self._rest(self.self_sublayer.after(x, change), memory, source_bias, None), grown
 
     def _rest(self, x: Tensor, memory: KeysValues, source_bias: Tensor | None, record: list[Tensor] | None) -> Tensor:

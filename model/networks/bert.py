@@ -88,5 +88,5 @@ class EncoderOnly(Network):
         x = embed(ids, self.embedding, self.positions, self.dropout)
         rotation = self.positions.rotation(ids.shape[1])
         for layer in self.layers:
-            x = layer(x, bias, record, rotation)
+            x, _ = layer(x, None, bias, record, rotation)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

@@ -8,7 +8,7 @@ V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -95,8 +95,8 @@ class DecoderOnly(LanguageNetwork):
         bias = causal_bias(length, tokens.device, past) if length > 1 else None
         rotation = self.positions.rotation(length, at)
         x = embed(tokens, self.embedding, self.positions, self.dropout, at)
-        for i, layer in enumerate(cast("list[EncoderLayer]", list(self.layers))):
+        for i, layer in enumerate(self.layers):
             before = (state[f"key.{i}"], state[f"value.{i}"]) if past else None
-            x, grown = layer.step(x, before, bias, record, rotation, causal=past == 0 and length > 1)
+            x, grown = layer(x, before, bias, record, rotation, causal=past == 0 and length > 1)
             state[f"key.{i}"], state[f"value.{i}"] = grown  # (B, G, P + T, K)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

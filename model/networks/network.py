@@ -1,8 +1,11 @@
 """What every network offers to the loop and the bundle, and a translation network to the decoder besides."""
 
+import contextlib
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from model.errors import UserError
@@ -100,3 +103,14 @@ def mean_of_real(states: Tensor, real: Tensor) -> Tensor:
     """states (B, T, D) and real (B, T) bool -> (B, D) in float32: the mean over real positions, 0 where none are."""
     counted = real[..., None].float()
     return (states.float() * counted).sum(1) / counted.sum(1).clamp_min(1.0)
+
+
+@contextlib.contextmanager
+def evaluating(network: nn.Module) -> Iterator[torch.device]:
+    """The network in evaluation mode for the length of the block, then as it was; gives its device."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield next(network.parameters()).device
+    finally:
+        network.train(was_training)

@@ -116,8 +116,8 @@ class PrefixTranslation(TranslationNetwork):
         bias = padding_bias(state["real"])
         x = embed(without_bos(tokens[:, None]), self.embedding, self.positions, self.dropout, at)
         rotation = self.positions.rotation(1, at)
-        for i, layer in enumerate(self.stack):
-            x, grown = layer.step(x, (state[f"key.{i}"], state[f"value.{i}"]), bias, rotation=rotation)
+        for i, layer in enumerate(self.layers):
+            x, grown = layer(x, (state[f"key.{i}"], state[f"value.{i}"]), bias, rotation=rotation)
             state[f"key.{i}"], state[f"value.{i}"] = grown
         state["position"] = state["position"] + 1
         return self.logits(self.norm(x[:, 0])), state
@@ -147,11 +147,6 @@ class PrefixTranslation(TranslationNetwork):
             maps[f"decoder.{i}.self"], maps[f"decoder.{i}.cross"] = weights[..., split:], weights[..., :split]
         return maps
 
-    @property
-    def stack(self) -> list[EncoderLayer]:
-        """`layers` with its type, which nn.ModuleList forgets."""
-        return cast("list[EncoderLayer]", list(self.layers))
-
     def _prefix(
         self, source: Tensor, real: Tensor, record: list[Tensor] | None = None
     ) -> tuple[list[KeysValues], Tensor]:
@@ -161,10 +156,11 @@ class PrefixTranslation(TranslationNetwork):
         x = embed(source, self.embedding, self.positions, self.dropout)
         rotation = self.positions.rotation(source.shape[1])
         layers = []
-        for layer in self.stack[:-1]:
-            x, seen = layer.step(x, None, bias, record, rotation)
+        for layer in self.layers[:-1]:
+            x, seen = layer(x, None, bias, record, rotation)
             layers.append(seen)
-        return [*layers, self.stack[-1].memory(x, rotation)], x
+        last = cast("EncoderLayer", self.layers[-1])
+        return [*layers, last.memory(x, rotation)], x
 
     def _decode(
         self, target_in: Tensor, prefix: list[KeysValues], real: Tensor, record: list[Tensor] | None = None
@@ -176,8 +172,8 @@ class PrefixTranslation(TranslationNetwork):
         bias = prefix_bias(real, length)
         x = embed(without_bos(target_in), self.embedding, self.positions, self.dropout, at)
         rotation = self.positions.rotation(length, at)
-        for layer, past in zip(self.stack, prefix, strict=True):
-            x, _ = layer.step(x, past, bias, record, rotation)
+        for layer, past in zip(self.layers, prefix, strict=True):
+            x, _ = layer(x, past, bias, record, rotation)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def _check(self, length: int, side: Side) -> None:

@@ -144,7 +144,7 @@ class Transformer(TranslationNetwork):
         x = embed(source, self.source_embedding, self.source_positions, self.dropout)
         rotation = self.source_positions.rotation(source.shape[1])
         for layer in self.encoder:
-            x = layer(x, bias, record, rotation)
+            x, _ = layer(x, None, bias, record, rotation)
         return Memory(self.encoder_norm(x), real)
 
     def _decode(self, target_in: Tensor, memory: Memory, record: list[Tensor] | None) -> Tensor:

@@ -35,8 +35,7 @@ class SentenceMaps:
 
 def translations(bundle: TranslationBundle, sentences: Sequence[str]) -> list[str]:
     """By the bundle's own decoding settings, in PyTorch."""
-    form = str(bundle.facts.get("normalisation", "NFC"))
-    translator = network_translator(bundle.network, bundle.tokenizers, bundle.decode, form)
+    translator = network_translator(bundle.network, bundle.tokenizers, bundle.decode, bundle.normalisation)
     return [answer.text for answer in translator.translate(sentences)]
 
 

@@ -85,7 +85,7 @@ def settled(
         config,
         penalties,
         bundle.languages[1],
-        str(bundle.facts.get("normalisation", "NFC")),
+        bundle.normalisation,
     )
     return replace(config, length_penalty=choice.penalty)
 
