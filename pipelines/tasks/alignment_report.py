@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +17,8 @@ from pipelines.config import Config
 from pipelines.corpus.gold import Links, gold_words
 from pipelines.evaluation.alignment_error import AlignmentEvaluation, evaluate_alignment, report, word_maps
 from pipelines.tasks.run_directory import newest_step
-from pipelines.tracking.plots import panels
+from pipelines.tracking.plots import Figure, panels
 from pipelines.tracking.run import TrackedRun
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -62,13 +58,13 @@ def record_alignment(config: Config, bundle: TranslationBundle, tracked: Tracked
     print(report(evaluation))
 
 
-def measured(config: Config, bundle: TranslationBundle, split: str) -> tuple[AlignmentEvaluation, "dict[str, Figure]"]:
+def measured(config: Config, bundle: TranslationBundle, split: str) -> tuple[AlignmentEvaluation, dict[str, Figure]]:
     """The evaluation by the sections `evaluate` and `alignment`, and its pictures."""
     evaluation = evaluate_alignment(bundle, config.shard_dir, split, config.alignment, config.evaluate.sentences)
     return evaluation, all_pictures(evaluation, bundle)
 
 
-def keep(evaluation: AlignmentEvaluation, pictures: "dict[str, Figure]", folder: Path) -> list[Path]:
+def keep(evaluation: AlignmentEvaluation, pictures: dict[str, Figure], folder: Path) -> list[Path]:
     """Write `alignment.SPLIT.json`, `alignment.SPLIT.txt` (Pharaoh, a line a pair) and the pictures; their paths."""
     record, lines = (folder / f"alignment.{evaluation.split}.{suffix}" for suffix in ("json", "txt"))
     content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
@@ -89,7 +85,7 @@ def log(
     tracked: TrackedRun,
     step: int,
     evaluation: AlignmentEvaluation,
-    pictures: "dict[str, Figure]",
+    pictures: dict[str, Figure],
     files: Sequence[Path],
 ) -> None:
     """Metrics `test_aer` ... of the best, `test_aer_head` of the best single head, `test_aer/l2h1` ... of each."""
@@ -114,7 +110,7 @@ def log(
             tracked.artifact(file, "alignment")
 
 
-def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> "dict[str, Figure]":
+def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> dict[str, Figure]:
     """`errors` of every head; `heads`: all of them on one sentence; `maps`: the best on several."""
     pictures = {"errors": errors_picture(evaluation)}
     chosen = examples(evaluation)
@@ -130,7 +126,7 @@ def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> 
 
 def every_head(
     evaluation: AlignmentEvaluation, bundle: TranslationBundle, source: str, target: str, gold: Sequence[Link]
-) -> "Figure":
+) -> Figure:
     """One pair's map of each head, in the reading of the chosen one."""
     reading, head = evaluation.single
     aligner = open_aligner(bundle, AlignmentConfig(reading=reading))
@@ -145,7 +141,7 @@ def every_head(
     return heads_picture(found, maps[0][0].source_tokens, maps[0][0].target_tokens, title, gold, chosen)
 
 
-def errors_picture(evaluation: AlignmentEvaluation) -> "Figure":
+def errors_picture(evaluation: AlignmentEvaluation) -> Figure:
     """The error rate of every head on `split`: a panel a reading, a row a layer; green is good."""
     table = evaluation.tables[evaluation.split]
     heads = sorted({head for _, head in table if head.head is not None}, key=lambda one: (one.layer, one.head))

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -26,12 +26,10 @@ from pipelines.loaders.segments import language, shard_vocabulary
 from pipelines.shards.manifest import MANIFEST, manifest_hash, read_manifest
 from pipelines.tasks.base import Measured
 from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
+from pipelines.tracking.plots import Figure
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint
 from pipelines.word_vectors.loop import TABLES, check_tables
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +44,7 @@ class Details:
     evaluation: VectorsEvaluation
     sets: Sets
     records: Records
-    pictures: "dict[str, Figure]"
+    pictures: dict[str, Figure]
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> VectorsBundle:
@@ -148,7 +146,7 @@ def write(measured: Measured, folder: Path) -> Sequence[Path]:
     return [record]
 
 
-def draw(pictures: "Mapping[str, Figure]", folder: Path) -> None:
+def draw(pictures: Mapping[str, Figure], folder: Path) -> None:
     """`pictures/NAME.png` below `folder`."""
     (folder / PICTURES).mkdir(exist_ok=True)
     for name, figure in pictures.items():
