@@ -154,7 +154,7 @@ def split_rows(
     Raises:
         FloatingPointError: they are no numbers.
     """
-    for row, own in zip(rows, found.cpu().split([lengths[row] for row in rows]), strict=True):
+    for row, own in zip(rows, torch.split(found.cpu(), [lengths[row] for row in rows]), strict=True):
         if own.isnan().any():
             raise FloatingPointError(f"{names[row]}: the network's output is not a number")
         yield row, tuple(own.tolist())

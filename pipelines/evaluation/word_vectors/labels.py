@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.tracking.plots import Axes, withStroke
+from pipelines.tracking.plots import Axes
 
 # Where a label may stand around its point, the best first: to the right (1) or left (-1), above (1) or below (-1).
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
@@ -31,6 +31,8 @@ def place_labels(
     The axis must have its final limits and place in the figure. `opposite` (n, 2): points that a label should lie away
     from, such as the other end of an arrow; by default each label tries its sides in the same order.
     """
+
+    from matplotlib.patheffects import withStroke
 
     canvas: Any = axis.figure.canvas
     renderer, pixels = canvas.get_renderer(), canvas.figure.dpi / 72

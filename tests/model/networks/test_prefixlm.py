@@ -60,7 +60,7 @@ def one_pass(ours: PrefixTranslation, source: torch.Tensor, target: torch.Tensor
     x = embed(text, ours.embedding, ours.positions, ours.dropout)
     record: list[torch.Tensor] = []
     for layer in ours.layers:
-        x = layer(x, bias, record, ours.positions.rotation(length))
+        x, _ = layer(x, None, bias, record, ours.positions.rotation(length))
     return ours.norm(x)[0, prefix:], record[0][0]
 
 
