@@ -22,6 +22,7 @@ from model.renamed import current_words
 from model.schema import convert
 
 Root = TypeVar("Root")
+Section = TypeVar("Section")
 Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
@@ -85,6 +86,14 @@ def run(
     except Exception:  # the last line of defence: whatever it was, the exit code must be 1 and the trace shown
         traceback.print_exc()
         return FAILED
+
+
+def run_section(
+    task: Callable[[Section], int | None], name: str, section: type[Section], argv: Sequence[str], verb: str
+) -> int:
+    """`run` for a verb that reads the one section `name`, which is all that `task` gets."""
+    root = dataclasses.make_dataclass("Root", [(name, section)])
+    return run(lambda values: task(getattr(values, name)), root, argv, verb)
 
 
 @contextlib.contextmanager

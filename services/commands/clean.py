@@ -34,13 +34,6 @@ class CleanConfig:
     ask: bool = True  # false: delete without asking
 
 
-@dataclass
-class CleanRoot:
-    """The sections that the verb reads."""
-
-    clean: CleanConfig
-
-
 @dataclass(frozen=True)
 class Leftover:
     """A folder that may go."""
@@ -53,7 +46,7 @@ class Leftover:
 
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return compose.run(lambda root: clean(root.clean), CleanRoot, argv, "clean")
+    return compose.run_section(clean, "clean", CleanConfig, argv, "clean")
 
 
 def clean(config: CleanConfig) -> int:
@@ -123,7 +116,3 @@ def _delete_folder(one: Leftover) -> bool:
         logger.warning("%s could not be deleted (%s)", one.path, problem.strerror)
         return False
     return True
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

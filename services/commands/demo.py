@@ -240,7 +240,3 @@ def command(verb: str, words: Sequence[str]) -> list[str]:
 
 def _raise_exit(*_: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

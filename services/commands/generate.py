@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 HALF = "\ufffd"  # how a character reads of which only some bytes have been drawn
 
 
-def go_on(config: ContinueConfig) -> int:
+def continue_texts(config: ContinueConfig) -> int:
     """Go on with the prompt, or with all lines in order.
 
     Raises:

@@ -35,18 +35,11 @@ class QueryConfig(VectorsSource):
     on_error: Literal["raise", "skip"] = "raise"
 
 
-@dataclass
-class QueryRoot:
-    """The sections that the verbs read."""
-
-    query: QueryConfig
-
-
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code; its first word is the verb."""
     verb: Verb = "analogy" if argv[0] == "analogy" else "neighbours"
     words, rest = positional(argv[1:])
-    return compose.run(lambda root: query(verb, root.query, words), QueryRoot, rest, verb)
+    return compose.run_section(lambda config: query(verb, config, words), "query", QueryConfig, rest, verb)
 
 
 def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -135,7 +128,3 @@ def as_text(found: dict[str, Any]) -> str:
         rows = [(one["word"], one["score"]) for one in found["answers"]]
     width = max((len(word) for word, _ in rows), default=0)
     return "\n".join([title, *(f"  {word:<{width}}  {score:7.4f}" for word, score in rows)])
-
-
-if __name__ == "__main__":
-    sys.exit(main(["neighbours", *sys.argv[1:]]))

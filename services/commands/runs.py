@@ -1,6 +1,5 @@
 """`dragoman runs`: the runs in `paths.runs`, with state, score, age, size and the version that each became."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,3 @@ def show(runs: Path) -> int:
     ]
     print(table(["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"], rows) if rows else f"no runs in {runs}")
     return compose.OK
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

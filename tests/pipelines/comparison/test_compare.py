@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.compare import main
+from pipelines import entries
 
 SETTINGS = [
     "corpus.pairs=400",
@@ -97,7 +97,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compare(home: Path, models: str, *overrides: str) -> int:
     sizes = SIZES if models == ALL else []
-    return main([*SETTINGS, *sizes, f"paths.root={home}", f"models=[{models}]", *overrides])
+    return entries.main(["compare", *SETTINGS, *sizes, f"paths.root={home}", f"models=[{models}]", *overrides])
 
 
 def run_dir(home: Path) -> Path:
