@@ -7,7 +7,6 @@ before the offset and after the last window, and only a group's chunks are read 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,27 +58,13 @@ class WindowLoader(Lanes[TextBatch]):
         chunks = self._order_of.window(epoch, number, self.windows)
         starts = np.concatenate([self._starts(chunk, offset) for chunk in chunks])
         starts = starts[philox_order(len(starts), self.seed, epoch, number + 1, 1)]
-        return _Shuffled(self.text, lane, starts, self.rows, self.length)
+        return Opened(
+            -(-len(starts) // self.rows),
+            lambda index: text_batch(self.text, starts[index * self.rows :][: self.rows], self.length, lane),
+        )
 
     def _starts(self, chunk: int, offset: int) -> NDArray[np.int64]:
         """Positions of the windows that begin in the chunk and end within the text."""
         begin, end = int(self.text.starts[chunk]), int(self.text.ends[chunk])
         first = offset + -(-max(begin - offset, 0) // self.length) * self.length
         return np.arange(first, min(end, self.text.tokens - self.length + 1), self.length, dtype=np.int64)
-
-
-@dataclass
-class _Shuffled:
-    """The windows of some chunks in the order in which they are trained on."""
-
-    text: SplitText
-    lane: int
-    starts: NDArray[np.int64]  # (windows,)
-    rows: int
-    length: int
-
-    def __len__(self) -> int:
-        return -(-len(self.starts) // self.rows)
-
-    def batch(self, index: int) -> TextBatch:
-        return text_batch(self.text, self.starts[index * self.rows :][: self.rows], self.length, self.lane)

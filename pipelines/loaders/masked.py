@@ -117,22 +117,7 @@ class MaskedLoader(Lanes[TextBatch]):
         rows = rows[window.to_guess()[rows] > 0]
         rows, parts = cut(rows, window.lengths, window.lengths, self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2).tolist()
-        return _Ordered(window, [rows[parts[i]] for i in order], lane)
-
-
-@dataclass
-class _Ordered:
-    """A window's batches in their order."""
-
-    window: MaskedWindow
-    batches: list[NDArray[np.int64]]
-    lane: int
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def batch(self, index: int) -> TextBatch:
-        return self.window.batch(self.batches[index], self.lane)
+        return Opened(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
 
 
 def held_out_masked(

@@ -10,7 +10,6 @@ All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): th
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,9 +65,8 @@ class LaneLoader(Lanes[TranslationBatch]):
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
         self._count_left_out(epoch, int(np.count_nonzero(~fitting)), first)
         window, batches = window.batches(rows[fitting], self.config.batch_tokens)
-        return _Ordered(
-            window, [batches[i] for i in philox_order(len(batches), self.seed, epoch, number + 1, 2).tolist()]
-        )
+        order = philox_order(len(batches), self.seed, epoch, number + 1, 2).tolist()
+        return Opened(len(order), lambda index: window.batch(batches[order[index]]))
 
     def _count_left_out(self, epoch: int, records: int, first: bool) -> None:
         if records and not self.left_out:
@@ -78,20 +76,6 @@ class LaneLoader(Lanes[TranslationBatch]):
             )
         if first:
             self.left_out += records
-
-
-@dataclass
-class _Ordered:
-    """A window and its batches in their order."""
-
-    window: Window
-    batches: list[slice]
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def batch(self, index: int) -> TranslationBatch:
-        return self.window.batch(self.batches[index])
 
 
 class ChunkOrder:

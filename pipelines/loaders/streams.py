@@ -11,7 +11,6 @@ window an epoch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,24 +58,10 @@ class StreamLoader(Lanes[TextBatch]):
         """The lane's rows of an epoch."""
         offset = int(philox(self.seed, epoch).random_raw() % self.text.tokens)
         parts = lane * self.rows + np.arange(self.rows, dtype=np.int64)
-        return _Streams(self.text, lane, offset + parts * self.part, self.part // self.length, self.length)
-
-
-@dataclass
-class _Streams:
-    """A lane's rows in one epoch."""
-
-    text: SplitText
-    lane: int
-    starts: NDArray[np.int64]  # (B,) positions of the rows' first targets
-    steps: int
-    length: int  # T
-
-    def __len__(self) -> int:
-        return self.steps
-
-    def batch(self, index: int) -> TextBatch:
-        return text_batch(self.text, self.starts + index * self.length, self.length, self.lane, index > 0)
+        starts, length = offset + parts * self.part, self.length  # (B,) positions of the rows' first targets
+        return Opened(
+            self.part // length, lambda index: text_batch(self.text, starts + index * length, length, lane, index > 0)
+        )
 
 
 def text_batch(

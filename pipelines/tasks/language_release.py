@@ -24,7 +24,8 @@ from pipelines.evaluation.language.evaluation import (
     write_text_evaluation,
 )
 from pipelines.evaluation.language.plots import curves, surprise_by_line
-from pipelines.loaders.text import side_number, side_tokenizer
+from pipelines.loaders.segments import side_number
+from pipelines.loaders.text import side_tokenizer
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tasks.base import Measured
 from pipelines.tracking.promotion import Comparison, PromoteConfig
@@ -57,7 +58,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
     network = fresh_network(config, tokenizer)
     fill(network, weights, str(config.run_dir))
     facts: dict[str, Any] = {
-        "pair": manifest.languages[side_number(manifest, settings.side)],
+        "pair": manifest.languages[side_number(manifest, settings.side, "loader.side")],
         "normalisation": manifest.normalisation,
         "manifest_hash": manifest_hash(config.shard_dir),
         "sources": manifest.sources,
