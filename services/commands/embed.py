@@ -32,9 +32,7 @@ def embed(config: EmbedConfig) -> int:
     if config.format == "npy" and config.output is None:
         raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
     with contextlib.ExitStack() as stack:
-        file, name = open_input(config.input, "embed")
-        if config.input:
-            stack.enter_context(contextlib.closing(file))
+        file, name = stack.enter_context(open_input(config.input, "embed"))
         directory, _ = bundle_directory(config, "sentence")
         vectors = open_sentence_vectors(
             directory, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long

@@ -57,9 +57,7 @@ def read_prompts(config: ContinueConfig, stack: contextlib.ExitStack) -> tuple[I
         if config.input is not None:
             raise UserError("generate.input: a file of prompts, or generate.prompt, not both")
         return iter([config.prompt.replace("\\n", "\n")]), 1
-    file, name = open_input(config.input, "generate")
-    if config.input:
-        stack.enter_context(contextlib.closing(file))
+    file, name = stack.enter_context(open_input(config.input, "generate"))
     # A person at the keyboard wants each answer at once.
     return read_lines(file, name, config.on_error, "generate"), 1 if file.isatty() else config.at_once
 

@@ -62,9 +62,7 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
         if words:
             questions = of_words(verb, config, words, "the command line")
         else:
-            file, name = open_input(config.input, "query")
-            if config.input:
-                stack.enter_context(contextlib.closing(file))
+            file, name = stack.enter_context(open_input(config.input, "query"))
             lines = read_lines(file, name, config.on_error, "query")
             questions = of_lines(verb, config, lines, name)
         embeddings = VectorsLoader.of("query", config).load(config.vectors).embeddings

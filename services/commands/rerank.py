@@ -24,9 +24,7 @@ def rerank(config: RerankConfig, seed: int = 1) -> int:
     """
     check(config)
     with contextlib.ExitStack() as stack:
-        file, name = open_input(config.nbest, "rerank", "nbest")
-        if config.nbest:
-            stack.enter_context(contextlib.closing(file))
+        file, name = stack.enter_context(open_input(config.nbest, "rerank", "nbest"))
         reranker = Reranker(config)
         lists = reranker.score_lists(read_nbest(read_lines(file, name, "raise", None), name))
         weights = load_weights(config.weights) if config.weights else equal_weights(config.feature)

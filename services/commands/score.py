@@ -201,9 +201,7 @@ def read_texts(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pai
     Raises:
         UserError: a file that cannot be read.
     """
-    file, name = open_input(config.input, "score")
-    if config.input:
-        stack.enter_context(contextlib.closing(file))
+    file, name = stack.enter_context(open_input(config.input, "score"))
     return texts_of_lines(read_lines(file, name, config.on_error, "score"), name)
 
 
@@ -224,16 +222,13 @@ def read_pairs(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pai
         lone, missing = ("source", "target") if config.target is None else ("target", "source")
         raise UserError(f"score.{lone}: {getattr(config, lone)} needs the other side too: set score.{missing}")
     if config.source is None or config.target is None:
-        file, name = open_input(config.input, "score")
-        if config.input:
-            stack.enter_context(contextlib.closing(file))
+        file, name = stack.enter_context(open_input(config.input, "score"))
         return pairs_of_lines(read_lines(file, name, config.on_error, "score"), name, config.on_error)
     if config.input is not None:
         raise UserError("score.input: a file of pairs, or score.source and score.target, not both")
     sides = []
     for key, path in (("source", config.source), ("target", config.target)):
-        file, name = open_input(path, "score", key)
-        stack.enter_context(contextlib.closing(file))
+        file, name = stack.enter_context(open_input(path, "score", key))
         sides.append(read_lines(file, name, config.on_error, "score"))
     return pairs_of_files(sides[0], sides[1], config.source, config.target)
 

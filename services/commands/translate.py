@@ -1,6 +1,5 @@
 """`dragoman translate`: lines in, translations out; files or standard input and output, no server."""
 
-import contextlib
 import json
 import logging
 import sys
@@ -40,8 +39,7 @@ def translate(
     for key in ("nbest", "lines", "longest"):
         if getattr(config, key) < 1:
             raise UserError(f"translate.{key}: {getattr(config, key)} must be at least 1")
-    file, name = open_input(config.input)
-    with contextlib.closing(file) if config.input else contextlib.nullcontext():
+    with open_input(config.input, "translate") as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:
             served = served.aligning

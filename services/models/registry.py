@@ -20,14 +20,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """A registered version: `models:/NAME/VERSION`."""
+    """A registered version: `models:/NAME/VERSION`; without a name, what is in no registry."""
 
-    name: str
-    version: str
-    run_id: str
+    name: str = ""
+    version: str = ""
+    run_id: str = ""
 
     def __str__(self) -> str:
         return f"models:/{self.name}/{self.version}"
+
+
+UNREGISTERED = ModelVersion()
 
 
 class Registry:

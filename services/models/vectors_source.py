@@ -7,7 +7,7 @@ from pathlib import Path
 
 from model.bundles.directory import bundle_kind
 from model.errors import UserError
-from services.models.registry import ModelVersion, Registry
+from services.models.registry import UNREGISTERED, ModelVersion, Registry
 from services.models.served_vectors import ServedVectors, load_served_vectors
 
 logger = logging.getLogger(__name__)
@@ -50,8 +50,7 @@ class VectorsLoader:
 
     def load_version(self, version: ModelVersion) -> ServedVectors:
         """A version of the registry, by way of the cache."""
-        directory = self.registry.fetch(version)
-        return self._load(directory, version.name, version.version, version.run_id)
+        return self._load(self.registry.fetch(version), version)
 
     def _newest(self) -> ServedVectors:
         for config in sorted(self.runs.glob("*/bundle/config.json"), key=lambda path: -path.stat().st_mtime):
@@ -81,13 +80,13 @@ class VectorsLoader:
             f"{self.runs}. Runs: {', '.join(found) or 'none'}"
         )
 
-    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> ServedVectors:
+    def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> ServedVectors:
         if bundle_kind(directory) == "translation":
             raise UserError(
-                f"{self.key}: {name or directory} holds a translation model, not word vectors: "
+                f"{self.key}: {version.name or directory} holds a translation model, not word vectors: "
                 f"serve it with serve.model or serve.bundle, use it with dragoman translate"
             )
-        served = load_served_vectors(directory, name=name, version=version, run_id=run_id)
+        served = load_served_vectors(directory, version)
         logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served
 
