@@ -72,7 +72,7 @@ class Aligner:
         self.head = Head.of(name, self.layers, self.heads)
         self.reading: Reading = reading
 
-    def aligned(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
+    def add_attention(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
         """The translations of these lines with their attention; those that have no text stay without."""
         rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]
         maps = self.maps([lines[row] for row in rows], [translations[row].nbest[0].ids for row in rows])
@@ -89,7 +89,7 @@ class Aligner:
         answers: list[AttentionMap | None] = [None] * len(pairs)
         for row, weights in self.weights(pairs):
             chosen = read(self.head.of_all(weights), self.reading)
-            answers[row] = self.shown(pairs[row], texts[row], decoded[row], chosen)
+            answers[row] = self.make_map(pairs[row], texts[row], decoded[row], chosen)
         return [answer for answer in answers if answer is not None]
 
     def encode(self, texts: Sequence[str], targets: Sequence[Sequence[int]]) -> list[Encoded]:
@@ -126,7 +126,7 @@ class Aligner:
                         raise FloatingPointError("the network's attention is not a number")
                     yield row, np.where(sums > 0, own / np.maximum(sums, 1e-30), 1.0 / own.shape[-1])
 
-    def shown(
+    def make_map(
         self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
     ) -> AttentionMap:
         """The map of weights (T, S) between two texts, by the units of the configuration; `spans` finds words."""
@@ -137,11 +137,11 @@ class Aligner:
                 (*self.tokenizers.target.pieces(pair.target), END)[:rows],
             ]
         else:
-            sides, weights = self.worded(pair, source, target, weights, spans)
+            sides, weights = self.merge_words(pair, source, target, weights, spans)
         head, threshold = str(self.head), self.config.threshold
         return AttentionMap(sides[0], sides[1], weights.astype(np.float32), head, self.reading, threshold)
 
-    def worded(
+    def merge_words(
         self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
     ) -> tuple[list[tuple[str, ...]], Weights]:
         """The words of both texts that tokens belong to, the ends of sentence after them, and their weights."""

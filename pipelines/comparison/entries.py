@@ -124,7 +124,7 @@ def run_config(config: Config, name: str) -> Config:
 
 def translation_models() -> list[str]:
     """The names in conf/model that can be trained and compared."""
-    return [name for name in groups.choices("model") if translates(groups.merged("model", name))]
+    return [name for name in groups.choices("model") if translates(groups.merge_choice("model", name))]
 
 
 def translates(values: dict[str, Any]) -> bool:

@@ -35,7 +35,7 @@ def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
     steps = budget_steps(config) if runs else 0
     found = []
     for one in entries:
-        limits = None if one.config is None else limited(replace(one.config, loader=config.loader), steps)
+        limits = None if one.config is None else with_limits(replace(one.config, loader=config.loader), steps)
         if limits is not None:
             task_for(limits.model).validate(limits)
             refuse_more(limits)
@@ -60,7 +60,7 @@ def budget_steps(config: Config) -> int:
     return steps
 
 
-def limited(config: Config, steps: int) -> Config:
+def with_limits(config: Config, steps: int) -> Config:
     """A run's configuration with the budget's steps, minutes and warm-up."""
     settings = config.compare
     optimizer = config.train.optimizer
@@ -98,14 +98,14 @@ def bundle_of(one: Entry) -> Path:
         assert one.bundle is not None
         return one.bundle
     bundle = one.config.run_dir / "bundle"
-    if finished(one.config):
+    if is_finished(one.config):
         logger.info(f"{one.label}: trained before, in {one.config.run_dir}")
     else:
         train(one.config)
     return bundle
 
 
-def finished(config: Config) -> bool:
+def is_finished(config: Config) -> bool:
     """Whether the run has come to its end and its bundle is of its last weights."""
     task = task_for(config.model)
     known = (config.run_dir / "run.json").is_file() and checkpoint.newest(config.run_dir) is not None

@@ -49,10 +49,10 @@ class MaskedWindow:
         tokens = np.concatenate([ids for ids, _ in sides]).astype(np.int64)
         lengths = np.concatenate([np.diff(offsets.astype(np.int64)) for _, offsets in sides])
         ids = np.concatenate([np.arange(chunk.first_id, chunk.first_id + chunk.records) for chunk in chunks])
-        return MaskedWindow.masked(tokens, lengths, ids, longest, masking, bits)
+        return MaskedWindow.mask_records(tokens, lengths, ids, longest, masking, bits)
 
     @staticmethod
-    def masked(
+    def mask_records(
         tokens: NDArray[np.int64],
         lengths: NDArray[np.int64],
         ids: NDArray[np.int64],

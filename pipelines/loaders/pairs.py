@@ -59,7 +59,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         chunks = self._order_of.window(epoch, number, self.windows)
         window = Window.of([self.reader.chunk(i) for i in chunks])
         if self._samplers:
-            window = window.resampled(self._samplers, self.seed, epoch, 2**32 + number)
+            window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit

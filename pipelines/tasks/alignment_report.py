@@ -33,7 +33,7 @@ def measure_run(config: Config, bundle: TranslationBundle) -> AlignmentEvaluatio
     Raises:
         UserError: a network without attention, or shards without a gold alignment.
     """
-    evaluation, pictures = measured(config, bundle, config.evaluate.split)
+    evaluation, pictures = measure_heads(config, bundle, config.evaluate.split)
     print("", report(evaluation), sep="\n")
     files = keep(evaluation, pictures, bundle.directory.parent)
     logger.info(f"kept in {', '.join(str(file) for file in files)}")
@@ -49,7 +49,7 @@ def record_alignment(config: Config, bundle: TranslationBundle, tracked: Tracked
     What cannot be measured (no attention, no gold alignment) is said and left out: the training was not in vain.
     """
     try:
-        evaluation, pictures = measured(config, bundle, config.evaluate.split)
+        evaluation, pictures = measure_heads(config, bundle, config.evaluate.split)
     except UserError as problem:
         logger.warning(f"the alignment is not measured: {problem}")
         return
@@ -58,7 +58,9 @@ def record_alignment(config: Config, bundle: TranslationBundle, tracked: Tracked
     print(report(evaluation))
 
 
-def measured(config: Config, bundle: TranslationBundle, split: str) -> tuple[AlignmentEvaluation, dict[str, Figure]]:
+def measure_heads(
+    config: Config, bundle: TranslationBundle, split: str
+) -> tuple[AlignmentEvaluation, dict[str, Figure]]:
     """The evaluation by the sections `evaluate` and `alignment`, and its pictures."""
     evaluation = evaluate_alignment(bundle, config.shard_dir, split, config.alignment, config.evaluate.sentences)
     return evaluation, all_pictures(evaluation, bundle)
@@ -133,7 +135,8 @@ def every_head(
     pairs = aligner.encode([source], [ids.tolist() for ids in aligner.tokenizers.target.encode([target])])
     ((_, weights),) = aligner.weights(pairs)  # (L, H, T, S)
     maps: list[list[AttentionMap]] = [
-        [aligner.shown(pairs[0], source, target, one, gold_words) for one in layer] for layer in read(weights, reading)
+        [aligner.make_map(pairs[0], source, target, one, gold_words) for one in layer]
+        for layer in read(weights, reading)
     ]
     found = np.array([[one.weights for one in layer] for layer in maps])  # (L, H, W, U)
     title = f"{bundle.config.name}: every head over the source, read by {reading}; frames: gold alignment"

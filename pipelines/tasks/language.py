@@ -37,7 +37,7 @@ from pipelines.tasks.language_release import (
     text_tokenizer,
     write,
 )
-from pipelines.tasks.precision import refuse_unrunnable, settled
+from pipelines.tasks.precision import refuse_unrunnable, settle_precision
 from pipelines.tasks.run_directory import (
     check_lanes_of,
     check_shards,
@@ -69,7 +69,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
             architecture(config.model["architecture"]).loss,
             loader,
             config.loader.lanes,
-            settled(config, network, ranks, tracked),
+            settle_precision(config, network, ranks, tracked),
             config.run_dir,
             ranks,
             config.seed,

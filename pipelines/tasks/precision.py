@@ -23,7 +23,7 @@ from pipelines.training.run_record import RECORD, read
 NAME = "precision.json"  # {"precision", "because"}
 
 
-def settled(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
+def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
     """The section `train` with one precision for all ranks; every rank calls it, `tracked` is rank 0's record.
 
     Where the machines differ the ranks take bf16 only if it pays on each of them.
@@ -39,7 +39,7 @@ def settled(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRu
             _keep(decision, config.run_dir)
     for reason in ranks.gather(cannot_run(network, decision.precision, ranks.device)):
         if reason:
-            raise refused(config, decision.precision, reason)
+            raise precision_error(config, decision.precision, reason)
     if tracked:
         tracked.tags({"precision": decision.precision, "precision.because": decision.because})
     return replace(config.train, precision=decision.precision)
@@ -58,7 +58,7 @@ def begun_in(config: Config) -> Decision | None:
     return None if wanted == "auto" else Decision(wanted, because)
 
 
-def decided(run: Path) -> str | None:
+def read_precision(run: Path) -> str | None:
     """What a run trains in that has decided it before; None: it has not yet."""
     kept = read(run / NAME)
     return None if kept is None else str(kept["precision"])
@@ -77,10 +77,10 @@ def refuse_unrunnable(config: Config, network: nn.Module) -> None:
         return
     reason = cannot_run(network, config.train.precision, pick_device(config.cluster.device))
     if reason:
-        raise refused(config, config.train.precision, reason)
+        raise precision_error(config, config.train.precision, reason)
 
 
-def refused(config: Config, precision: Precision, reason: str) -> UserError:
+def precision_error(config: Config, precision: Precision, reason: str) -> UserError:
     """The error for a `precision` that does not run; a run that began in it cannot change it."""
     remedy = (
         "Choices: auto, fp32"

@@ -16,7 +16,7 @@ from pipelines.config import Config
 from pipelines.loaders.prefetch import check_lanes
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.verify import verify_once
-from pipelines.tasks.precision import decided
+from pipelines.tasks.precision import read_precision
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint
 from pipelines.training.loop import limits
@@ -102,7 +102,7 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     stored = current_values(found)
     kept, asked = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
     # A run keeps the precision that it began in, whether that was asked for or is what `auto` chose.
-    if asked and asked in ("auto", decided(config.run_dir) if kept == "auto" else kept):
+    if asked and asked in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):
         fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": kept}}
     if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
         # A network that has been given a switch since then is the same one while that is at its default.

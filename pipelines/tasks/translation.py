@@ -25,7 +25,7 @@ from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.precision import refuse_unrunnable, settled
+from pipelines.tasks.precision import refuse_unrunnable, settle_precision
 from pipelines.tasks.run_directory import (
     check_lanes_of,
     check_shards,
@@ -62,7 +62,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
             architecture(config.model["architecture"]).loss,
             loader,
             config.loader.lanes,
-            settled(config, network, ranks, tracked),
+            settle_precision(config, network, ranks, tracked),
             run,
             ranks,
             config.seed,

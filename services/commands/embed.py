@@ -11,7 +11,7 @@ from conf import compose
 from model.errors import UserError
 from model.inference.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
 from services.commands.lines import batches, open_input, read_lines
-from services.commands.matrix import opened_matrix
+from services.commands.matrix import open_matrix
 from services.commands.output import open_output
 from services.models.source import bundle_directory
 from services.settings import EmbedConfig
@@ -68,7 +68,7 @@ def copy(
 def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
     """The function that writes lines' vectors, of `width` numbers, in the format asked for."""
     if config.format == "npy":
-        with opened_matrix(str(config.output), width, "embed") as append:
+        with open_matrix(str(config.output), width, "embed") as append:
             yield lambda _, found: append(found)
         return
     with open_output(config.output, "embed") as out:

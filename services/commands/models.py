@@ -34,7 +34,7 @@ def show(registry: Registry) -> int:
     Raises:
         UserError: no registry is there, or it does not answer.
     """
-    found, aliases = registry.registered(), registry.aliases()
+    found, aliases = registry.list_versions(), registry.aliases()
     rows = [
         [
             one.name,

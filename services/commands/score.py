@@ -82,7 +82,7 @@ def score(config: ScoreConfig) -> int:
         if getattr(config, key) < 1:
             raise UserError(f"score.{key}: {getattr(config, key)} must be at least 1")
     with contextlib.ExitStack() as stack:
-        scorer, search = opened_scorer(config)
+        scorer, search = choose_scorer(config)
         read = read_texts if isinstance(scorer, TextScorer) else read_pairs
         pairs = read(config, stack)
         out = stack.enter_context(open_output(config.output, "score"))
@@ -95,7 +95,7 @@ def score(config: ScoreConfig) -> int:
     return compose.OK
 
 
-def opened_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None]:
+def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None]:
     """What scores, by the kind of the bundle, and the search whose tokens are left out where that is asked for.
 
     Raises:

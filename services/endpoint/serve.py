@@ -25,8 +25,8 @@ from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.vector_routes import VectorsQueue
 from services.models.follower import Follower
 from services.models.loaded_model import LoadedModel
+from services.models.loaded_vectors import LoadedVectors
 from services.models.registry import ModelVersion, Registry
-from services.models.served_vectors import ServedVectors
 from services.models.source import Loader
 from services.models.vectors_source import VectorsLoader, is_registered
 from services.settings import ServeConfig
@@ -114,7 +114,7 @@ def vectors(config: ServeConfig) -> Iterator[VectorsQueue | None]:
     reference = named if is_registered(named) else None
     with (
         follow_model(config, loader.registry, reference, lambda: loader.load(named), loader.load_version) as follower,
-        run_batcher(config, Batcher(ServedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
+        run_batcher(config, Batcher(LoadedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
     ):
         yield open_queue(config, "set of word vectors", "Cannot search", follower, batcher)
 

@@ -45,7 +45,7 @@ class LoadedModel:
         """A translation a line with at most `nbest` alternatives; a line that fails holds its error."""
         decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
         answers = self.translator.translate(lines, decode, on_error="keep")
-        return answers if self.aligner is None else self.aligner.aligned(lines, answers)
+        return answers if self.aligner is None else self.aligner.add_attention(lines, answers)
 
     @property
     def aligning(self) -> "LoadedModel":

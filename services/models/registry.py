@@ -64,7 +64,7 @@ class Registry:
             raise UserError(f"{reference}: not in the registry at {self}. {self._what_there_is(name)}") from None
         return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
 
-    def registered(self, query: str = "") -> list[Any]:
+    def list_versions(self, query: str = "") -> list[Any]:
         """MLflow's records of all versions of all models that `query` (MLflow's language) asks for, the newest first.
 
         Raises:

@@ -180,7 +180,7 @@ def test_int8_that_is_not_faster_does_not_serve(
 
 
 def test_the_time_of_a_decoding_is_the_processors_own(bundle: TranslationBundle) -> None:
-    texts, seconds = tuning.timed(bundle, "ctranslate2", lines(5, 9))
+    texts, seconds = tuning.time_engine(bundle, "ctranslate2", lines(5, 9))
     assert texts == [answer.text for answer in open_translator(bundle, "ctranslate2").translate(lines(5, 9))]
     assert seconds > 0
 

@@ -158,7 +158,7 @@ def test_one_token_and_only_unknown_ones_are_read() -> None:
 
 
 def test_gpt_2s_smallest_model_has_its_number_of_parameters() -> None:
-    values = groups.merged("model", "gpt_small")
+    values = groups.merge_choice("model", "gpt_small")
     with torch.device("meta"):
         assert any_network(model_config(values), 50_257, 50_257).parameter_count() == 124_439_808
 

@@ -230,7 +230,7 @@ def test_ctranslate2_has_no_such_network(tmp_path: Path) -> None:
 
 def test_the_tiny_one_is_as_large_as_the_tiny_transformer_without_its_cross_attention() -> None:
     def built(name: str) -> int:
-        values = groups.merged("model", name)
+        values = groups.merge_choice("model", name)
         with torch.device("meta"):
             return build_network(model_config(values), 10_000, 10_000).parameter_count()
 

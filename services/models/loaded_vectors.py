@@ -22,7 +22,7 @@ class Refused:
 
 
 @dataclass(frozen=True, eq=False)
-class ServedVectors:
+class LoadedVectors:
     """Loaded word vectors. Replaced as a whole, never changed."""
 
     embeddings: Embeddings
@@ -43,14 +43,14 @@ class ServedVectors:
         return Refused(404 if unknown else 400, str(problem))
 
 
-def load_served_vectors(directory: Path, version: ModelVersion = UNREGISTERED) -> ServedVectors:
+def load_vectors_model(directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedVectors:
     """The vectors bundle in `directory`, loaded, and tried on its most frequent word.
 
     Raises:
         UserError: not a sound bundle of word vectors.
     """
     bundle = load_vectors(directory)
-    served = ServedVectors(
+    served = LoadedVectors(
         embeddings=bundle.embeddings,
         method=str(bundle.config.name),
         origin=Origin.of(bundle, version),
