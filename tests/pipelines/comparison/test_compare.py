@@ -195,7 +195,7 @@ SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run t
         ("", [], "models=[rnnenc,rnnsearch_additive,transformer]"),
         ("rnnenc,rnnenc", [], "'rnnenc' stands twice"),
         ("skipgram", [], "'skipgram' does not translate"),
-        ("tiny-rnnenc", ["pair=de-en"], "translates en-de"),
+        ("tiny-rnnenc", ["pair=de-en", "paths.shards=${paths.root}/shards/phrasebook-en-de-bpe"], "translates en-de"),
         ("rnnenc", ["pair=en-fr"], "no shards"),
         ("rnnenc", [*SMALL, "compare.max_tokens=3000"], "more than this budget"),
         ("rnnenc", [*SMALL, "compare.warmup=0.5"], "train.optimizer.warmup_steps was"),
