@@ -18,7 +18,7 @@ from typing import Literal, Protocol, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.layers.attention import CrossAttention, SelfAttention
 from model.layers.dropout import Dropout
 from model.layers.positions import PositionConfig, PositionKind, Positions
@@ -86,8 +86,7 @@ def check_layers(config: LayerConfig) -> None:
             f"model.positions=rotary: turns pairs of numbers, but a head has {config.width // config.heads} "
             f"(model.width={config.width}, model.heads={config.heads}); choose an even width of a head"
         )
-    if config.max_positions < 1:
-        raise UserError(f"model.max_positions={config.max_positions}: must be at least 1")
+    check_least("model", config, max_positions=1)
 
 
 def initialise(network: nn.Module, width: int) -> None:

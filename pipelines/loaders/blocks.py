@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.renamed import former
 from model.text.text_batch import TextBatch
 from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
@@ -38,8 +38,7 @@ class WindowLoader(Lanes[TextBatch]):
         check_chunks(text.reader, config.lanes)
         self.text, self.config = text, config
         self.rows, self.length = rows_of(config), config.context_length  # B, T
-        if config.window_chunks < 1:
-            raise UserError(f"loader.window_chunks={config.window_chunks}: must be at least 1")
+        check_least("loader", config, window_chunks=1)
         if text.tokens < self.length:
             raise UserError(f"loader.context_length={self.length}: the text has only {text.tokens:,} tokens")
         self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)

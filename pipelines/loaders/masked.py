@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.renamed import former
 from model.text.batch import pad
 from model.text.text_batch import TextBatch
@@ -94,9 +94,7 @@ class MaskedLoader(Lanes[TextBatch]):
     ) -> None:
         super().__init__(text.reader, config.lanes, seed, rank, world)
         check_chunks(text.reader, config.lanes)
-        for key, least in (("batch_tokens", 2), ("max_length", 2), ("window_chunks", 1)):
-            if getattr(config, key) < least:
-                raise UserError(f"loader.{key}={getattr(config, key)}: must be at least {least}")
+        check_least("loader", config, batch_tokens=2, max_length=2, window_chunks=1)
         self.text, self.config, self.masking = text, config, masking
         self.longest = min(config.max_length, config.batch_tokens)
         self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.text.batch import TranslationBatch
 from model.text.subword_regularization import SubwordSampler
 from model.text.subwords import SubwordTokenizer
@@ -116,10 +116,7 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
     check_lanes(config.lanes, world)
     if not 0 <= config.sampling <= 1:
         raise UserError(f"loader.sampling={config.sampling}: must be between 0 (off) and 1")
-    for key in ("batch_tokens", "window_chunks", "max_length"):
-        least = 1 if key == "window_chunks" else 2
-        if getattr(config, key) < least:
-            raise UserError(f"loader.{key}={getattr(config, key)}: must be at least {least}")
+    check_least("loader", config, batch_tokens=2, window_chunks=1, max_length=2)
     check_chunks(reader, config.lanes)
 
 

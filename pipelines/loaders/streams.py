@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.renamed import former
 from model.text.text_batch import TextBatch
 from pipelines.loaders.prefetch import Lanes, Opened
@@ -79,8 +79,7 @@ def rows_of(config: LoaderConfig) -> int:
     Raises:
         UserError: no row fits the budget, or rows have no length.
     """
-    if config.context_length < 1:
-        raise UserError(f"loader.context_length={config.context_length}: must be at least 1")
+    check_least("loader", config, context_length=1)
     rows = config.batch_tokens // config.context_length
     if rows < 1:
         raise UserError(

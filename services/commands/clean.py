@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from conf import compose
-from model.errors import UserError
+from model.errors import UserError, check_least
 from services.commands.run_folders import age, extent, run_folders, size, table
 
 DAY = 86400.0
@@ -55,8 +55,7 @@ def clean(config: CleanConfig) -> int:
     Raises:
         UserError: there is something, and nobody to ask.
     """
-    if config.days < 0:
-        raise UserError(f"clean.days: {config.days} must not be negative")
+    check_least("clean", config, days=0)
     found = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
     if not found:
         print("nothing to clean")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from conf import compose
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.inference.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
 from services.commands.lines import batches, open_input, read_lines
 from services.commands.matrix import open_matrix
@@ -26,9 +26,7 @@ def embed(config: EmbedConfig) -> int:
     Raises:
         UserError: an input that cannot be read, a line that is no UTF-8 or too long, no bundle with sentence vectors.
     """
-    for key in ("batch_tokens", "lines"):
-        if getattr(config, key) < 1:
-            raise UserError(f"embed.{key}: {getattr(config, key)} must be at least 1")
+    check_least("embed", config, batch_tokens=1, lines=1)
     if config.format == "npy" and config.output is None:
         raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
     with contextlib.ExitStack() as stack:

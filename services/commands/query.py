@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from conf import compose
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.word_vectors.embeddings import Embeddings, Method
 from services.commands.lines import open_input, read_lines
 from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
@@ -55,8 +55,7 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     Raises:
         UserError: an unknown word (unless such are skipped), words that are not three a question, no such vectors.
     """
-    if config.k < 1:
-        raise UserError(f"query.k: {config.k} must be at least 1")
+    check_least("query", config, k=1)
     with contextlib.ExitStack() as stack:
         questions: Iterable[Question]
         if words:

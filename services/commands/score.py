@@ -16,7 +16,7 @@ from conf import compose
 from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle
 from model.bundles.translation import load_bundle
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.inference.kinds import check_translates
 from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
 from model.inference.text_scoring import TextScorer, open_text_scorer
@@ -78,9 +78,7 @@ def score(config: ScoreConfig) -> int:
         UserError: an input that cannot be read, a line that is no pair, files of different length, a pair too long,
             settings that only a translation model has.
     """
-    for key in ("batch_tokens", "lines"):
-        if getattr(config, key) < 1:
-            raise UserError(f"score.{key}: {getattr(config, key)} must be at least 1")
+    check_least("score", config, batch_tokens=1, lines=1)
     with contextlib.ExitStack() as stack:
         scorer, search = choose_scorer(config)
         read = read_texts if isinstance(scorer, TextScorer) else read_pairs

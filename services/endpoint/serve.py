@@ -15,7 +15,7 @@ import uvicorn
 
 from conf import compose
 from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.inference.translator import Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
@@ -34,10 +34,6 @@ from services.settings import ServeConfig
 Model = TypeVar("Model", bound=Answering)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-LEAST = {
-    **{"batch": 1, "queue": 1, "longest": 16, "connections": 1, "port": 0},
-    **{"poll": 0.1, "timeout": 0.1, "receive_timeout": 0.1},
-}
 QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
 logger = logging.getLogger(__name__)
 
@@ -167,9 +163,8 @@ def check(config: ServeConfig) -> None:
     """
     if config.bundle is None and config.model is None and config.vectors is None:
         raise UserError("serve: nothing to serve: serve.model, serve.bundle or serve.vectors must name something")
-    for name, least in LEAST.items():
-        if getattr(config, name) < least:
-            raise UserError(f"serve.{name}: {getattr(config, name)} must be at least {least}")
+    check_least("serve", config, batch=1, queue=1, longest=16, connections=1, port=0)
+    check_least("serve", config, poll=0.1, timeout=0.1, receive_timeout=0.1)
     if config.port > 65_535:
         raise UserError(f"serve.port: {config.port} must be at most 65535")
 
