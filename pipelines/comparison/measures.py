@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from conf import compose
@@ -19,8 +19,9 @@ from pipelines.comparison.intervals import Interval, interval
 from pipelines.comparison.lengths import LengthScore, scores_by_length
 from pipelines.comparison.speed import TrainingRecord, training_record
 from pipelines.config import Config
-from pipelines.evaluation.translation import evaluate_bundle
+from pipelines.evaluation.translation import Evaluation
 from pipelines.shards.manifest import manifest_hash
+from pipelines.tasks.translation_release import evaluate
 
 logger = logging.getLogger(__name__)
 
@@ -96,17 +97,8 @@ def measure_network(
 ) -> Measures:
     """Decode the held-out set and score it."""
     settings = config.evaluate
-    evaluation = evaluate_bundle(
-        bundle,
-        config.shard_dir,
-        settings.split,
-        config.decode,
-        engine=config.compare.engine,
-        sentences=settings.sentences,
-        samples=0,
-        tokenize=settings.tokenize,
-        penalties=settings.length_penalties,
-    )
+    asked = replace(config, evaluate=replace(settings, engine=config.compare.engine, samples=0))
+    evaluation: Evaluation = evaluate(asked, bundle).details
     if evaluation.references != list(references):
         raise UserError(f"{one.label}: its held-out references are not those of the others")
     name = tokeniser(settings.tokenize, bundle.languages[1])

@@ -26,8 +26,9 @@ from pipelines.evaluation.language.evaluation import (
 from pipelines.evaluation.language.plots import curves, surprise_by_line
 from pipelines.loaders.segments import side_number
 from pipelines.loaders.text import side_tokenizer
-from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.shards.manifest import read_manifest
 from pipelines.tasks.base import Measured
+from pipelines.tasks.run_directory import origin_facts
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
@@ -59,10 +60,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
     fill(network, weights, str(config.run_dir))
     facts: dict[str, Any] = {
         "pair": manifest.languages[side_number(manifest, settings.side, "loader.side")],
-        "normalisation": manifest.normalisation,
-        "manifest_hash": manifest_hash(config.shard_dir),
-        "sources": manifest.sources,
-        "run": {"name": config.name, "id": tracked.run_id},
+        **origin_facts(config, tracked),
         "weights": weights_facts(config.run_dir, config.train, steps),
         "masking": {"share": settings.mlm_probability, "whole_words": settings.whole_words},
     }

@@ -150,6 +150,17 @@ def newest_step(config: Config) -> int:
     return 0 if newest is None else int(checkpoint.state(newest)["step"])
 
 
+def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
+    """What every bundle says of the shards and the run that it is from."""
+    manifest = read_manifest(config.shard_dir)
+    return {
+        "normalisation": manifest.normalisation,
+        "manifest_hash": manifest_hash(config.shard_dir),
+        "sources": manifest.sources,
+        "run": {"name": config.name, "id": tracked.run_id},
+    }
+
+
 def write_release(config: Config, tracked: TrackedRun, version: str | None, **measured: Any) -> None:
     """RUN/release.json: where everything is and what was `measured`, for whoever comes next."""
     content = {

@@ -23,8 +23,9 @@ from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
 from pipelines.evaluation.word_vectors.plots import all_pictures, losses
 from pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from pipelines.loaders.segments import language, shard_vocabulary
-from pipelines.shards.manifest import MANIFEST, manifest_hash, read_manifest
+from pipelines.shards.manifest import MANIFEST
 from pipelines.tasks.base import Measured
+from pipelines.tasks.run_directory import origin_facts
 from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
 from pipelines.tracking.plots import Figure
 from pipelines.tracking.run import TrackedRun
@@ -50,14 +51,10 @@ class Details:
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> VectorsBundle:
     """The words and their vectors with all that says what they come from."""
     settings, model = config.vectors, model_config(config.model)
-    manifest = read_manifest(config.shard_dir)
     vocabulary, tokenizer = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
     facts: dict[str, Any] = {
         "pair": language(config.shard_dir, settings.side),
-        "normalisation": manifest.normalisation,
-        "manifest_hash": manifest_hash(config.shard_dir),
-        "sources": manifest.sources,
-        "run": {"name": config.name, "id": tracked.run_id},
+        **origin_facts(config, tracked),
         "tokens": vocabulary.tokens,
         "made_from": origin(config),
     }

@@ -57,7 +57,7 @@ def open_input(path: str | None, section: str, key: str = "input") -> Iterator[t
         return
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(Path(path).open("rb"))
+            file: BinaryIO = stack.enter_context(Path(path).open("rb"))
             if path.endswith(".gz"):
                 file = stack.enter_context(cast("BinaryIO", gzip.GzipFile(fileobj=file)))
         except OSError as problem:
