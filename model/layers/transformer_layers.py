@@ -89,19 +89,6 @@ def check_layers(config: LayerConfig) -> None:
     check_least("model", config, max_positions=1)
 
 
-def initialise(network: nn.Module, width: int) -> None:
-    """Glorot for products; N(0, 1/D) for tables, which the sqrt(D) of `embed` brings to unit variance."""
-    for module in network.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=width**-0.5)
-            if module.padding_idx is not None:
-                nn.init.zeros_(module.weight[module.padding_idx])
-
-
 def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropout, at: Tensor | None = None) -> Tensor:
     """ids (B, T) -> (B, T, D), what the first layer reads. `at` (B, T): their positions, where not 0 to T - 1.
 

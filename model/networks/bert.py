@@ -21,11 +21,10 @@ from model.layers.transformer_layers import (
     StackConfig,
     check_layers,
     embed,
-    initialise,
     last_norm,
     make_norm,
 )
-from model.networks.network import Network, mean_of_real
+from model.networks.network import Network, initialise, mean_of_real
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
@@ -60,7 +59,7 @@ class EncoderOnly(Network):
         self.norm = last_norm(config)
         self.head = nn.Linear(config.width, config.width)
         self.head_norm = make_norm(config)
-        initialise(self, config.width)
+        initialise(self)
         if config.tie:
             self.output.weight = self.embedding.weight
 

@@ -17,9 +17,9 @@ from model.errors import UserError
 from model.layers.attention import causal_bias
 from model.layers.dropout import Dropout
 from model.layers.positions import Positions
-from model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, initialise, last_norm
+from model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
 from model.networks.language_network import LanguageNetwork
-from model.networks.network import State
+from model.networks.network import State, initialise
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
@@ -51,7 +51,7 @@ class DecoderOnly(LanguageNetwork):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = last_norm(config)
-        initialise(self, config.width)
+        initialise(self)
         if config.tie:
             self.output.weight = self.embedding.weight
 

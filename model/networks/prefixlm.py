@@ -31,10 +31,9 @@ from model.layers.transformer_layers import (
     StackConfig,
     check_layers,
     embed,
-    initialise,
     last_norm,
 )
-from model.networks.network import Memory, State, TranslationNetwork, mean_of_real
+from model.networks.network import Memory, State, TranslationNetwork, initialise, mean_of_real
 from model.settings import Side
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import BOS, PAD, SEP
@@ -82,7 +81,7 @@ class PrefixTranslation(TranslationNetwork):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = last_norm(config)
-        initialise(self, config.width)
+        initialise(self)
         if config.tie:
             self.output.weight = self.embedding.weight
 
