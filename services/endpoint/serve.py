@@ -166,7 +166,7 @@ def check(config: ServeConfig) -> None:
     check_least("serve", config, batch=1, queue=1, longest=16, connections=1, port=0)
     check_least("serve", config, poll=0.1, timeout=0.1, receive_timeout=0.1)
     if config.port > 65_535:
-        raise UserError(f"serve.port: {config.port} must be at most 65535")
+        raise UserError(f"serve.port={config.port}: must be at most 65535")
 
 
 def bind(host: str, port: int) -> socket.socket:

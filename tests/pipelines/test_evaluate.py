@@ -221,7 +221,7 @@ def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
         (["name=untrained"], "has no bundle yet"),
         (["evaluate.split=dev"], "'dev' is not known"),
         (["evaluate.tokenize=x"], "evaluate.tokenize: 'x'"),
-        (["decode.beam=0"], "decode.beam: 0"),
+        (["decode.beam=0"], "decode.beam=0"),
         (["evaluate.engine=gpu"], "evaluate.engine: 'gpu'"),
     ],
 )

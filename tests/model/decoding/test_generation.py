@@ -260,8 +260,8 @@ def test_a_broken_network_is_an_error() -> None:
         ({"top_p": 1.1}, "generate.top_p: 1.1"),
         ({"top_k": -1}, "generate.top_k=-1: must be at least 0"),
         ({"max_tokens": 0}, "generate.max_tokens=0: must be at least 1"),
-        ({"samples": 0}, "generate.samples: 0"),
-        ({"lines": -1}, "generate.lines: -1"),
+        ({"samples": 0}, "generate.samples=0"),
+        ({"lines": -1}, "generate.lines=-1"),
         ({"temperature": 0.0, "samples": 2}, "generate.samples: 2, but there is one likeliest text"),
     ],
 )

@@ -151,7 +151,7 @@ def test_mistakes_are_named(
         run(tmp_path, language_bundle, input="none")
     with pytest.raises(UserError, match=r"in, line 2: not UTF-8 .*generate\.on_error=skip"):
         run(tmp_path, language_bundle, b"a\n\xff\n")
-    with pytest.raises(UserError, match=r"generate\.at_once: 0"):
+    with pytest.raises(UserError, match=r"generate\.at_once=0"):
         run(tmp_path, language_bundle, prompt="a", at_once=0)
     with pytest.raises(UserError, match=r"generate\.top_p: 2\.0"):
         run(tmp_path, language_bundle, prompt="a", top_p=2.0)
