@@ -132,8 +132,8 @@ def score_pairs(
     """
     names = places if places is not None else [f"pair {number}" for number in range(1, len(sources) + 1)]
     limits = network.max_source_positions, network.max_target_positions
-    cut_sources = [_fit(ids, limits[0], too_long, "source", name) for ids, name in zip(sources, names, strict=True)]
-    cut_targets = [_fit(ids, limits[1], too_long, "target", name) for ids, name in zip(targets, names, strict=True)]
+    cut_sources = [fit(ids, limits[0], too_long, "source", name) for ids, name in zip(sources, names, strict=True)]
+    cut_targets = [fit(ids, limits[1], too_long, "target", name) for ids, name in zip(targets, names, strict=True)]
     answers: dict[int, PairScore] = {}
     lengths = [len(ids) for ids in cut_targets]
     with evaluating(network) as device, torch.inference_mode():
@@ -213,13 +213,17 @@ def pair_batches(sources: Sequence[int], targets: Sequence[int], budget: int) ->
         yield batch
 
 
-def _fit(ids: np.ndarray, positions: int, too_long: TooLong, side: str, name: str) -> np.ndarray:
-    """The ids where the network has a position for each, else its beginning with the end of sentence."""
-    if len(ids) <= positions:
+def fit(ids: np.ndarray, positions: int | None, too_long: TooLong, side: str, name: str) -> np.ndarray:
+    """The ids where the network has a position for each, else its beginning with the end of sentence.
+
+    `side`: source or target, or text where there is one.
+    """
+    if positions is None or len(ids) <= positions:
         return ids
     if too_long == "error":
+        places = "positions" if side == "text" else f"{side} positions"
         raise UserError(
-            f"{name}: the {side} has {len(ids)} tokens, more than the model's {positions} {side} positions; "
+            f"{name}: the {side} has {len(ids)} tokens, more than the model's {positions} {places}; "
             f"take it out, or set too_long=truncate to score its beginning"
         )
     return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from model.bundles.language import TextBundle
-from model.errors import UserError
-from model.inference.scoring import PairScore, TooLong, ended_lengths, log_probabilities, pair_batches, split_rows
+from model.inference.scoring import PairScore, TooLong, ended_lengths, fit, log_probabilities, pair_batches, split_rows
 from model.networks.language_network import BEFORE, LanguageNetwork
 from model.networks.network import evaluating
 from model.text.batch import pad
@@ -77,7 +76,7 @@ def score_texts(
         FloatingPointError: the network computes no numbers (its weights are broken).
     """
     names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
-    rows = [_fit(ids, network.max_positions, too_long, name) for ids, name in zip(texts, names, strict=True)]
+    rows = [fit(ids, network.max_positions, too_long, "text", name) for ids, name in zip(texts, names, strict=True)]
     lengths = [len(ids) for ids in rows]
     answers: dict[int, PairScore] = {}
     with evaluating(network) as device, torch.inference_mode():
@@ -111,15 +110,3 @@ def text_log_probabilities(network: LanguageNetwork, batch: TextBatch) -> Tensor
     states = network(batch)  # (B, T, D)
     real = torch.arange(states.shape[1], device=states.device) < ended_lengths(batch.targets)[:, None]  # (B, T)
     return log_probabilities(network, states[real], batch.targets[real])
-
-
-def _fit(ids: np.ndarray, positions: int | None, too_long: TooLong, name: str) -> np.ndarray:
-    """The ids where the network has a position for each, else its beginning with the end of the text."""
-    if positions is None or len(ids) <= positions:
-        return ids
-    if too_long == "error":
-        raise UserError(
-            f"{name}: the text has {len(ids)} tokens, more than the model's {positions} positions; "
-            f"take it out, or set too_long=truncate to score its beginning"
-        )
-    return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from model.files import is_locked
-from services.commands.contents import read_json
+from services.commands.shard_contents import read_json
 
 LOCKS = ("lock", "spool/writer.lock")  # held by whoever trains the run, or records it
 # What a model is judged by, the first that it has: how a score's name ends, and how it is written.
