@@ -12,6 +12,7 @@ from torch import nn
 
 from model.device import pick_device
 from model.errors import UserError
+from model.files import atomic_write
 from model.precision import Decision, cannot_run, decide
 from model.settings import Precision
 from pipelines.cluster.ranks import Ranks
@@ -36,7 +37,7 @@ def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: 
         everywhere = ranks.gather(decide(network, ranks.device, Path(config.paths.root)))
         decision = next((one for one in everywhere if one.precision == "fp32"), everywhere[0])
         if ranks.first:
-            _keep(decision, config.run_dir)
+            atomic_write(config.run_dir / NAME, json.dumps(asdict(decision), indent=2))
     for reason in ranks.gather(cannot_run(network, decision.precision, ranks.device)):
         if reason:
             raise precision_error(config, decision.precision, reason)
@@ -88,9 +89,3 @@ def precision_error(config: Config, precision: Precision, reason: str) -> UserEr
         else f"The run {config.name} began in it: go on where it runs, or choose another name= to begin in another"
     )
     return UserError(f"train.precision={precision}: {reason}. {remedy}")
-
-
-def _keep(decision: Decision, run: Path) -> None:
-    part = run / f".{NAME}.part"
-    part.write_text(json.dumps(asdict(decision), indent=2), encoding="utf-8")
-    part.replace(run / NAME)
