@@ -34,7 +34,7 @@ class PaddedBatch:
 
     def padded_to(self, multiple: int) -> Self:
         """The same batch with its lengths rounded up to a multiple, by more PAD at the end."""
-        if multiple == 1:
+        if not any(tensor.shape[1] % multiple for tensor in self._tensors().values()):
             return self
         return self._each(lambda tensor: pad_end(tensor, (0, -tensor.shape[1] % multiple), value=PAD))
 
@@ -44,8 +44,11 @@ class PaddedBatch:
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
         changed = copy.copy(self)
-        vars(changed).update({key: change(value) for key, value in vars(self).items() if isinstance(value, Tensor)})
+        vars(changed).update({key: change(value) for key, value in self._tensors().items()})
         return changed
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {key: value for key, value in vars(self).items() if isinstance(value, Tensor)}
 
 
 @dataclass
