@@ -26,7 +26,7 @@ from sacrebleu import corpus_bleu
 
 from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns
-from bench.train import TINY, default_precision, trainer
+from bench.trainer import TINY, default_precision, trainer
 from conf.compose import typed, values
 from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from model.inference.translator import open_translator

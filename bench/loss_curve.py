@@ -13,8 +13,8 @@ what is compared is luck.
 from dataclasses import replace
 from pathlib import Path
 
-from bench import train
 from bench.result import Result
+from bench.trainer import plain_paths, trainer
 from conf import compose
 from model.settings import Precision
 from pipelines.config import Config
@@ -31,7 +31,7 @@ def loss_curve(folder: Path, quick: bool) -> Result:
     overrides = ["corpus.pairs=20000", f"tokenizer.vocabulary={VOCABULARY}", "cluster.backend=local"]
     shards = shard(compose.typed(Config, compose.values([f"paths.root={folder}", *overrides]))).directory
     ours = curve(shards, folder / "ours", "bf16", steps)
-    with train.plain_paths():
+    with plain_paths():
         plain = curve(shards, folder / "plain", "fp32", steps)
         again = curve(shards, folder / "again", "fp32", steps, seed=2)
     print("   steps    ours   plain  other masks  ours - plain  other - plain")
@@ -47,7 +47,7 @@ def loss_curve(folder: Path, quick: bool) -> Result:
 
 def curve(shards: Path, run: Path, precision: Precision, steps: int, seed: int = 1) -> list[float]:
     """The negative log-likelihood of every step; `seed` is that of the dropout masks."""
-    with train.trainer(shards, run, precision, TOKENS) as made:
+    with trainer(shards, run, precision, TOKENS) as made:
         optimizer = replace(made.config.optimizer, lr=RATE, warmup_steps=WARM_UP)
         made.config, made.seed = replace(made.config, max_steps=steps, optimizer=optimizer), seed
         made.run(lambda step, values: None)

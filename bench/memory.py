@@ -28,7 +28,7 @@ def _peak(directory: Path, source: Path, target: Path, tokenizer_lines: int) -> 
     words = ["corpus=moses", f"corpus.train.source={source}", f"corpus.train.target={target}"]
     words += [f"paths.shards={directory}", "cluster.backend=local", f"tokenizer.train_lines={tokenizer_lines}"]
     measured = (
-        "import resource, sys; from pipelines.shard import main; code = main(sys.argv[1:]); "
+        "import resource, sys; from pipelines.entries import main; code = main(['shard', *sys.argv[1:]]); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", measured, *words], capture_output=True, text=True, check=False)

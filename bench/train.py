@@ -9,37 +9,25 @@ model/device.py are worth. All train on the same made-up pairs with the lengths 
 """
 
 import argparse
-import contextlib
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from bench.loss_curve import loss_curve
 from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
-from model import device
-from model.networks.architectures import any_network, architecture
-from model.networks.transformer import TransformerConfig
-from model.precision import decide
+from bench.trainer import TINY, TOKENS, VOCABULARY, default_precision, plain_paths, trainer
 from model.settings import Precision
-from model.text.tokenizers import load_pair
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import LoaderConfig, TrainConfig
-from pipelines.shards.reader import ShardReader
-from pipelines.training.loop import Loader, Trainer
+from pipelines.training.loop import Loader
 
-VOCABULARY, TOKENS = 10_000, 4096
-TINY = TransformerConfig("transformer", "transformer_tiny", 128, 4, 256, 4, 4, dropout=0.3)
 WARM_UP = 4  # steps before the clock starts
 
 
@@ -59,8 +47,6 @@ def run(quick: bool, args: list[str]) -> Result:
         pairs = write_ids(30_000, VOCABULARY)
         shards = write_sample_shards(Path(folder) / "shards", pairs, VOCABULARY)
         if options.curve:
-            from bench.loss_curve import loss_curve
-
             return loss_curve(Path(folder), quick)
         from bench.eole_training import eole
 
@@ -78,12 +64,6 @@ def run(quick: bool, args: list[str]) -> Result:
     return Result(
         "train", found["ours"], max(found["marian"], found["eole"]), "target tokens/s, against the faster peer"
     )
-
-
-def default_precision(model: Any) -> Precision:
-    """What `dragoman train` takes for a network (by its configuration) on this machine's CPU."""
-    root = Path(os.environ.get("DRAGOMAN_HOME", "artifacts"))
-    return decide(any_network(model, VOCABULARY, VOCABULARY), torch.device("cpu"), root).precision
 
 
 def training_speed(
@@ -111,55 +91,6 @@ def plain_speed(shards: Path, steps: int) -> float:
     """The same in fp32 by torch's own modules."""
     with plain_paths():
         return training_speed(shards, steps, "fp32")
-
-
-@contextlib.contextmanager
-def plain_paths() -> Iterator[None]:
-    """Within the block a CPU takes what a GPU takes: SDPA, nn.Dropout, F.cross_entropy."""
-    before = device.KERNELS["cpu"]
-    device.KERNELS["cpu"] = replace(before, attention="sdpa", dropout="native", cross_entropy="native")
-    try:
-        yield
-    finally:
-        device.KERNELS["cpu"] = before
-
-
-@contextlib.contextmanager
-def trainer(
-    shards: Path,
-    run_dir: Path,
-    precision: Precision,
-    tokens: int,
-    model: Any = TINY,
-    loader: Loader | None = None,
-) -> Iterator[Trainer]:
-    """A trainer of a network (by its configuration) on one lane, that evaluates and saves only at its end.
-
-    Without a `loader` it reads pairs, as translation networks do.
-    """
-    torch.manual_seed(1)
-    never = 10**9
-    config = TrainConfig(precision=precision, evaluate_every=never, checkpoint_every=never, log_every=never)
-    config.optimizer.lr, config.optimizer.warmup_steps = 0.005, 2000
-    reader = ShardReader(shards, "train")
-    loader = loader or LaneLoader(reader, LoaderConfig(lanes=1, batch_tokens=tokens), 1)
-    pair = load_pair(shards, reader.manifest.tokenizer)
-    network = any_network(model, pair.source.vocabulary, pair.target.vocabulary)
-    made = Trainer(
-        network,
-        architecture(model.architecture).loss,
-        loader,
-        lanes=1,
-        config=config,
-        run=run_dir,
-        ranks=Ranks(0, 1, torch.device("cpu")),
-        seed=1,
-        held_out=lambda: [],
-    )
-    try:
-        yield made
-    finally:
-        loader.close()
 
 
 def marian(shards: Path, steps: int, threads: int) -> float:

@@ -22,6 +22,7 @@ from model.renamed import current_words
 from model.schema import convert
 
 Root = TypeVar("Root")
+Section = TypeVar("Section")
 Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
@@ -87,6 +88,14 @@ def run(
         return FAILED
 
 
+def run_section(
+    task: Callable[[Section], int | None], name: str, section: type[Section], argv: Sequence[str], verb: str
+) -> int:
+    """`run` for a verb that reads the one section `name`, which is all that `task` gets."""
+    root = dataclasses.make_dataclass("Root", [(name, section)])
+    return run(lambda values: task(getattr(values, name)), root, argv, verb)
+
+
 @contextlib.contextmanager
 def rehearsal() -> Iterator[None]:
     """Within the block a verb reads its command line, composes, types and checks its configuration, and ends there."""
@@ -110,7 +119,7 @@ def values(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, An
     words = current_words(overrides)
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
         try:
-            return _resolved(compose("config", overrides=words), words, facts)
+            return _resolve(compose("config", overrides=words), words, facts)
         except MissingConfigException as problem:
             group, _, choice = str(problem.missing_cfg_file).rpartition("/")
             raise unknown(group, choice, problem.options or ()) from None
@@ -123,7 +132,7 @@ def values(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, An
             raise UserError(str(problem).strip().splitlines()[0]) from None
 
 
-def _resolved(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, Any]:
+def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, Any]:
     """The plain values of a composed node; what is made of keys that `facts` corrects is made anew."""
     from omegaconf import OmegaConf
 
@@ -172,7 +181,7 @@ def _run_by_hydra(
 
     @hydra.main(config_path=str(FOLDER), config_name="config", version_base="1.3")
     def application(node: DictConfig) -> None:
-        codes.append(task(_resolved(node, words, facts)) or OK)
+        codes.append(task(_resolve(node, words, facts)) or OK)
 
     before = sys.argv
     sys.argv = [f"dragoman {verb}", *words]

@@ -15,7 +15,7 @@ def content(name: str) -> dict[str, Any]:
     return values
 
 
-def chosen() -> dict[str, str]:
+def default_choices() -> dict[str, str]:
     """Group -> the choice that config.yaml makes of it."""
     entries = content("config")["defaults"]
     return {group: choice for entry in entries if isinstance(entry, dict) for group, choice in entry.items()}
@@ -23,7 +23,7 @@ def chosen() -> dict[str, str]:
 
 def sections() -> set[str]:
     """The top-level keys of what every verb composes."""
-    return (chosen().keys() | content("config").keys()) - {"defaults", "hydra", "experiment"}
+    return (default_choices().keys() | content("config").keys()) - {"defaults", "hydra", "experiment"}
 
 
 def choices(group: str) -> list[str]:
@@ -36,12 +36,12 @@ def beneath(group: str, choice: str) -> str | None:
     return next((one for one in content(f"{group}/{choice}").get("defaults", ()) if one != "_self_"), None)
 
 
-def merged(group: str, choice: str) -> dict[str, Any]:
+def merge_choice(group: str, choice: str) -> dict[str, Any]:
     """The values of a choice with those of what it is a variant of; interpolations as they are written."""
     values = content(f"{group}/{choice}")
     base = beneath(group, choice)
     values.pop("defaults", None)
-    return _over(merged(group, base), values) if base else values
+    return _over(merge_choice(group, base), values) if base else values
 
 
 def page(group: str, choice: str) -> str:
@@ -52,7 +52,7 @@ def page(group: str, choice: str) -> str:
     own, text = ((FOLDER / group / f"{name}.yaml").read_text(encoding="utf-8") for name in (choice, root))
     if root == choice:
         return text
-    return _heading(own) + with_values(text.removeprefix(_heading(text)), merged(group, choice))
+    return _heading(own) + with_values(text.removeprefix(_heading(text)), merge_choice(group, choice))
 
 
 def with_values(text: str, values: Mapping[str, Any]) -> str:
@@ -73,17 +73,17 @@ def _edits(text: str, section: yaml.Node, values: Mapping[str, Any]) -> Iterator
     for key, value in values.items():
         if key not in nodes:
             end = text.find("\n", last) % (len(text) + 1)
-            yield end, end, f"\n{' ' * section.start_mark.column}{key}: {_written(value)}"
+            yield end, end, f"\n{' ' * section.start_mark.column}{key}: {_write_value(value)}"
         elif isinstance(nodes[key], yaml.MappingNode) and nodes[key].value and isinstance(value, Mapping) and value:
             yield from _edits(text, nodes[key], value)
         else:
             start, end = nodes[key].start_mark.index, nodes[key].end_mark.index
             before = yaml.safe_load(text[start:end])
             if not (before == value or (isinstance(value, float) and _number(before) == value)):
-                yield start, end, _written(value)
+                yield start, end, _write_value(value)
 
 
-def _written(value: Any) -> str:
+def _write_value(value: Any) -> str:
     return yaml.safe_dump([value], default_flow_style=True, width=1_000_000, allow_unicode=True, sort_keys=False)[1:-2]
 
 

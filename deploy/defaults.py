@@ -21,7 +21,7 @@ ROOTS = (pipelines.config.Config, services.config.Config, UnpackRoot)
 def schemas() -> Iterator[tuple[str, str, type[Any]]]:
     """(group, choice, dataclass) of every file that shows a section whole."""
     sections = {name: hint for root in ROOTS for name, hint in get_type_hints(root).items() if is_dataclass(hint)}
-    for group in sorted(groups.chosen().keys() - {"experiment"}):
+    for group in sorted(groups.default_choices().keys() - {"experiment"}):
         for choice in groups.choices(group):
             if groups.beneath(group, choice) is not None:
                 continue

@@ -104,6 +104,19 @@ def exclusive(path: Path, wait: bool = False) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock file `path`, alone or with others; nothing is made where there is none."""
+    from filelock import lock_descriptor  # as above
+
+    with contextlib.suppress(OSError):  # no such file, or not for our eyes
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            return not lock_descriptor(descriptor, blocking=False)
+        finally:
+            os.close(descriptor)
+    return False
+
+
 def synchronise(path: Path) -> None:
     """Make a file's content, or the names in a directory, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)

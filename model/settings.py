@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.text.tokenizer import BOS, MASK, PAD, SEP, UNK
 
 Side = Literal["source", "target"]
@@ -40,12 +40,7 @@ class DecodeConfig:
         Raises:
             UserError: a number out of its range.
         """
-        for name in ("beam", "nbest", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise UserError(f"decode.{name}: {getattr(self, name)} must be at least 1")
-        for name in ("max_ratio", "max_extra", "min_length"):
-            if getattr(self, name) < 0:
-                raise UserError(f"decode.{name}: {getattr(self, name)} must not be negative")
+        check_least("decode", self, beam=1, nbest=1, batch_tokens=1, max_ratio=0, max_extra=0, min_length=0)
         if not 0 < self.patience < math.inf:
             raise UserError(f"decode.patience: {self.patience} must be above 0")
         if self.nbest > self.candidates:
@@ -103,9 +98,7 @@ class GenerateConfig:
         Raises:
             UserError: a number out of its range.
         """
-        for name, least in (("max_tokens", 1), ("samples", 1), ("top_k", 0), ("lines", 0), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise UserError(f"generate.{name}: {getattr(self, name)} must be at least {least}")
+        check_least("generate", self, max_tokens=1, samples=1, top_k=0, lines=0, seed=0)
         if not 0.0 <= self.temperature < math.inf:
             raise UserError(f"generate.temperature: {self.temperature} must not be negative (0: the likeliest token)")
         if not 0.0 < self.top_p <= 1.0:

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,17 +16,11 @@ from pipelines.comparison.samples import samples
 from pipelines.comparison.table import Row, as_text, rows
 from pipelines.comparison.training import bundle_of, with_budget
 from pipelines.config import Config
-from pipelines.corpus.sharded import as_sharded
 from pipelines.evaluation.translation import held_out
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolve_paths
 
 logger = logging.getLogger(__name__)
-
-
-def main(argv: list[str]) -> int:
-    """The verb's entry point; its exit code."""
-    return compose.run(task, Config, argv, "compare", check, as_sharded)
 
 
 def check(config: Config) -> None:
@@ -124,7 +117,3 @@ def notes(config: Config, table: Sequence[Row]) -> list[str]:
         + ".",
         f"Made by: dragoman compare pair={config.pair} models=[{','.join(row.measures.label for row in table)}]",
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

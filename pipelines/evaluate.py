@@ -6,7 +6,6 @@ dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vec
 """
 
 import logging
-import sys
 
 from conf import compose
 from model.bundles.directory import bundle_kind
@@ -15,11 +14,6 @@ from pipelines.config import Config
 from pipelines.tasks.base import task_of
 
 logger = logging.getLogger(__name__)
-
-
-def main(argv: list[str]) -> int:
-    """The verb's entry point; its exit code."""
-    return compose.run(task, Config, argv, "evaluate")
 
 
 def task(config: Config) -> int:
@@ -43,7 +37,3 @@ def task(config: Config) -> int:
     if rivals:
         print("", row.compare(config, measured, rivals, directory.parent), sep="\n")
     return compose.OK
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -10,7 +10,6 @@ has to hold under paired bootstrap resampling.
 Exit code 0: the version is champion now. 1: it is not better, the champion stays.
 """
 
-import sys
 from pathlib import Path
 
 from conf import compose
@@ -23,12 +22,7 @@ from pipelines.tracking.registry import Registry, RegistryConfig, Version
 from pipelines.tracking.server import TrackingConfig
 from pipelines.word_vectors.settings import EvaluateVectors
 
-__all__ = ["PromoteConfig", "main", "promote_version"]
-
-
-def main(argv: list[str]) -> int:
-    """The verb's exit code."""
-    return compose.run(task, Config, argv, "promote")
+__all__ = ["PromoteConfig", "promote_version"]
 
 
 def task(config: Config) -> int:
@@ -76,7 +70,3 @@ def comparison(registry: Registry, config: PromoteConfig, shards: Path, sets: Ev
         return task_of(kinds[0]).judge(registry, candidate, champion, config, shards, sets or EvaluateVectors())
 
     return compare
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

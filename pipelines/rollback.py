@@ -4,26 +4,16 @@ dragoman rollback
 dragoman rollback promote.reason="complaints about numbers"
 """
 
-import sys
 from pathlib import Path
 
-from conf import compose
 from pipelines.config import Config
 from pipelines.tracking.promotion import rollback
 from pipelines.tracking.registry import Registry
 
 
-def main(argv: list[str]) -> int:
+def task(config: Config) -> int:
     """Exit code 0 when the alias moved."""
-
-    def task(config: Config) -> int:
-        registry = Registry(config.tracking, config.registry)
-        outcome = rollback(registry, config.promote.reason, Path(config.paths.mlflow) / "promote.lock")
-        print(f"{config.registry.name}: {outcome.message}")
-        return 0
-
-    return compose.run(task, Config, argv, "rollback")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    registry = Registry(config.tracking, config.registry)
+    outcome = rollback(registry, config.promote.reason, Path(config.paths.mlflow) / "promote.lock")
+    print(f"{config.registry.name}: {outcome.message}")
+    return 0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.settings import EngineName, LossConfig, Precision, Side
 
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
@@ -87,12 +87,8 @@ class TrainConfig:
         Raises:
             UserError: names the key, its value and what it needs.
         """
-        for key in ("max_steps", "log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints", "average_last"):
-            if getattr(self, key) < 1:
-                raise UserError(f"train.{key}={getattr(self, key)}: must be at least 1")
-        for key in ("max_minutes", "bleu_every"):
-            if getattr(self, key) < 0:
-                raise UserError(f"train.{key}={getattr(self, key)}: must be at least 0")
+        check_least("train", self, max_steps=1, log_every=1, evaluate_every=1, checkpoint_every=1)
+        check_least("train", self, keep_checkpoints=1, average_last=1, max_minutes=0, bleu_every=0)
         if self.final_weights == "ema" and not self.optimizer.ema_decay:
             raise UserError("train.final_weights=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
 

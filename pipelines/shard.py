@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf.compose import fingerprint, plain, run
+from conf.compose import fingerprint, plain
 from model.errors import UserError
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair, train_pair
@@ -257,12 +257,3 @@ def record(config: Config, result: ShardResult) -> None:
     """
     values = {key: value for key, value in plain(config).items() if key in READ}
     record_sharding(config.tracking, Path(config.paths.runs), values, fingerprint(values), result.directory)
-
-
-def main(argv: list[str]) -> int:
-    """The verb's entry."""
-    return run(task, Config, argv, "shard")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

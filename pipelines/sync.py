@@ -88,7 +88,3 @@ def settle(spool: Spool) -> None:
 def _began(run: Path) -> int:
     first = next(iter(Spool(run).records()), None)
     return first.time if first else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -103,7 +103,3 @@ def _outputs(config: UnpackConfig, languages: list[str], files: ExitStack) -> li
 def main(argv: list[str]) -> int:
     """The verb's entry."""
     return run(task, UnpackRoot, argv, "unpack")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

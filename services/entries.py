@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from conf import compose
-from services.settings import EmbedRoot, GenerateRoot, RerankRoot, ScoreRoot, ServeRoot, TranslateRoot
+from services.settings import ContinueConfig, EmbedConfig, RerankRoot, ScoreConfig, ServeRoot, TranslateRoot
 
 PROMPT = "generate.prompt="
 MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")} | {
@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
 
     def work(*settings: Any) -> int:
         module = importlib.import_module(MODULES[verb])
-        function: Callable[..., int] = getattr(module, "go_on" if verb == "generate" else verb)
+        function: Callable[..., int] = getattr(module, "continue_texts" if verb == "generate" else verb)
         return function(*settings)
 
     match verb:
@@ -36,13 +36,13 @@ def main(argv: Sequence[str]) -> int:
                 lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb
             )
         case "generate":
-            return compose.run(lambda root: work(root.generate), GenerateRoot, verbatim(words), verb)
+            return compose.run_section(work, verb, ContinueConfig, verbatim(words), verb)
         case "embed":
-            return compose.run(lambda root: work(root.embed), EmbedRoot, words, verb)
+            return compose.run_section(work, verb, EmbedConfig, words, verb)
         case "rerank":
             return compose.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
         case _:
-            return compose.run(lambda root: work(root.score), ScoreRoot, words, verb)
+            return compose.run_section(work, verb, ScoreConfig, words, verb)
 
 
 def verbatim(argv: Sequence[str]) -> list[str]:

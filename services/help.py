@@ -43,7 +43,7 @@ def verb_help(name: str, verb: VerbRow) -> str:
         choices = groups.choices(section)
         if len(choices) > 1:
             parts += ["", f"{section}=  {', '.join(choices)}"]
-        if (choice := groups.chosen().get(section)) is not None:
+        if (choice := groups.default_choices().get(section)) is not None:
             parts += ["", f"{section}: ({choice})", _indent(groups.page(section, choice))]
     parts += [
         "",

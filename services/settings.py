@@ -64,13 +64,6 @@ class ContinueConfig(BundleSource, GenerateConfig):
 
 
 @dataclass
-class GenerateRoot:
-    """The section that the verb reads."""
-
-    generate: ContinueConfig
-
-
-@dataclass
 class EmbedConfig(BundleSource):
     """What is turned into vectors, by what, and how they are written."""
 
@@ -82,13 +75,6 @@ class EmbedConfig(BundleSource):
     batch_tokens: int = 8192  # tokens of a batch with its padding
     lines: int = 1024  # lines at a time
     on_error: Literal["raise", "skip"] = "raise"
-
-
-@dataclass
-class EmbedRoot:
-    """The section that the verb reads."""
-
-    embed: EmbedConfig
 
 
 @dataclass
@@ -107,13 +93,6 @@ class ScoreConfig(BundleSource):
     batch_tokens: int = 8192  # source and target tokens of a batch with its padding
     lines: int = 1024  # pairs at a time
     on_error: Literal["raise", "skip"] = "raise"
-
-
-@dataclass
-class ScoreRoot:
-    """The section that the verb reads."""
-
-    score: ScoreConfig
 
 
 @dataclass

@@ -40,7 +40,7 @@ VERBS: dict[str, Verb] = {
         "pipelines.entries", "make the better model the champion", sections=("promote", "registry", "tracking")
     ),
     "rollback": Verb(
-        "pipelines.rollback", "put the champion before this one back", sections=("promote", "registry", "tracking")
+        "pipelines.entries", "put the champion before this one back", sections=("promote", "registry", "tracking")
     ),
     "sync": Verb("pipelines.sync", "send tracked metrics that wait on disk", sections=("tracking",)),
     "unpack": Verb("pipelines.unpack", "shards back to text", sections=("shards",)),

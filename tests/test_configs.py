@@ -15,7 +15,7 @@ from pipelines.config import Config
 from pipelines.corpus.sharded import leaves
 from services.config import Config as ServicesConfig
 
-ALL = [f"{group}={choice}" for group in sorted(groups.chosen()) for choice in groups.choices(group)]
+ALL = [f"{group}={choice}" for group in sorted(groups.default_choices()) for choice in groups.choices(group)]
 
 
 @pytest.mark.parametrize("override", ALL)
@@ -39,7 +39,7 @@ def test_the_commented_files_say_what_the_dataclasses_say() -> None:
     schemas = list(defaults.schemas())
     for group, choice, schema in schemas:
         assert groups.content(f"{group}/{choice}").keys() == asdict(schema()).keys(), f"{group}/{choice}"
-    assert {group for group, *_ in schemas} == groups.chosen().keys() - {"experiment"}
+    assert {group for group, *_ in schemas} == groups.default_choices().keys() - {"experiment"}
 
 
 def test_a_changed_default_is_written_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,12 +55,12 @@ def test_a_changed_default_is_written_in_its_place(tmp_path: Path, monkeypatch: 
     assert defaults.main(["--check"]) == 0
 
 
-@pytest.mark.parametrize("group", sorted(groups.chosen().keys() - {"experiment"}))
+@pytest.mark.parametrize("group", sorted(groups.default_choices().keys() - {"experiment"}))
 def test_a_variant_holds_only_what_it_changes(group: str) -> None:
     for choice in groups.choices(group):
         base = groups.beneath(group, choice)
         if base is not None:
-            below = dict(leaves(groups.merged(group, base)))
+            below = dict(leaves(groups.merge_choice(group, base)))
             own = groups.content(f"{group}/{choice}")
             del own["defaults"]
             assert [key for key, value in leaves(own) if key in below and below[key] == value] == [], choice

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from model.decoding.sampling import candidates, draw
 from model.networks.language_network import BEFORE, LanguageNetwork
-from model.networks.network import State
+from model.networks.network import State, evaluating
 from model.settings import GenerateConfig
 from model.text.normalise import normalise
 from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
@@ -135,14 +135,10 @@ def continue_prompts(
     Raises:
         FloatingPointError: the network computes no numbers.
     """
-    was_training = network.training
-    network.eval()
-    try:
+    with evaluating(network):
         run = Run(network, prompts, samples, config)
         while run.rows:
             yield run.step()
-    finally:
-        network.train(was_training)
 
 
 class Run:

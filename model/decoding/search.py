@@ -21,7 +21,7 @@ from model.decoding.beam import beam_search
 from model.decoding.greedy import greedy_search
 from model.decoding.hypothesis import Hypothesis
 from model.errors import UserError
-from model.networks.network import TranslationNetwork
+from model.networks.network import TranslationNetwork, evaluating
 from model.settings import DecodeConfig
 from model.text.tokenizer import EOS, PAD
 
@@ -41,22 +41,16 @@ def decode(
     config.check()
     cut = [fit(ids, number, network.max_source_positions, config.too_long) for number, ids in enumerate(sources)]
     lengths = [len(ids) for ids in cut]
-    device = next(network.parameters()).device
     answers: list[list[Hypothesis]] = [[] for _ in cut]
-    was_training = network.training
-    network.eval()
-    try:
-        with torch.inference_mode():
-            for rows in length_batches(lengths, config.sentence_tokens, config.sentences):
-                limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
-                source = pad([cut[row] for row in rows]).to(device)
-                found = search(network, source, limits, config, every)
-                for row, hypotheses in zip(rows, found, strict=True):
-                    if not hypotheses or not math.isfinite(hypotheses[0].log_probability):
-                        raise FloatingPointError(f"sentence {row + 1}: the network's output is not a number")
-                    answers[row] = hypotheses
-    finally:
-        network.train(was_training)
+    with evaluating(network) as device, torch.inference_mode():
+        for rows in length_batches(lengths, config.sentence_tokens, config.sentences):
+            limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
+            source = pad([cut[row] for row in rows]).to(device)
+            found = search(network, source, limits, config, every)
+            for row, hypotheses in zip(rows, found, strict=True):
+                if not hypotheses or not math.isfinite(hypotheses[0].log_probability):
+                    raise FloatingPointError(f"sentence {row + 1}: the network's output is not a number")
+                answers[row] = hypotheses
     return answers
 
 

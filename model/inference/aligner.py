@@ -22,7 +22,7 @@ from model.bundles.translation import TranslationBundle
 from model.decoding.search import fit, pad
 from model.errors import UserError
 from model.inference.scoring import pair_batches
-from model.networks.network import TranslationNetwork
+from model.networks.network import TranslationNetwork, evaluating
 from model.text.batch import TranslationBatch
 from model.text.normalise import normalise
 from model.text.tokenizer import BOS, EOS, TokenizerPair
@@ -72,7 +72,7 @@ class Aligner:
         self.head = Head.of(name, self.layers, self.heads)
         self.reading: Reading = reading
 
-    def aligned(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
+    def add_attention(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
         """The translations of these lines with their attention; those that have no text stay without."""
         rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]
         maps = self.maps([lines[row] for row in rows], [translations[row].nbest[0].ids for row in rows])
@@ -89,7 +89,7 @@ class Aligner:
         answers: list[AttentionMap | None] = [None] * len(pairs)
         for row, weights in self.weights(pairs):
             chosen = read(self.head.of_all(weights), self.reading)
-            answers[row] = self.shown(pairs[row], texts[row], decoded[row], chosen)
+            answers[row] = self.make_map(pairs[row], texts[row], decoded[row], chosen)
         return [answer for answer in answers if answer is not None]
 
     def encode(self, texts: Sequence[str], targets: Sequence[Sequence[int]]) -> list[Encoded]:
@@ -114,10 +114,7 @@ class Aligner:
         """
         most = self.network.max_target_positions
         rows_of = [min(len(pair.target) + 1, most) for pair in pairs]
-        device = next(self.network.parameters()).device
-        was_training = self.network.training
-        self.network.eval()
-        try:
+        with evaluating(self.network) as device:
             for rows in pair_batches([len(pair.source) for pair in pairs], rows_of, BATCH_TOKENS):
                 batch = force_targets([pairs[row] for row in rows], most).to(device)
                 with torch.inference_mode():
@@ -128,10 +125,8 @@ class Aligner:
                     if not np.isfinite(sums).all():
                         raise FloatingPointError("the network's attention is not a number")
                     yield row, np.where(sums > 0, own / np.maximum(sums, 1e-30), 1.0 / own.shape[-1])
-        finally:
-            self.network.train(was_training)
 
-    def shown(
+    def make_map(
         self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
     ) -> AttentionMap:
         """The map of weights (T, S) between two texts, by the units of the configuration; `spans` finds words."""
@@ -142,11 +137,11 @@ class Aligner:
                 (*self.tokenizers.target.pieces(pair.target), END)[:rows],
             ]
         else:
-            sides, weights = self.worded(pair, source, target, weights, spans)
+            sides, weights = self.merge_words(pair, source, target, weights, spans)
         head, threshold = str(self.head), self.config.threshold
         return AttentionMap(sides[0], sides[1], weights.astype(np.float32), head, self.reading, threshold)
 
-    def worded(
+    def merge_words(
         self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
     ) -> tuple[list[tuple[str, ...]], Weights]:
         """The words of both texts that tokens belong to, the ends of sentence after them, and their weights."""
@@ -214,10 +209,8 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
         UserError: there are none.
     """
     probe = force_targets([Encoded(np.asarray([EOS]), np.asarray([], np.int64))], network.max_target_positions)
-    was_training = network.training
-    with torch.inference_mode():
-        found = cross_maps(network.eval(), probe.to(next(network.parameters()).device))
-    network.train(was_training)
+    with evaluating(network) as device, torch.inference_mode():
+        found = cross_maps(network, probe.to(device))
     if not found.shape[1]:
         config = getattr(network, "config", None)
         raise UserError(
@@ -236,7 +229,7 @@ def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = Non
     return Aligner(
         bundle.network.to(device),
         bundle.tokenizers,
-        str(bundle.facts.get("normalisation", "NFC")),
+        bundle.normalisation,
         config or AlignmentConfig(),
         dict(bundle.facts.get("alignment") or {}),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.inference.bleu import bleu
 
 Numbers = NDArray[np.float64]
@@ -88,9 +88,7 @@ def tune(lists: Lists, starts: Sequence[Numbers], config: TunerConfig | None = N
         UserError: no starting point, or a negative number of searches or directions.
     """
     config = config or TunerConfig()
-    for key in ("restarts", "directions"):
-        if getattr(config, key) < 0:
-            raise UserError(f"tuner.{key}: {getattr(config, key)} must not be negative")
+    check_least("tuner", config, restarts=0, directions=0)
     if not starts:
         raise UserError("reranking: no weights to begin from")
     rng = np.random.default_rng(config.seed)

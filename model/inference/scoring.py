@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from model.bundles.translation import TranslationBundle
 from model.errors import UserError
 from model.layers.losses import CHUNK_ROWS
-from model.networks.network import Network, TranslationNetwork
+from model.networks.network import Network, TranslationNetwork, evaluating
 from model.settings import DecodeConfig
 from model.text.batch import TranslationBatch, collate
 from model.text.normalise import normalise
@@ -106,7 +106,7 @@ class Scorer:
 
 def open_scorer(bundle: TranslationBundle, device: str = "cpu") -> Scorer:
     """A scorer of the bundle's network: always by PyTorch, whatever exports stand beside it."""
-    return Scorer(bundle.network.to(device), bundle.tokenizers, str(bundle.facts.get("normalisation", "NFC")))
+    return Scorer(bundle.network.to(device), bundle.tokenizers, bundle.normalisation)
 
 
 def score_pairs(
@@ -132,31 +132,32 @@ def score_pairs(
     """
     names = places if places is not None else [f"pair {number}" for number in range(1, len(sources) + 1)]
     limits = network.max_source_positions, network.max_target_positions
-    cut_sources = [_fit(ids, limits[0], too_long, "source", name) for ids, name in zip(sources, names, strict=True)]
-    cut_targets = [_fit(ids, limits[1], too_long, "target", name) for ids, name in zip(targets, names, strict=True)]
-    device = next(network.parameters()).device
-    answers: list[PairScore | None] = [None] * len(cut_sources)
-    was_training = network.training
-    network.eval()
-    try:
-        with torch.inference_mode():
-            for rows in pair_batches(
-                [len(ids) for ids in cut_sources], [len(ids) for ids in cut_targets], batch_tokens
-            ):
-                batch = collate([cut_sources[row] for row in rows], [cut_targets[row] for row in rows], rows)
-                found = token_log_probabilities(network, batch.to(device), search).cpu().tolist()
-                start = 0
-                for row in rows:
-                    ids = cut_targets[row]
-                    own = tuple(found[start : start + len(ids)])
-                    start += len(ids)
-                    if any(value != value for value in own):
-                        raise FloatingPointError(f"{names[row]}: the network's output is not a number")
-                    truncated = len(ids) < len(targets[row]) or len(cut_sources[row]) < len(sources[row])
-                    answers[row] = PairScore(tuple(ids.tolist()), own, truncated)
-    finally:
-        network.train(was_training)
-    return [answer for answer in answers if answer is not None]
+    cut_sources = [fit(ids, limits[0], too_long, "source", name) for ids, name in zip(sources, names, strict=True)]
+    cut_targets = [fit(ids, limits[1], too_long, "target", name) for ids, name in zip(targets, names, strict=True)]
+    answers: dict[int, PairScore] = {}
+    lengths = [len(ids) for ids in cut_targets]
+    with evaluating(network) as device, torch.inference_mode():
+        for rows in pair_batches([len(ids) for ids in cut_sources], lengths, batch_tokens):
+            batch = collate([cut_sources[row] for row in rows], [cut_targets[row] for row in rows], rows)
+            found = token_log_probabilities(network, batch.to(device), search)
+            for row, own in split_rows(found, rows, lengths, names):
+                truncated = lengths[row] < len(targets[row]) or len(cut_sources[row]) < len(sources[row])
+                answers[row] = PairScore(tuple(cut_targets[row].tolist()), own, truncated)
+    return [answers[row] for row in range(len(cut_targets))]
+
+
+def split_rows(
+    found: Tensor, rows: Sequence[int], lengths: Sequence[int], names: Sequence[str]
+) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """(row, its log-probabilities) of a batch's `found` (N,), whose rows have these lengths and names.
+
+    Raises:
+        FloatingPointError: they are no numbers.
+    """
+    for row, own in zip(rows, torch.split(found.cpu(), [lengths[row] for row in rows]), strict=True):
+        if own.isnan().any():
+            raise FloatingPointError(f"{names[row]}: the network's output is not a number")
+        yield row, tuple(own.tolist())
 
 
 def token_log_probabilities(
@@ -212,13 +213,17 @@ def pair_batches(sources: Sequence[int], targets: Sequence[int], budget: int) ->
         yield batch
 
 
-def _fit(ids: np.ndarray, positions: int, too_long: TooLong, side: str, name: str) -> np.ndarray:
-    """The ids where the network has a position for each, else its beginning with the end of sentence."""
-    if len(ids) <= positions:
+def fit(ids: np.ndarray, positions: int | None, too_long: TooLong, side: str, name: str) -> np.ndarray:
+    """The ids where the network has a position for each, else its beginning with the end of sentence.
+
+    `side`: source or target, or text where there is one.
+    """
+    if positions is None or len(ids) <= positions:
         return ids
     if too_long == "error":
+        places = "positions" if side == "text" else f"{side} positions"
         raise UserError(
-            f"{name}: the {side} has {len(ids)} tokens, more than the model's {positions} {side} positions; "
+            f"{name}: the {side} has {len(ids)} tokens, more than the model's {positions} {places}; "
             f"take it out, or set too_long=truncate to score its beginning"
         )
     return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])

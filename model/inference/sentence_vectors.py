@@ -139,16 +139,14 @@ def open_sentence_vectors(
     kind = bundle_kind(directory)
     if kind == "vectors":
         vectors = load_vectors(directory)
-        form = str(vectors.facts.get("normalisation", "NFC"))
-        return WordVectors(vectors.embeddings, vectors.tokenizer.source, form)
+        return WordVectors(vectors.embeddings, vectors.tokenizer.source, vectors.normalisation)
     if kind == "translation":
         bundle = load_bundle(directory)
-        form = str(bundle.facts.get("normalisation", "NFC"))
         return NetworkVectors(
             bundle.network.to(device),
             bundle.tokenizers.source,
             bundle.source_positions,
-            form,
+            bundle.normalisation,
             batch_tokens=batch_tokens,
             too_long=too_long,
         )

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from model.bundles.language import TextBundle
-from model.errors import UserError
-from model.inference.scoring import PairScore, TooLong, ended_lengths, log_probabilities, pair_batches
+from model.inference.scoring import PairScore, TooLong, ended_lengths, fit, log_probabilities, pair_batches, split_rows
 from model.networks.language_network import BEFORE, LanguageNetwork
+from model.networks.network import evaluating
 from model.text.batch import pad
 from model.text.normalise import normalise
 from model.text.text_batch import TextBatch
@@ -76,26 +76,15 @@ def score_texts(
         FloatingPointError: the network computes no numbers (its weights are broken).
     """
     names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
-    rows = [_fit(ids, network.max_positions, too_long, name) for ids, name in zip(texts, names, strict=True)]
+    rows = [fit(ids, network.max_positions, too_long, "text", name) for ids, name in zip(texts, names, strict=True)]
     lengths = [len(ids) for ids in rows]
-    device = next(network.parameters()).device
     answers: dict[int, PairScore] = {}
-    was_training = network.training
-    network.eval()
-    try:
-        with torch.inference_mode():
-            for group in pair_batches([0] * len(rows), lengths, batch_tokens):
-                batch = text_batch([rows[row] for row in group], group)
-                found = text_log_probabilities(network, batch.to(device)).cpu().tolist()
-                start = 0
-                for row in group:
-                    own = tuple(found[start : start + lengths[row]])
-                    start += lengths[row]
-                    if any(value != value for value in own):
-                        raise FloatingPointError(f"{names[row]}: the network's output is not a number")
-                    answers[row] = PairScore(tuple(rows[row].tolist()), own, len(rows[row]) < len(texts[row]))
-    finally:
-        network.train(was_training)
+    with evaluating(network) as device, torch.inference_mode():
+        for group in pair_batches([0] * len(rows), lengths, batch_tokens):
+            batch = text_batch([rows[row] for row in group], group)
+            found = text_log_probabilities(network, batch.to(device))
+            for row, own in split_rows(found, group, lengths, names):
+                answers[row] = PairScore(tuple(rows[row].tolist()), own, len(rows[row]) < len(texts[row]))
     return [answers[row] for row in range(len(rows))]
 
 
@@ -121,15 +110,3 @@ def text_log_probabilities(network: LanguageNetwork, batch: TextBatch) -> Tensor
     states = network(batch)  # (B, T, D)
     real = torch.arange(states.shape[1], device=states.device) < ended_lengths(batch.targets)[:, None]  # (B, T)
     return log_probabilities(network, states[real], batch.targets[real])
-
-
-def _fit(ids: np.ndarray, positions: int | None, too_long: TooLong, name: str) -> np.ndarray:
-    """The ids where the network has a position for each, else its beginning with the end of the text."""
-    if positions is None or len(ids) <= positions:
-        return ids
-    if too_long == "error":
-        raise UserError(
-            f"{name}: the text has {len(ids)} tokens, more than the model's {positions} positions; "
-            f"take it out, or set too_long=truncate to score its beginning"
-        )
-    return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])

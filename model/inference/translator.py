@@ -147,7 +147,7 @@ def open_translator(
         bundle.tokenizers,
         bundle.decode,
         bundle.source_positions,
-        str(bundle.facts.get("normalisation", "NFC")),
+        bundle.normalisation,
     )
 
 

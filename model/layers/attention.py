@@ -97,24 +97,13 @@ class SelfAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        bias: Tensor | None,
-        record: list[Tensor] | None = None,
-        rotation: Tensor | None = None,
-        causal: bool = False,
-    ) -> Tensor:
-        """x (B, T, D) -> (B, T, D)."""
-        return self.step(x, None, bias, record, rotation, causal)[0]
-
-    def step(
-        self,
-        x: Tensor,
-        past: tuple[Tensor, Tensor] | None,
+        past: tuple[Tensor, Tensor] | None = None,
         bias: Tensor | None = None,
         record: list[Tensor] | None = None,
         rotation: Tensor | None = None,
         causal: bool = False,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """More positions x (B, T, D) after the `past` keys and values (B, G, t, K), which come back grown by T.
+        """x (B, T, D) -> (B, T, D), positions after the `past` keys and values (B, G, t, K); those grown by T.
 
         `rotation` (`Positions.rotation`) is that of the new positions; the keys of the past were turned when they came.
         """

@@ -12,15 +12,16 @@ The defaults of the configurations are those of the papers. The switches beyond 
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.layers.attention import CrossAttention, SelfAttention
 from model.layers.dropout import Dropout
-from model.layers.positions import PositionConfig, Positions
+from model.layers.positions import PositionConfig, PositionKind, Positions
 
 Activation = Literal["relu", "gelu", "swiglu"]
 NormPlace = Literal["pre", "post"]
@@ -44,6 +45,26 @@ class LayerConfig(PositionConfig, Protocol):
     kv_heads: int
 
 
+@dataclass
+class StackConfig:
+    """Sizes and switches of a network that is one stack around one table; the defaults are GPT-2's smallest model."""
+
+    architecture: str
+    name: str
+    width: int = 768
+    heads: int = 12
+    feed_forward: int = 3072
+    layers: int = 12
+    dropout: float = 0.1
+    norm: NormPlace = "pre"
+    norm_kind: NormKind = "layer"
+    activation: Activation = "gelu"
+    positions: PositionKind = "learned"
+    max_positions: int = 1024
+    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+    tie: bool = True  # the output layer's weights are the embedding table's
+
+
 def check_layers(config: LayerConfig) -> None:
     """Refuse sizes that do not fit each other.
 
@@ -65,21 +86,7 @@ def check_layers(config: LayerConfig) -> None:
             f"model.positions=rotary: turns pairs of numbers, but a head has {config.width // config.heads} "
             f"(model.width={config.width}, model.heads={config.heads}); choose an even width of a head"
         )
-    if config.max_positions < 1:
-        raise UserError(f"model.max_positions={config.max_positions}: must be at least 1")
-
-
-def initialise(network: nn.Module, width: int) -> None:
-    """Glorot for products; N(0, 1/D) for tables, which the sqrt(D) of `embed` brings to unit variance."""
-    for module in network.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=width**-0.5)
-            if module.padding_idx is not None:
-                nn.init.zeros_(module.weight[module.padding_idx])
+    check_least("model", config, max_positions=1)
 
 
 def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropout, at: Tensor | None = None) -> Tensor:
@@ -174,17 +181,6 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        bias: Tensor | None,
-        record: list[Tensor] | None = None,
-        rotation: Tensor | None = None,
-        causal: bool = False,
-    ) -> Tensor:
-        """x (B, S, D) -> (B, S, D)."""
-        return self.step(x, None, bias, record, rotation, causal)[0]
-
-    def step(
-        self,
-        x: Tensor,
         past: KeysValues | None,
         bias: Tensor | None = None,
         record: list[Tensor] | None = None,
@@ -192,12 +188,12 @@ class EncoderLayer(nn.Module):
         causal: bool = False,
     ) -> tuple[Tensor, KeysValues]:
         """x (B, T, D), T positions after `past` -> (B, T, D), and the keys and values grown by them."""
-        change, grown = self.self_attention.step(self.self_sublayer.before(x), past, bias, record, rotation, causal)
+        change, grown = self.self_attention(self.self_sublayer.before(x), past, bias, record, rotation, causal)
         x = self.self_sublayer.after(x, change)
         return self.feed_forward_sublayer.after(x, self.feed_forward(self.feed_forward_sublayer.before(x))), grown
 
     def memory(self, x: Tensor, rotation: Tensor | None) -> KeysValues:
-        """The keys and values that `step` would give for x (B, S, D), and nothing else."""
+        """The keys and values that `forward` would give for x (B, S, D), and nothing else."""
         _, k, v = self.self_attention.project(self.self_sublayer.before(x), rotation)
         return k, v
 
@@ -224,7 +220,7 @@ class DecoderLayer(nn.Module):
         rotation: Tensor | None = None,
     ) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        change = self.self_attention(self.self_sublayer.before(x), causal, record, rotation, causal=True)
+        change, _ = self.self_attention(self.self_sublayer.before(x), None, causal, record, rotation, causal=True)
         return self._rest(self.self_sublayer.after(x, change), memory, source_bias, record)
 
     def step(
@@ -236,7 +232,7 @@ class DecoderLayer(nn.Module):
         rotation: Tensor | None = None,
     ) -> tuple[Tensor, KeysValues]:
         """x (B, 1, D), one position after `past`."""
-        change, grown = self.self_attention.step(self.self_sublayer.before(x), past, rotation=rotation)
+        change, grown = self.self_attention(self.self_sublayer.before(x), past, rotation=rotation)
         return self._rest(self.self_sublayer.after(x, change), memory, source_bias, None), grown
 
     def _rest(self, x: Tensor, memory: KeysValues, source_bias: Tensor | None, record: list[Tensor] | None) -> Tensor:

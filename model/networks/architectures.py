@@ -10,7 +10,7 @@ from model.errors import UserError, unknown
 from model.layers.losses import vocabulary_loss
 from model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.networks.language_network import LanguageNetwork, language_loss
+from model.networks.language_network import language_loss
 from model.networks.network import Network, TranslationNetwork
 from model.networks.prefixlm import PrefixConfig, PrefixTranslation
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
@@ -121,18 +121,6 @@ def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -
     network = any_network(config, source_vocabulary, target_vocabulary)
     if not isinstance(network, TranslationNetwork):
         raise wrong_kind(config.architecture, "translation")
-    return network
-
-
-def build_language_network(config: Any, vocabulary: int) -> LanguageNetwork:
-    """A freshly initialised language model of a typed configuration.
-
-    Raises:
-        UserError: the architecture is of another kind.
-    """
-    network = any_network(config, vocabulary, vocabulary)
-    if not isinstance(network, LanguageNetwork):
-        raise wrong_kind(config.architecture, "language")
     return network
 
 

@@ -14,41 +14,29 @@ from torch import Tensor, nn
 
 from model.layers.attention import padding_bias
 from model.layers.dropout import Dropout
-from model.layers.positions import PositionKind, Positions
+from model.layers.positions import Positions
 from model.layers.transformer_layers import (
-    Activation,
     EncoderLayer,
-    NormKind,
     NormPlace,
+    StackConfig,
     check_layers,
     embed,
-    initialise,
     last_norm,
     make_norm,
 )
-from model.networks.network import Network, mean_of_real
+from model.networks.network import Network, initialise, mean_of_real
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
 
 @dataclass
-class EncoderOnlyConfig:
+class EncoderOnlyConfig(StackConfig):
     """Sizes and switches; the defaults are BERT's base model."""
 
     architecture: Literal["bert"] = "bert"
     name: str = "bert_base"
-    width: int = 768
-    heads: int = 12
-    feed_forward: int = 3072
-    layers: int = 12
-    dropout: float = 0.1
     norm: NormPlace = "post"
-    norm_kind: NormKind = "layer"
-    activation: Activation = "gelu"
-    positions: PositionKind = "learned"
     max_positions: int = 512  # tokens, end of sentence included
-    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
-    tie: bool = True  # the output layer's weights are the embedding table's
 
 
 class EncoderOnly(Network):
@@ -71,7 +59,7 @@ class EncoderOnly(Network):
         self.norm = last_norm(config)
         self.head = nn.Linear(config.width, config.width)
         self.head_norm = make_norm(config)
-        initialise(self, config.width)
+        initialise(self)
         if config.tie:
             self.output.weight = self.embedding.weight
 
@@ -88,9 +76,6 @@ class EncoderOnly(Network):
         """ids (B, T), PAD after the real tokens -> (B, D): the mean of the states at real tokens; 0 where none are."""
         return mean_of_real(self.encode(ids), ids != PAD)
 
-    def embedding_table(self) -> nn.Embedding:
-        return self.embedding
-
     def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
         """`encoder.0` (B, H, T, T) and so on."""
         record: list[Tensor] = []
@@ -102,5 +87,5 @@ class EncoderOnly(Network):
         x = embed(ids, self.embedding, self.positions, self.dropout)
         rotation = self.positions.rotation(ids.shape[1])
         for layer in self.layers:
-            x = layer(x, bias, record, rotation)
+            x, _ = layer(x, None, bias, record, rotation)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

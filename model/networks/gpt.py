@@ -8,7 +8,7 @@ V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,41 +16,21 @@ from torch import Tensor, nn
 from model.errors import UserError
 from model.layers.attention import causal_bias
 from model.layers.dropout import Dropout
-from model.layers.positions import PositionKind, Positions
-from model.layers.transformer_layers import (
-    Activation,
-    EncoderLayer,
-    NormKind,
-    NormPlace,
-    check_layers,
-    embed,
-    initialise,
-    last_norm,
-)
+from model.layers.positions import Positions
+from model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
 from model.networks.language_network import LanguageNetwork
-from model.networks.network import State
+from model.networks.network import State, initialise
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
 
 @dataclass
-class DecoderOnlyConfig:
+class DecoderOnlyConfig(StackConfig):
     """Sizes and switches; the defaults are GPT-2's smallest model."""
 
     architecture: Literal["gpt"] = "gpt"
     name: str = "gpt_small"
-    width: int = 768
-    heads: int = 12
-    feed_forward: int = 3072
-    layers: int = 12
-    dropout: float = 0.1
-    norm: NormPlace = "pre"
-    norm_kind: NormKind = "layer"
-    activation: Activation = "gelu"
-    positions: PositionKind = "learned"
     max_positions: int = 1024  # tokens that are seen at a time
-    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
-    tie: bool = True  # the output layer's weights are the embedding table's
 
 
 class DecoderOnly(LanguageNetwork):
@@ -71,7 +51,7 @@ class DecoderOnly(LanguageNetwork):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = last_norm(config)
-        initialise(self, config.width)
+        initialise(self)
         if config.tie:
             self.output.weight = self.embedding.weight
 
@@ -97,9 +77,6 @@ class DecoderOnly(LanguageNetwork):
         states = self._advance(tokens, state)
         return self.logits(states[:, -1]), state
 
-    def embedding_table(self) -> nn.Embedding:
-        return self.embedding
-
     def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
         """`decoder.0.self` (B, H, T, T) and so on: where each position looked, itself and those before it."""
         record: list[Tensor] = []
@@ -118,8 +95,8 @@ class DecoderOnly(LanguageNetwork):
         bias = causal_bias(length, tokens.device, past) if length > 1 else None
         rotation = self.positions.rotation(length, at)
         x = embed(tokens, self.embedding, self.positions, self.dropout, at)
-        for i, layer in enumerate(cast("list[EncoderLayer]", list(self.layers))):
+        for i, layer in enumerate(self.layers):
             before = (state[f"key.{i}"], state[f"value.{i}"]) if past else None
-            x, grown = layer.step(x, before, bias, record, rotation, causal=past == 0 and length > 1)
+            x, grown = layer(x, before, bias, record, rotation, causal=past == 0 and length > 1)
             state[f"key.{i}"], state[f"value.{i}"] = grown  # (B, G, P + T, K)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

@@ -7,7 +7,7 @@ that it trains on, a text begins right after the end of the one before, so that 
 from abc import abstractmethod
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.layers.losses import vocabulary_loss
 from model.networks.network import Network, State
@@ -54,10 +54,6 @@ class LanguageNetwork(Network):
         for t in range(1, tokens.shape[1]):
             logits, state = self.step(tokens[:, t], state)
         return logits, state
-
-    @abstractmethod
-    def embedding_table(self) -> nn.Embedding:
-        """The table that tokens are looked up in; the output layer may share its weights."""
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """The state of the texts `rows` (B',): kept, copied or dropped."""

@@ -1,14 +1,20 @@
 """What every network offers to the loop and the bundle, and a translation network to the decoder besides."""
 
+import contextlib
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from model.errors import UserError
 from model.settings import Side
 from model.text.batch import TranslationBatch
+from model.text.tokenizer import PAD
 
+Tie = Literal["all", "target", "none"]  # which tables share the output layer's weights
 State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor
 
 
@@ -39,6 +45,8 @@ class TranslationNetwork(Network):
 
     max_source_positions: int
     max_target_positions: int
+    source_embedding: nn.Embedding
+    target_embedding: nn.Embedding
 
     @abstractmethod
     def forward(self, batch: TranslationBatch) -> Tensor:
@@ -56,12 +64,27 @@ class TranslationNetwork(Network):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B,), the last ones chosen (BOS at first) -> logits (B, V) of the next, and the state after."""
 
-    @abstractmethod
+    def make_tables(self, tie: Tie, width: int, source_vocabulary: int, target_vocabulary: int) -> None:
+        """Give the network its embedding tables: one for both sides where `tie` is all.
+
+        Raises:
+            UserError: one table for vocabularies of two sizes.
+        """
+        if tie == "all" and source_vocabulary != target_vocabulary:
+            raise UserError(
+                f"model.tie='all': source and target vocabularies differ ({source_vocabulary} and {target_vocabulary} "
+                f"tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
+            )
+        self.target_embedding = self.source_embedding = nn.Embedding(target_vocabulary, width, padding_idx=PAD)
+        if tie != "all":
+            self.source_embedding = nn.Embedding(source_vocabulary, width, padding_idx=PAD)
+
     def embedding_tables(self) -> dict[Side, nn.Embedding]:
         """The table that the tokens of each side are looked up in; one object under both names where they share it.
 
         The output layer may share its weights too (`output.weight is table.weight`).
         """
+        return {"source": self.source_embedding, "target": self.target_embedding}
 
     def check_vocabularies(self, joint: bool) -> None:
         """Refuse tokenizers of two vocabularies where both sides look their tokens up in one table.
@@ -96,7 +119,31 @@ class TranslationNetwork(Network):
         return {}
 
 
+def initialise(network: nn.Module) -> None:
+    """Glorot for products; N(0, 1/D) for tables of width D, which the sqrt(D) of `embed` brings to unit variance."""
+    for module in network.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            if module.padding_idx is not None:
+                nn.init.zeros_(module.weight[module.padding_idx])
+
+
 def mean_of_real(states: Tensor, real: Tensor) -> Tensor:
     """states (B, T, D) and real (B, T) bool -> (B, D) in float32: the mean over real positions, 0 where none are."""
     counted = real[..., None].float()
     return (states.float() * counted).sum(1) / counted.sum(1).clamp_min(1.0)
+
+
+@contextlib.contextmanager
+def evaluating(network: nn.Module) -> Iterator[torch.device]:
+    """The network in evaluation mode for the length of the block, then as it was; gives its device."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield next(network.parameters()).device
+    finally:
+        network.train(was_training)

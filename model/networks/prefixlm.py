@@ -27,21 +27,20 @@ from model.layers.transformer_layers import (
     Activation,
     EncoderLayer,
     KeysValues,
-    NormKind,
     NormPlace,
+    StackConfig,
     check_layers,
     embed,
-    initialise,
     last_norm,
 )
-from model.networks.network import Memory, State, TranslationNetwork, mean_of_real
+from model.networks.network import Memory, State, TranslationNetwork, initialise, mean_of_real
 from model.settings import Side
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import BOS, PAD, SEP
 
 
 @dataclass
-class PrefixConfig:
+class PrefixConfig(StackConfig):
     """Sizes and switches; the defaults are those of the Transformer's base model, in one stack of as many layers."""
 
     architecture: Literal["prefixlm"] = "prefixlm"
@@ -52,12 +51,9 @@ class PrefixConfig:
     layers: int = 12
     dropout: float = 0.3
     norm: NormPlace = "post"
-    norm_kind: NormKind = "layer"
     activation: Activation = "relu"
     positions: PositionKind = "sinusoidal"
     max_positions: int = 1024  # tokens of source and target together; each side may have half of them
-    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
-    tie: bool = True  # the output layer's weights are the embedding table's
 
 
 class PrefixTranslation(TranslationNetwork):
@@ -85,7 +81,7 @@ class PrefixTranslation(TranslationNetwork):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = last_norm(config)
-        initialise(self, config.width)
+        initialise(self)
         if config.tie:
             self.output.weight = self.embedding.weight
 
@@ -119,8 +115,8 @@ class PrefixTranslation(TranslationNetwork):
         bias = padding_bias(state["real"])
         x = embed(without_bos(tokens[:, None]), self.embedding, self.positions, self.dropout, at)
         rotation = self.positions.rotation(1, at)
-        for i, layer in enumerate(self.stack):
-            x, grown = layer.step(x, (state[f"key.{i}"], state[f"value.{i}"]), bias, rotation=rotation)
+        for i, layer in enumerate(self.layers):
+            x, grown = layer(x, (state[f"key.{i}"], state[f"value.{i}"]), bias, rotation=rotation)
             state[f"key.{i}"], state[f"value.{i}"] = grown
         state["position"] = state["position"] + 1
         return self.logits(self.norm(x[:, 0])), state
@@ -150,11 +146,6 @@ class PrefixTranslation(TranslationNetwork):
             maps[f"decoder.{i}.self"], maps[f"decoder.{i}.cross"] = weights[..., split:], weights[..., :split]
         return maps
 
-    @property
-    def stack(self) -> list[EncoderLayer]:
-        """`layers` with its type, which nn.ModuleList forgets."""
-        return cast("list[EncoderLayer]", list(self.layers))
-
     def _prefix(
         self, source: Tensor, real: Tensor, record: list[Tensor] | None = None
     ) -> tuple[list[KeysValues], Tensor]:
@@ -164,10 +155,11 @@ class PrefixTranslation(TranslationNetwork):
         x = embed(source, self.embedding, self.positions, self.dropout)
         rotation = self.positions.rotation(source.shape[1])
         layers = []
-        for layer in self.stack[:-1]:
-            x, seen = layer.step(x, None, bias, record, rotation)
+        for layer in self.layers[:-1]:
+            x, seen = layer(x, None, bias, record, rotation)
             layers.append(seen)
-        return [*layers, self.stack[-1].memory(x, rotation)], x
+        last = cast("EncoderLayer", self.layers[-1])
+        return [*layers, last.memory(x, rotation)], x
 
     def _decode(
         self, target_in: Tensor, prefix: list[KeysValues], real: Tensor, record: list[Tensor] | None = None
@@ -179,8 +171,8 @@ class PrefixTranslation(TranslationNetwork):
         bias = prefix_bias(real, length)
         x = embed(without_bos(target_in), self.embedding, self.positions, self.dropout, at)
         rotation = self.positions.rotation(length, at)
-        for layer, past in zip(self.stack, prefix, strict=True):
-            x, _ = layer.step(x, past, bias, record, rotation)
+        for layer, past in zip(self.layers, prefix, strict=True):
+            x, _ = layer(x, past, bias, record, rotation)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def _check(self, length: int, side: Side) -> None:

@@ -5,19 +5,13 @@ Letters: B batch, S source length, T target length, E embedding width, V vocabul
 
 import math
 from abc import abstractmethod
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
 from model.layers.dropout import Dropout
-from model.networks.network import State, TranslationNetwork
-from model.settings import Side
+from model.networks.network import State, Tie, TranslationNetwork, initialise
 from model.text.batch import TranslationBatch
-from model.text.tokenizer import PAD
-
-Tie = Literal["all", "target", "none"]  # which tables share the output layer's weights
 
 
 class RecurrentTranslation(TranslationNetwork):
@@ -36,37 +30,17 @@ class RecurrentTranslation(TranslationNetwork):
         self, embedding: int, dropout: float, tie: Tie, positions: int, source_vocabulary: int, target_vocabulary: int
     ) -> None:
         super().__init__()
-        if tie == "all" and source_vocabulary != target_vocabulary:
-            raise UserError(
-                f"model.tie='all': source and target vocabularies differ ({source_vocabulary} and {target_vocabulary} "
-                f"tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
-            )
         self.max_source_positions = self.max_target_positions = positions
         self.output = nn.Linear(embedding, target_vocabulary)
-        self.target_embedding = nn.Embedding(target_vocabulary, embedding, padding_idx=PAD)
-        if tie == "all":
-            self.source_embedding = self.target_embedding
-        else:
-            self.source_embedding = nn.Embedding(source_vocabulary, embedding, padding_idx=PAD)
+        self.make_tables(tie, embedding, source_vocabulary, target_vocabulary)
         self.dropout = Dropout(dropout)
         self._tied = tie != "none"
 
     def _initialise(self) -> None:
-        """Call it last. Glorot for products, N(0, 1/E) for tables, which the sqrt(E) of `embed` brings to one."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-                nn.init.zeros_(module.weight[PAD])
+        """Call it last."""
+        initialise(self)
         if self._tied:
             self.output.weight = self.target_embedding.weight
-
-    def embedding_tables(self) -> dict[Side, nn.Embedding]:
-        """One table under both names where all are tied."""
-        return {"source": self.source_embedding, "target": self.target_embedding}
 
     def embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
         """ids (B, T) -> (B, T, E)."""

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from model.layers.cells import CellName
 from model.layers.recurrent import Recurrent
-from model.networks.network import Memory, State
-from model.networks.recurrent_translation import RecurrentTranslation, Tie
+from model.networks.network import Memory, State, Tie
+from model.networks.recurrent_translation import RecurrentTranslation
 from model.text.tokenizer import PAD
 
 

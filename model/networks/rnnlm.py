@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.layers.cells import CellName
 from model.layers.dropout import Dropout
 from model.layers.recurrent import Recurrent
@@ -52,9 +52,7 @@ class RecurrentLanguage(LanguageNetwork):
 
     def __init__(self, config: RecurrentLanguageConfig, vocabulary: int) -> None:
         super().__init__()
-        for name in ("embedding", "width", "layers"):
-            if getattr(config, name) < 1:
-                raise UserError(f"model.{name}: {getattr(config, name)} must be at least 1")
+        check_least("model", config, embedding=1, width=1, layers=1)
         if not 0.0 <= config.dropout < 1.0:
             raise UserError(f"model.dropout: {config.dropout} must be at least 0 and below 1")
         self.config = config
@@ -103,10 +101,6 @@ class RecurrentLanguage(LanguageNetwork):
         """tokens (B, T) in one call -> logits (B, V) after the last."""
         states, last = self._advance(tokens, state["hidden"], None)
         return self.logits(states[:, -1]), {"hidden": last}
-
-    def embedding_table(self) -> nn.Embedding:
-        """With `tie` its weights are the output layer's too."""
-        return self.embedding
 
     def _advance(self, tokens: Tensor, state: Tensor | None, real: Tensor | None) -> tuple[Tensor, Tensor]:
         """tokens (B, T) after state (B, L, P, W) -> what the output layer reads (B, T, E or W), and the state after."""

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from model.layers.attention_scores import ScoreName, attend, attention_weights, make_score
 from model.layers.cells import CELLS, CellName
 from model.layers.recurrent import Recurrent
-from model.networks.network import Memory, State
-from model.networks.recurrent_translation import RecurrentTranslation, Tie
+from model.networks.network import Memory, State, Tie
+from model.networks.recurrent_translation import RecurrentTranslation
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
 

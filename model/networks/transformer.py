@@ -9,7 +9,6 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
 from model.layers.attention import causal_bias, padding_bias
 from model.layers.dropout import Dropout
 from model.layers.positions import PositionKind, Positions
@@ -21,11 +20,9 @@ from model.layers.transformer_layers import (
     NormPlace,
     check_layers,
     embed,
-    initialise,
     last_norm,
 )
-from model.networks.network import Memory, State, TranslationNetwork
-from model.settings import Side
+from model.networks.network import Memory, State, Tie, TranslationNetwork, initialise
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
 
@@ -46,7 +43,7 @@ class TransformerConfig:
     activation: Activation = "relu"
     positions: PositionKind = "sinusoidal"
     max_positions: int = 512  # tokens, end of sentence included
-    tie: Literal["all", "target", "none"] = "all"  # which tables share the output layer's weights
+    tie: Tie = "all"  # which tables share the output layer's weights
     norm_kind: NormKind = "layer"
     kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
 
@@ -61,19 +58,10 @@ class Transformer(TranslationNetwork):
     def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         check_layers(config)
-        if config.tie == "all" and source_vocabulary != target_vocabulary:
-            raise UserError(
-                f"model.tie='all': source and target vocabularies differ ({source_vocabulary} and {target_vocabulary} "
-                f"tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
-            )
         self.config = config
         self.max_source_positions = self.max_target_positions = config.max_positions
         self.output = nn.Linear(config.width, target_vocabulary, bias=False)
-        self.target_embedding = nn.Embedding(target_vocabulary, config.width, padding_idx=PAD)
-        if config.tie == "all":
-            self.source_embedding = self.target_embedding
-        else:
-            self.source_embedding = nn.Embedding(source_vocabulary, config.width, padding_idx=PAD)
+        self.make_tables(config.tie, config.width, source_vocabulary, target_vocabulary)
         self.source_positions = Positions(config)
         self.target_positions = Positions(config)
         self.dropout = Dropout(config.dropout)
@@ -81,7 +69,7 @@ class Transformer(TranslationNetwork):
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.encoder_norm = last_norm(config)
         self.decoder_norm = last_norm(config)
-        initialise(self, config.width)
+        initialise(self)
         if config.tie != "none":
             self.output.weight = self.target_embedding.weight
 
@@ -119,10 +107,6 @@ class Transformer(TranslationNetwork):
         state["position"] = state["position"] + 1
         return self.logits(self.decoder_norm(x[:, 0])), state
 
-    def embedding_tables(self) -> dict[Side, nn.Embedding]:
-        """With tie=all they are one; with tie=all and tie=target the target's weights are the output layer's too."""
-        return {"source": self.source_embedding, "target": self.target_embedding}
-
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
         """`encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on."""
         encoder_record: list[Tensor] = []
@@ -144,7 +128,7 @@ class Transformer(TranslationNetwork):
         x = embed(source, self.source_embedding, self.source_positions, self.dropout)
         rotation = self.source_positions.rotation(source.shape[1])
         for layer in self.encoder:
-            x = layer(x, bias, record, rotation)
+            x, _ = layer(x, None, bias, record, rotation)
         return Memory(self.encoder_norm(x), real)
 
     def _decode(self, target_in: Tensor, memory: Memory, record: list[Tensor] | None) -> Tensor:

@@ -1,15 +1,17 @@
 """A batch of sentence pairs, padded: B pairs, S source and T target positions."""
 
+import copy
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad as pad_end
 
 from model.text.tokenizer import BOS, EOS, PAD
 
@@ -17,8 +19,40 @@ Packed = NDArray[Any]  # 1-D ids of many records, one after the other
 Fill = Callable[[Packed, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], None]
 
 
+class PaddedBatch:
+    """What batches of every kind can do: each of their tensors is (B, length), padded at its end."""
+
+    ids: NDArray[np.int64]
+
+    def digest(self) -> int:
+        """crc32 of the ids in their order: equal batches have equal digests on any machine."""
+        return zlib.crc32(self.ids.astype("<i8").tobytes())
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """The same batch on `device`."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def padded_to(self, multiple: int) -> Self:
+        """The same batch with its lengths rounded up to a multiple, by more PAD at the end."""
+        if not any(tensor.shape[1] % multiple for tensor in self._tensors().values()):
+            return self
+        return self._each(lambda tensor: pad_end(tensor, (0, -tensor.shape[1] % multiple), value=PAD))
+
+    def pin_memory(self) -> Self:
+        """The same batch in page-locked memory, for copies to a GPU that overlap with its work."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        changed = copy.copy(self)
+        vars(changed).update({key: change(value) for key, value in self._tensors().items()})
+        return changed
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {key: value for key, value in vars(self).items() if isinstance(value, Tensor)}
+
+
 @dataclass
-class TranslationBatch:
+class TranslationBatch(PaddedBatch):
     """What a translation network trains on."""
 
     source: Tensor  # (B, S) int64, EOS included, PAD after it
@@ -27,31 +61,6 @@ class TranslationBatch:
     items: int  # target tokens that count in the loss: all of target_out but PAD
     source_items: int  # all of source but PAD
     ids: NDArray[np.int64]  # (B,) global record ids
-
-    def digest(self) -> int:
-        """crc32 of the record ids in their order: equal batches have equal digests on any machine."""
-        return zlib.crc32(self.ids.astype("<i8").tobytes())
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> "TranslationBatch":
-        """The same batch on `device`."""
-        tensors = (self.source, self.target_in, self.target_out)
-        source, target_in, target_out = (tensor.to(device, non_blocking=non_blocking) for tensor in tensors)
-        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
-
-    def padded_to(self, multiple: int) -> "TranslationBatch":
-        """The same batch with S and T rounded up to a multiple, by more PAD at the end."""
-        if multiple == 1:
-            return self
-        tensors = (self.source, self.target_in, self.target_out)
-        source, target_in, target_out = (
-            torch.nn.functional.pad(tensor, (0, -tensor.shape[1] % multiple), value=PAD) for tensor in tensors
-        )
-        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
-
-    def pin_memory(self) -> "TranslationBatch":
-        """The same batch in page-locked memory, for copies to a GPU that overlap with its work."""
-        source, target_in, target_out = (t.pin_memory() for t in (self.source, self.target_in, self.target_out))
-        return TranslationBatch(source, target_in, target_out, self.items, self.source_items, self.ids)
 
 
 def collate(

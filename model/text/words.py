@@ -49,7 +49,7 @@ class WordRules:
     lowercase: bool = False
     punctuation: bool = True  # marks are words too; false: they are left out, and "_so_" is "so"
 
-    def folded(self, text: str) -> str:
+    def fold_case(self, text: str) -> str:
         """The text in the letter case that words have."""
         return text.lower() if self.lowercase else text
 
@@ -62,7 +62,7 @@ class WordRules:
     def count(self, texts: Iterable[str]) -> Counter[str]:
         """Every word of all texts with its number; the texts are in memory at once."""
         counts: Counter[str] = Counter()
-        for string, number in Counter(self.folded("\n".join(texts)).split()).items():
+        for string, number in Counter(self.fold_case("\n".join(texts)).split()).items():
             if string.isalnum():
                 counts[string] += number
             else:
@@ -138,7 +138,8 @@ class WordTokenizer(_TableTokenizer):
         self.rules = rules or WordRules()
 
     def split(self, text: str) -> list[str]:
-        return self.rules.split(self.rules.folded(text))
+        """The words of a text as the vocabulary writes them, known or not."""
+        return self.rules.split(self.rules.fold_case(text))
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         rows: list[Ids] = []
@@ -146,7 +147,7 @@ class WordTokenizer(_TableTokenizer):
             block = texts[first : first + BLOCK_TEXTS]
             joined = BREAK.join(block)
             if joined.count("\0") == len(block) - 1:
-                rows += self._encoded(self.rules.folded(joined).split())
+                rows += self._encode_strings(self.rules.fold_case(joined).split())
             else:  # the sign for the next text is in a text itself
                 find = self.table.get
                 rows += [np.array([find(word, UNK) for word in self.split(text)], dtype=self.dtype) for text in block]
@@ -157,7 +158,7 @@ class WordTokenizer(_TableTokenizer):
         """Strings between spaces that are not just a word of the table -> their ids."""
         return {"\0": (NEXT,)}
 
-    def _encoded(self, strings: list[str]) -> list[Ids]:
+    def _encode_strings(self, strings: list[str]) -> list[Ids]:
         """The ids of texts one after another, a NUL between them."""
         ids = np.fromiter(map(self.table.get, strings, repeat(ELSE)), np.int64, len(strings))
         rest = np.flatnonzero(ids == ELSE)

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.word_vectors.embeddings import TextBasis
 from model.word_vectors.learner import Text
 
@@ -43,7 +43,7 @@ class OneHotConfig:
 
     def check(self) -> None:
         """Raises UserError: names the key and its least value."""
-        _check_positive(self, "min_count")
+        check_least("model", self, min_count=1)
 
 
 @dataclass
@@ -58,7 +58,7 @@ class BagOfWordsConfig:
 
     def check(self) -> None:
         """Raises UserError: names the key and its least value."""
-        _check_positive(self, "window", "min_count")
+        check_least("model", self, window=1, min_count=1)
 
 
 @dataclass
@@ -72,7 +72,7 @@ class TfidfConfig:
 
     def check(self) -> None:
         """Raises UserError: names the key and its least value."""
-        _check_positive(self, "min_count")
+        check_least("model", self, min_count=1)
 
 
 Config = OneHotConfig | BagOfWordsConfig | TfidfConfig
@@ -213,9 +213,3 @@ def _check_size(name: str, entries: int, remedy: str) -> None:
             f"model={name}: more than {MOST_ENTRIES:,} numbers above zero; this baseline is held in memory whole. "
             f"Choices: a higher model.min_count, {remedy}, less text, or learned vectors (skipgram, cbow, glove)"
         )
-
-
-def _check_positive(config: Config, *keys: str) -> None:
-    for key in keys:
-        if getattr(config, key) < 1:
-            raise UserError(f"model.{key}={getattr(config, key)}: must be at least 1")

@@ -179,7 +179,7 @@ class Embeddings:
         Raises:
             UserError: an unknown word, a vector of another width or not finite, `k` below 1.
         """
-        return self.found([self.near(query, k, exclude, restrict)])[0]
+        return self.search_all([self.near(query, k, exclude, restrict)])[0]
 
     def near(self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0) -> Search:
         """The question of `neighbours`, to be searched with others.
@@ -207,7 +207,7 @@ class Embeddings:
         Raises:
             UserError: an unknown word or method, `k` below 1.
         """
-        return self.found([self.like(a, b, c, k, method, restrict)])[0]
+        return self.search_all([self.like(a, b, c, k, method, restrict)])[0]
 
     def like(self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0) -> Search:
         """The question of `analogy`, to be searched with others.
@@ -224,7 +224,7 @@ class Embeddings:
             directions = self._direction((of_b - of_a + of_c).astype(np.float64))
         return self._search(directions, k, set(rows.tolist()), restrict)
 
-    def found(self, searches: Sequence[Search]) -> list[list[Neighbour]]:
+    def search_all(self, searches: Sequence[Search]) -> list[list[Neighbour]]:
         """The answers of each search: one product for all of the same limit, or for as many as memory allows."""
         answers: list[list[Neighbour]] = [[] for _ in searches]
         order = sorted(range(len(searches)), key=lambda place: searches[place].limit)
@@ -245,17 +245,12 @@ class Embeddings:
         queries = units(self.vectors, self.inverse, rows)
         return cosines(self.vectors, self.inverse, queries, self.limit(restrict))
 
-    def text_vector(self, words: Iterable[str]) -> Any:
-        """The sum of the words' vectors, each times its weight: (d,), or a CSR row where the vectors are sparse.
-
-        A word that occurs twice counts twice; unknown ones are left out, so a text of none but those has zeros. The
-        CSR row is (1, d), or (1, V) where texts are sums of words.
-        """
-        found = self.text_vectors([words])
-        return found if is_sparse(found) else found[0]
-
     def text_vectors(self, texts: Iterable[Iterable[str]], weights: NDArray[np.floating[Any]] | None = None) -> Table:
-        """`text_vector` of n texts, (n, d) or CSR; with `weights` (V,) in the place of their own."""
+        """A row a text, (n, d) or CSR: the sum of its words' vectors, each times its weight or that of `weights` (V,).
+
+        A word that occurs twice counts twice; unknown ones are left out, so a text of none but those has zeros. CSR
+        rows, where the vectors are sparse, are as wide as those, or (V,) where texts are sums of words.
+        """
         from scipy.sparse import csr_array
 
         own = self.weights if weights is None else np.asarray(weights, np.float32)

@@ -89,7 +89,7 @@ def read_text(path: Path) -> Embeddings:
                 raise UserError(f"{path}: line {number} is no word and its {width} numbers ({problem})") from None
     if header and len(words) != header[0]:
         raise UserError(f"{path}: {len(words):,} words, but its first line says {header[0]:,}; the file was cut off?")
-    return opened(path, words, np.stack(rows) if rows else np.empty((0, width), np.float32))
+    return make_embeddings(path, words, np.stack(rows) if rows else np.empty((0, width), np.float32))
 
 
 def write_binary(path: Path, embeddings: Embeddings) -> None:
@@ -135,7 +135,7 @@ def read_binary(path: Path) -> Embeddings:
                     raise UserError(f"{path}: word {row + 1:,} is not UTF-8 ({problem})") from None
                 vectors[row] = np.frombuffer(content[space + 1 : end], "<f4")
                 place = end
-    return opened(path, words, vectors)
+    return make_embeddings(path, words, vectors)
 
 
 def write_numpy(folder: Path, embeddings: Embeddings) -> None:
@@ -215,7 +215,7 @@ def sizes(line: bytes, path: Path, kind: str) -> tuple[int, int] | None:
     return count, width
 
 
-def opened(path: Path, words: list[str], vectors: NDArray[np.float32]) -> Embeddings:
+def make_embeddings(path: Path, words: list[str], vectors: NDArray[np.float32]) -> Embeddings:
     """The vectors of a file, which names them when they are none."""
     try:
         return Embeddings(words, None, vectors)

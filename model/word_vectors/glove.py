@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.word_vectors.tables import draw_table, zeros
 
 Floats = NDArray[np.float32]
@@ -45,9 +45,7 @@ class GloveConfig:
         Raises:
             UserError: names the key and its least value.
         """
-        for key in ("width", "window", "min_count"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)}: must be at least 1")
+        check_least("model", self, width=1, window=1, min_count=1)
         for key in ("x_max", "lr"):
             if not 0 < getattr(self, key) < np.inf:
                 raise UserError(f"model.{key}={getattr(self, key)}: must be above 0")

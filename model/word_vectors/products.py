@@ -208,7 +208,7 @@ def likelihoods(
             floats, whole_numbers = ir.VectorType(FLOAT, size), ir.VectorType(INT, size)
             row = table.row(builder.add(builder.mul(args[1], args[2]), first))
             sign = code.load(labels.place(args[4]), zero, ir.VectorType(FLOAT, TILE))
-            sign = code.shuffled(sign, sign, list(range(TILE)) * together)
+            sign = code.shuffle(sign, sign, list(range(TILE)) * together)
             score = builder.fmul(sign, code.load(row, zero, floats))
             for order, limit in (("<", LIMIT), (">", -LIMIT)):
                 bound = ir.Constant(floats, [limit] * size)

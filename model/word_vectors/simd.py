@@ -114,14 +114,14 @@ class Code:
         """a * b + c, fused where the machine can."""
         return self.call("llvm.fmuladd", a, b, c)
 
-    def shuffled(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+    def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
         """Chosen lanes of two vectors; those of `b` are counted on from those of `a`."""
         return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT, len(lanes)), list(lanes)))
 
     def spread(self, scalar: Value, count: int = LANES) -> Value:
         """A vector of one number."""
         one = self.builder.insert_element(ir.Constant(ir.VectorType(FLOAT, count), ir.Undefined), scalar, INT(0))
-        return self.shuffled(one, one, [0] * count)
+        return self.shuffle(one, one, [0] * count)
 
     def store_totals(self, vectors: Sequence[Value], out: Value) -> None:
         """The sum of each vector's lanes to out[0], out[1], ...; a power of two of vectors.
@@ -136,6 +136,6 @@ class Code:
                 own = [i + (LANES if i & step and len(group) > 1 else 0) for i in range(LANES)]
                 other = [i ^ step for i in own]
                 pairs = zip(group[::2], group[1::2] or group, strict=True)
-                group = [self.builder.fadd(self.shuffled(a, b, own), self.shuffled(a, b, other)) for a, b in pairs]
+                group = [self.builder.fadd(self.shuffle(a, b, own), self.shuffle(a, b, other)) for a, b in pairs]
                 step *= 2
-            self.store(self.shuffled(group[0], group[0], range(kept)), self.builder.gep(out, [WORD(first)]), WORD(0))
+            self.store(self.shuffle(group[0], group[0], range(kept)), self.builder.gep(out, [WORD(first)]), WORD(0))

@@ -3,17 +3,14 @@
 Two threads that write different rows then never write the same line.
 """
 
-from collections.abc import Mapping
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-
 LINE = 64  # bytes of a cache line, and of the widest vector register
 Number = TypeVar("Number", bound=np.generic)
-PIECE = 65_536  # rows looked at together: a table of several GB gets no second copy
+PIECE = 65_536  # rows drawn together: a table of several GB gets no second copy
 
 
 def pad_width(width: int) -> int:
@@ -46,17 +43,3 @@ def draw_table(rows: int, width: int, seed: int, reach: float = 0.5) -> NDArray[
         piece = table[first : first + PIECE, :width]
         piece[:] = (rng.random(piece.shape, dtype=np.float32) - np.float32(0.5)) * np.float32(2 * reach / width)
     return table
-
-
-def require_finite(tables: Mapping[str, NDArray[np.float32]]) -> None:
-    """Refuse tables that hold a NaN or an infinity.
-
-    Raises:
-        UserError: names the table and its first bad row; the learning rate is nearly always the reason.
-    """
-    for name, table in tables.items():
-        for first in range(0, len(table), PIECE):
-            finite = np.isfinite(table[first : first + PIECE]).all(axis=1)
-            if not finite.all():
-                row = first + int(np.argmin(finite))
-                raise UserError(f"the table {name!r} holds a number that is not finite in row {row}: lower model.lr")

@@ -91,7 +91,7 @@ class Word2Vec:
         """One pass over the segment; (summed loss, predictions), a prediction being a pair, with CBOW a window.
 
         The loss of a prediction is its -log likelihood, that of the noise words included. Nothing here asks whether the
-        tables are finite: `tables.require_finite` does.
+        tables are finite: the loop does, before it keeps them.
         """
         from model.word_vectors import kernels  # numba: a machine that trains on its GPU alone needs none
 

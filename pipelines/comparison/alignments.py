@@ -35,8 +35,7 @@ class SentenceMaps:
 
 def translations(bundle: TranslationBundle, sentences: Sequence[str]) -> list[str]:
     """By the bundle's own decoding settings, in PyTorch."""
-    form = str(bundle.facts.get("normalisation", "NFC"))
-    translator = network_translator(bundle.network, bundle.tokenizers, bundle.decode, form)
+    translator = network_translator(bundle.network, bundle.tokenizers, bundle.decode, bundle.normalisation)
     return [answer.text for answer in translator.translate(sentences)]
 
 
@@ -52,8 +51,8 @@ def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Se
     found: dict[int, SentenceMaps] = {}
     for row, weights in aligner.weights(pairs):  # (L, H, T, S)
         place = pairs[row], sources[row], targets[row]
-        heads = [[aligner.shown(*place, one).weights for one in layer] for layer in weights]
-        chosen = aligner.shown(*place, aligner.head.of_all(weights))
+        heads = [[aligner.make_map(*place, one).weights for one in layer] for layer in weights]
+        chosen = aligner.make_map(*place, aligner.head.of_all(weights))
         found[row] = SentenceMaps(texts[row], chosen, heads).cut()
     return [found[row] for row in range(len(pairs))]
 

@@ -55,29 +55,23 @@ def cost(label: str, recurrent: bool, layer: nn.Module, width: int, lengths: Seq
     for length in ordered:
         batch = max(1, TOKENS // length)
         x = torch.randn(batch, length, width, device=device, requires_grad=True)
-        kept.append(kept_bytes(layer, recurrent, x) / batch)
-        seconds.append(min(time_layer(layer, recurrent, x) for _ in range(REPEATS)) / batch)
+        kept.append(kept_bytes(layer, x) / batch)
+        seconds.append(min(time_layer(layer, x) for _ in range(REPEATS)) / batch)
     return LayerCost(label, recurrent, ordered, seconds, kept)
 
 
-def run(layer: nn.Module, recurrent: bool, x: Tensor) -> Tensor:
-    """x (B, n, d) -> (B, n, d)."""
-    output: Tensor = layer(x)[0] if recurrent else layer(x, None)
-    return output
-
-
-def time_layer(layer: nn.Module, recurrent: bool, x: Tensor) -> float:
+def time_layer(layer: nn.Module, x: Tensor) -> float:
     """Seconds for the batch, forwards and backwards."""
     if x.is_cuda:
         torch.cuda.synchronize(x.device)
     begin = time.perf_counter()
-    torch.autograd.grad(run(layer, recurrent, x).sum(), [x, *layer.parameters()])
+    torch.autograd.grad(layer(x)[0].sum(), [x, *layer.parameters()])
     if x.is_cuda:
         torch.cuda.synchronize(x.device)
     return time.perf_counter() - begin
 
 
-def kept_bytes(layer: nn.Module, recurrent: bool, x: Tensor) -> int:
+def kept_bytes(layer: nn.Module, x: Tensor) -> int:
     """Bytes that the forward pass keeps for the backward pass: each storage once, weights and input left out."""
     known = {tensor.untyped_storage().data_ptr() for tensor in (x, *layer.parameters())}
     held: list[Tensor] = []  # so that no storage is given away and counted as another
@@ -87,7 +81,7 @@ def kept_bytes(layer: nn.Module, recurrent: bool, x: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        output = run(layer, recurrent, x)
+        output = layer(x)[0]
     sizes = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in held}
     del output
     return sum(size for pointer, size in sizes.items() if pointer not in known)

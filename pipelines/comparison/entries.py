@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from conf import compose, groups
 from model.bundles.directory import bundle_kind
@@ -11,10 +11,8 @@ from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
 from model.networks.architectures import ARCHITECTURES, architecture, model_config
 from model.schema import build
+from pipelines.config import Config
 from pipelines.settings import OptimizerConfig
-
-if TYPE_CHECKING:
-    from pipelines.config import Config  # it imports this package's section
 
 SHORT = {"transformer": "transformer_tiny"}  # a family's name: the size that suits the corpora at hand
 
@@ -24,11 +22,11 @@ class Entry:
     """One network: its label in every table and picture, and either how it is trained or where it lies."""
 
     label: str
-    config: "Config | None" = None  # of the run that trains it with the comparison's budget
+    config: Config | None = None  # of the run that trains it with the comparison's budget
     bundle: Path | None = None  # as it stands
 
 
-def resolve(config: "Config") -> list[Entry]:
+def resolve(config: Config) -> list[Entry]:
     """An entry for every item of `models`, in their order.
 
     An item is the name of a file in conf/model (a network that is trained), a path, a run's name, NAME@ALIAS or
@@ -53,7 +51,7 @@ def resolve(config: "Config") -> list[Entry]:
     return entries
 
 
-def refuse_idle_keys(config: "Config", entries: Sequence[Entry]) -> None:
+def refuse_idle_keys(config: Config, entries: Sequence[Entry]) -> None:
     """A key that changes nothing is a mistake: of `compare.model` one that no network trained here has."""
     known = {key for one in entries if one.config is not None for key in one.config.model}
     for key in config.compare.model:
@@ -65,7 +63,7 @@ def refuse_idle_keys(config: "Config", entries: Sequence[Entry]) -> None:
                 raise unknown(f"compare.{section}", name, ARCHITECTURES)
 
 
-def entry(config: "Config", item: str) -> Entry:
+def entry(config: Config, item: str) -> Entry:
     """The entry of one item."""
     name = model_file(item)
     if name:
@@ -96,7 +94,7 @@ def label_of(item: str, bundle: Path) -> str:
     return bundle.parent.name if bundle.name == "bundle" else bundle.name
 
 
-def run_config(config: "Config", name: str) -> "Config":
+def run_config(config: Config, name: str) -> Config:
     """The configuration of the run that trains conf/model/NAME.yaml: what `dragoman train` would be given.
 
     Raises:
@@ -126,7 +124,7 @@ def run_config(config: "Config", name: str) -> "Config":
 
 def translation_models() -> list[str]:
     """The names in conf/model that can be trained and compared."""
-    return [name for name in groups.choices("model") if translates(groups.merged("model", name))]
+    return [name for name in groups.choices("model") if translates(groups.merge_choice("model", name))]
 
 
 def translates(values: dict[str, Any]) -> bool:

@@ -1,9 +1,8 @@
 """All pictures of a comparison, drawn from its measures and from the networks themselves."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from model.bundles.translation import TranslationBundle
 from model.device import pick_device
@@ -16,11 +15,8 @@ from pipelines.comparison.pictures.style import Picture, png
 from pipelines.comparison.sentences import map_sentences, state_sentences
 from pipelines.comparison.speed import TrainingRecord
 from pipelines.comparison.states import state_map
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from pipelines.config import Config  # it imports this package's section
+from pipelines.config import Config
+from pipelines.tracking.plots import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +36,7 @@ class Compared:
         return list(self.measures)
 
 
-def draw_figures(config: "Config", found: Compared) -> Iterator[Picture]:
+def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
     """Every picture, one after the other."""
     logger.info("drawing the pictures")
     yield quality(found)
@@ -77,7 +73,7 @@ def by_length(found: Compared) -> Picture:
     return picture("length", "length", "Quality against length", text, said, length.draw(lengths))
 
 
-def attention(config: "Config", found: Compared) -> Iterator[Picture]:
+def attention(config: Config, found: Compared) -> Iterator[Picture]:
     """A picture a sentence of all networks that attend; of those with several heads one of all heads."""
     sentences = map_sentences(config.compare.maps, found.sources, config.compare.map_count)
     if not sentences:
@@ -104,7 +100,7 @@ def attention(config: "Config", found: Compared) -> Iterator[Picture]:
             yield picture(name, "attention", f"Heads of {label}", text, said, heads.draw(label, own[0]))
 
 
-def meanings(config: "Config", found: Compared) -> Picture:
+def meanings(config: Config, found: Compared) -> Picture:
     language = config.languages[0]
     sentences, groups = state_sentences(config.compare.states, language, found.sources)
     every = {label: state_map(bundle, sentences, groups) for label, bundle in found.bundles.items()}
@@ -117,7 +113,7 @@ def meanings(config: "Config", found: Compared) -> Picture:
     return picture("states", "states", "Sentence states", text, said, states.draw(every, sentences, groups))
 
 
-def distances(config: "Config", found: Compared) -> Iterator[Picture]:
+def distances(config: Config, found: Compared) -> Iterator[Picture]:
     """The gradient's way back, in fresh layers and in the decoders as trained."""
     fresh = gradients.fresh_curves(config.compare.gradient_distance)
     every = (
@@ -139,7 +135,7 @@ def distances(config: "Config", found: Compared) -> Iterator[Picture]:
                   gradient.draw(fresh, trained, found.labels))  # fmt: skip
 
 
-def costs(config: "Config") -> Picture:
+def costs(config: Config) -> Picture:
     width = config.compare.cost_width
     device = pick_device(config.cluster.device)
     every = layer_costs(width, config.compare.cost_lengths, device)
@@ -151,14 +147,6 @@ def costs(config: "Config") -> Picture:
     return picture("cost", "cost", "Time and memory a layer", text, said, cost.draw(every, width, device.type))
 
 
-def picture(name: str, section: str, title: str, text: str, alt: str, figure: "Figure") -> Picture:
+def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:
     """The figure as a PNG with its words."""
     return Picture(name, title, text, alt, png(figure), section)
-
-
-def sections(pictures: Sequence[Picture]) -> Mapping[str, list[Picture]]:
-    """Section -> its pictures, in order."""
-    found: dict[str, list[Picture]] = {}
-    for one in pictures:
-        found.setdefault(one.section, []).append(one)
-    return found

@@ -20,7 +20,7 @@ from model.layers.attention import causal_bias
 from model.layers.positions import sinusoids
 from model.layers.recurrent import Recurrent
 from model.layers.transformer_layers import EncoderLayer
-from model.networks.network import TranslationNetwork
+from model.networks.network import TranslationNetwork, evaluating
 from model.networks.transformer import TransformerConfig
 from model.text.batch import TranslationBatch, collate
 from model.text.normalise import normalise
@@ -73,7 +73,7 @@ def fresh_norms(kind: str, gain: float, distance: int, width: int, seed: int) ->
     x = torch.randn(SEQUENCES, distance + 1, width, requires_grad=True)  # (B, T, D)
     if kind == "attention":
         placed = x + sinusoids(distance + 1, width)
-        states = layer(placed, causal_bias(distance + 1, x.device), None)
+        states, _ = layer(placed, None, causal_bias(distance + 1, x.device))
     else:
         states, _ = layer(x)
     loss = nn.functional.cross_entropy(readout(states[:, -1]), torch.randint(CLASSES, (SEQUENCES,)), reduction="sum")
@@ -94,8 +94,7 @@ def trained_curve(
 
     Of the longest of these pairs. None where the decoder's input cannot be told from its other inputs.
     """
-    form = str(bundle.facts.get("normalisation", "NFC"))
-    sides = [tokenizer_ids(bundle, texts, side, form) for texts, side in ((sources, "source"), (targets, "target"))]
+    sides = [tokenizer_ids(bundle, texts, side) for texts, side in ((sources, "source"), (targets, "target"))]
     network = bundle.network
     limits = network.max_source_positions, network.max_target_positions
     fitting = [
@@ -125,13 +124,8 @@ def input_gradient(network: TranslationNetwork, batch: TranslationBatch) -> Tens
         return taken[-1]
 
     handle = network.embedding_tables()["target"].register_forward_hook(take)
-    was_training = network.training
-    network.eval()
-    try:
+    with handle, evaluating(network):
         states = network(batch)  # (B, T, D)
-    finally:
-        handle.remove()
-        network.train(was_training)
     if len(taken) != 1:
         return None
     ends = (batch.target_out != PAD).sum(1) - 1  # (B,)
@@ -155,8 +149,8 @@ def curve(label: str, gradient: Tensor, lengths: Sequence[int]) -> GradientCurve
     return GradientCurve(label, distances, means)
 
 
-def tokenizer_ids(bundle: TranslationBundle, texts: Sequence[str], side: str, form: str) -> list[NDArray[Any]]:
+def tokenizer_ids(bundle: TranslationBundle, texts: Sequence[str], side: str) -> list[NDArray[Any]]:
     """Ids of one side with the end of sentence."""
     tokenizer = bundle.tokenizers.source if side == "source" else bundle.tokenizers.target
-    encoded = tokenizer.encode([normalise(text, form) for text in texts])
+    encoded = tokenizer.encode([normalise(text, bundle.normalisation) for text in texts])
     return [np.append(ids.astype(np.int64), EOS) for ids in encoded]

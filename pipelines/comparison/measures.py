@@ -3,9 +3,8 @@
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from conf import compose
 from model.bundles.translation import TranslationBundle, load_bundle
@@ -19,11 +18,10 @@ from pipelines.comparison.entries import Entry
 from pipelines.comparison.intervals import Interval, interval
 from pipelines.comparison.lengths import LengthScore, scores_by_length
 from pipelines.comparison.speed import TrainingRecord, training_record
-from pipelines.evaluation.translation import evaluate_bundle
+from pipelines.config import Config
+from pipelines.evaluation.translation import Evaluation
 from pipelines.shards.manifest import manifest_hash
-
-if TYPE_CHECKING:
-    from pipelines.config import Config  # it imports this package's section
+from pipelines.tasks.translation_release import evaluate
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +69,7 @@ class Measures:
 
 
 def measure(
-    config: "Config", one: Entry, directory: Path, references: Sequence[str]
+    config: Config, one: Entry, directory: Path, references: Sequence[str]
 ) -> tuple[Measures, TranslationBundle]:
     """The bundle in `directory` on the held-out set, measured now or found as it was measured before."""
     bundle = load_bundle(directory)
@@ -95,21 +93,12 @@ def measure(
 
 
 def measure_network(
-    config: "Config", one: Entry, bundle: TranslationBundle, key: str, references: Sequence[str]
+    config: Config, one: Entry, bundle: TranslationBundle, key: str, references: Sequence[str]
 ) -> Measures:
     """Decode the held-out set and score it."""
     settings = config.evaluate
-    evaluation = evaluate_bundle(
-        bundle,
-        config.shard_dir,
-        settings.split,
-        config.decode,
-        engine=config.compare.engine,
-        sentences=settings.sentences,
-        samples=0,
-        tokenize=settings.tokenize,
-        penalties=settings.length_penalties,
-    )
+    asked = replace(config, evaluate=replace(settings, engine=config.compare.engine, samples=0))
+    evaluation: Evaluation = evaluate(asked, bundle).details
     if evaluation.references != list(references):
         raise UserError(f"{one.label}: its held-out references are not those of the others")
     name = tokeniser(settings.tokenize, bundle.languages[1])
@@ -145,12 +134,12 @@ def record_of(bundle: TranslationBundle) -> TrainingRecord | None:
     return training_record(bundle.directory.parent)
 
 
-def place(config: "Config", label: str) -> Path:
+def place(config: Config, label: str) -> Path:
     """The file of a network's measures."""
     return folder(config) / "measures" / f"{label.replace('/', '-')}.json"
 
 
-def folder(config: "Config") -> Path:
+def folder(config: Config) -> Path:
     """The comparison's own run directory."""
     return (Path(config.paths.runs) / config.compare.name).absolute()
 

@@ -2,23 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from conf import compose
 from model.files import atomic_write
 from pipelines.comparison.measures import folder
 from pipelines.comparison.page import Report, render
 from pipelines.comparison.table import HEAD, Row
+from pipelines.config import Config
 from pipelines.tracking.lineage import log_comparison
 from pipelines.tracking.run import TrackedRun
-
-if TYPE_CHECKING:
-    from pipelines.config import Config  # it imports this package's section
 
 PAGE = "compare.html"
 
 
-def write(config: "Config", report: Report) -> Path:
+def write(config: Config, report: Report) -> Path:
     """Write the page and its pictures into the comparison's folder and send all to MLflow; the page's path."""
     home = folder(config)
     pictures = home / "pictures"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pipelines.comparison.page import Sample
+from pipelines.comparison.sentences import pick_evenly
 
 COUNT = 4
 
@@ -14,8 +15,7 @@ def samples(
     order = sorted(
         (row for row, text in enumerate(sources) if text.strip()), key=lambda row: (len(sources[row].split()), row)
     )
-    count = min(count, len(order))
-    rows = [order[round(place * (len(order) - 1) / max(1, count - 1))] for place in range(count)]
+    rows = pick_evenly(order, count)
     return [
         Sample(sources[row], references[row], {label: texts[row] for label, texts in hypotheses.items()})
         for row in dict.fromkeys(rows)

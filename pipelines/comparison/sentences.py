@@ -7,51 +7,41 @@ Item = TypeVar("Item")
 
 # Three ways each to say four things: who gives to whom, who chases whom. Word order, active and passive change while
 # the meaning stays, and the meaning changes while the words stay (after figure 2 of Sutskever et al. 2014).
-STATES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "en": (
-        (
-            "A man is giving a ball to a woman.",
-            "A man is giving a woman a ball.",
-            "A ball is given to a woman by a man.",
-        ),
-        (
-            "A woman is giving a ball to a man.",
-            "A woman is giving a man a ball.",
-            "A ball is given to a man by a woman.",
-        ),
-        (
-            "A dog is chasing a child in the park.",
-            "In the park, a dog is chasing a child.",
-            "A child is chased by a dog in the park.",
-        ),
-        (
-            "A child is chasing a dog in the park.",
-            "In the park, a child is chasing a dog.",
-            "A dog is chased by a child in the park.",
-        ),
-    ),
-    "de": (
-        (
-            "Ein Mann gibt einer Frau einen Ball.",
-            "Einer Frau gibt ein Mann einen Ball.",
-            "Ein Ball wird einer Frau von einem Mann gegeben.",
-        ),
-        (
-            "Eine Frau gibt einem Mann einen Ball.",
-            "Einem Mann gibt eine Frau einen Ball.",
-            "Ein Ball wird einem Mann von einer Frau gegeben.",
-        ),
-        (
-            "Ein Hund jagt ein Kind im Park.",
-            "Im Park jagt ein Hund ein Kind.",
-            "Ein Kind wird im Park von einem Hund gejagt.",
-        ),
-        (
-            "Ein Kind jagt einen Hund im Park.",
-            "Im Park jagt ein Kind einen Hund.",
-            "Ein Hund wird im Park von einem Kind gejagt.",
-        ),
-    ),
+STATES = {
+    "en": """
+A man is giving a ball to a woman.
+A man is giving a woman a ball.
+A ball is given to a woman by a man.
+
+A woman is giving a ball to a man.
+A woman is giving a man a ball.
+A ball is given to a man by a woman.
+
+A dog is chasing a child in the park.
+In the park, a dog is chasing a child.
+A child is chased by a dog in the park.
+
+A child is chasing a dog in the park.
+In the park, a child is chasing a dog.
+A dog is chased by a child in the park.
+""",
+    "de": """
+Ein Mann gibt einer Frau einen Ball.
+Einer Frau gibt ein Mann einen Ball.
+Ein Ball wird einer Frau von einem Mann gegeben.
+
+Eine Frau gibt einem Mann einen Ball.
+Einem Mann gibt eine Frau einen Ball.
+Ein Ball wird einem Mann von einer Frau gegeben.
+
+Ein Hund jagt ein Kind im Park.
+Im Park jagt ein Hund ein Kind.
+Ein Kind wird im Park von einem Hund gejagt.
+
+Ein Kind jagt einen Hund im Park.
+Im Park jagt ein Kind einen Hund.
+Ein Hund wird im Park von einem Kind gejagt.
+""",
 }
 MAP_WORDS = (8, 14)  # of a sentence whose map can be read
 STATE_COUNT = 12
@@ -72,7 +62,8 @@ def state_sentences(wanted: Sequence[str], language: str, sources: Sequence[str]
     The user's, else ours for the language, else some of the held-out set.
     """
     if not wanted and language in STATES:
-        every = [(text, number) for number, texts in enumerate(STATES[language]) for text in texts]
+        meanings = STATES[language].strip().split("\n\n")
+        every = [(text, number) for number, texts in enumerate(meanings) for text in texts.split("\n")]
         return [text for text, _ in every], [number for _, number in every]
     chosen = list(dict.fromkeys(wanted))
     if not chosen:

@@ -31,9 +31,7 @@ class StateMap:
 def state_map(bundle: TranslationBundle, sentences: Sequence[str], meanings: Sequence[int]) -> StateMap:
     """The states of the sentences by PCA; neighbours are sought in the states themselves, by cosine."""
     network = bundle.network
-    translator = network_translator(
-        network, bundle.tokenizers, bundle.decode, str(bundle.facts.get("normalisation", "NFC"))
-    )
+    translator = network_translator(network, bundle.tokenizers, bundle.decode, bundle.normalisation)
     states = sentence_states(network, translator.encode(sentences))
     kind = "the decoder's first state" if isinstance(network, EncoderDecoder) else "mean of the encoder's states"
     return StateMap(

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from model.errors import UserError
 from pipelines.comparison.entries import Entry
+from pipelines.config import Config
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.shards.reader import ShardReader
 from pipelines.tasks.base import task_for
@@ -20,14 +20,11 @@ from pipelines.tasks.release import is_released
 from pipelines.tasks.run_directory import claim_run_dir, with_lanes
 from pipelines.training import checkpoint, journal
 
-if TYPE_CHECKING:
-    from pipelines.config import Config  # it imports this package's section
-
 logger = logging.getLogger(__name__)
 ROOM = 1.05  # a step or an evaluation may end a little after the time is over
 
 
-def with_budget(config: "Config", entries: Sequence[Entry]) -> list[Entry]:
+def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
     """The same entries, those to train with their limits; each refused now for what would stop it later.
 
     Raises:
@@ -38,7 +35,7 @@ def with_budget(config: "Config", entries: Sequence[Entry]) -> list[Entry]:
     steps = budget_steps(config) if runs else 0
     found = []
     for one in entries:
-        limits = None if one.config is None else limited(replace(one.config, loader=config.loader), steps)
+        limits = None if one.config is None else with_limits(replace(one.config, loader=config.loader), steps)
         if limits is not None:
             task_for(limits.model).validate(limits)
             refuse_more(limits)
@@ -46,7 +43,7 @@ def with_budget(config: "Config", entries: Sequence[Entry]) -> list[Entry]:
     return found
 
 
-def budget_steps(config: "Config") -> int:
+def budget_steps(config: Config) -> int:
     """The first step after which `compare.max_tokens` target tokens were seen; `train.max_steps` where that is 0."""
     wanted = config.compare.max_tokens
     if not wanted:
@@ -63,7 +60,7 @@ def budget_steps(config: "Config") -> int:
     return steps
 
 
-def limited(config: "Config", steps: int) -> "Config":
+def with_limits(config: Config, steps: int) -> Config:
     """A run's configuration with the budget's steps, minutes and warm-up."""
     settings = config.compare
     optimizer = config.train.optimizer
@@ -73,7 +70,7 @@ def limited(config: "Config", steps: int) -> "Config":
     return replace(config, train=limits)
 
 
-def refuse_more(config: "Config") -> None:
+def refuse_more(config: Config) -> None:
     """A run that was started with other settings, or went on longer than the others may, does not compare with them."""
     if (config.run_dir / "run.json").is_file():
         try:
@@ -101,14 +98,14 @@ def bundle_of(one: Entry) -> Path:
         assert one.bundle is not None
         return one.bundle
     bundle = one.config.run_dir / "bundle"
-    if finished(one.config):
+    if is_finished(one.config):
         logger.info(f"{one.label}: trained before, in {one.config.run_dir}")
     else:
         train(one.config)
     return bundle
 
 
-def finished(config: "Config") -> bool:
+def is_finished(config: Config) -> bool:
     """Whether the run has come to its end and its bundle is of its last weights."""
     task = task_for(config.model)
     known = (config.run_dir / "run.json").is_file() and checkpoint.newest(config.run_dir) is not None

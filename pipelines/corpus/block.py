@@ -108,11 +108,6 @@ def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, K
         return arrays["line"], arrays["source_key"], arrays["pair_key"]
 
 
-def source_keys(sentences: Iterable[str]) -> Keys:
-    """The hashes by which source sentences are compared: normalised text, case folded."""
-    return text_keys(sentence.casefold() for sentence in sentences)
-
-
 def text_keys(texts: Iterable[str]) -> Keys:
     """(n,) 64-bit BLAKE2b of each text: two of 10^8 sentences meet by chance with a probability of 1 in 4,000."""
     digest = hashlib.blake2b

@@ -74,7 +74,7 @@ def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:
             words.add(task.rules.count(texts))
             strings: Counter[tuple[str, str]] = Counter()
             for text in texts:
-                strings.update(pairwise(task.rules.folded(text).split()))
+                strings.update(pairwise(task.rules.fold_case(text).split()))
             found: Counter[str] = Counter()
             for pair, number in strings.items():
                 phrase = outer.phrase(*pair)
@@ -133,7 +133,7 @@ def join_phrases(texts: Iterable[str], phrases: frozenset[str], outer: "OuterWor
     """Each text with the space within every phrase written `_`, left to right; a word is part of one phrase."""
     for text in texts:
         strings = text.split(" ")
-        folded = outer.rules.folded(text).split(" ")
+        folded = outer.rules.fold_case(text).split(" ")
         found = [outer.phrase(before, after) in phrases for before, after in pairwise(folded)]
         if True not in found:
             yield text

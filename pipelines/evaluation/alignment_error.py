@@ -222,7 +222,7 @@ def word_maps(
     maps: dict[int, AttentionMap] = {}
     for row, weights in own.weights(pairs):
         chosen = read(head.of_all(weights), reading)
-        maps[row] = own.shown(pairs[row], sources[row], targets[row], chosen, gold_words)
+        maps[row] = own.make_map(pairs[row], sources[row], targets[row], chosen, gold_words)
     return [maps[row] for row in range(len(pairs))]
 
 

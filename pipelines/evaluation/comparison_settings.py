@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.names import check_name
 from model.settings import EngineName
 
@@ -44,13 +44,9 @@ class CompareConfig:
         Raises:
             UserError: a number out of its range.
         """
-        for name in ("max_tokens", "max_minutes", "map_count", "cost_width"):
-            if getattr(self, name) < 0:
-                raise UserError(f"compare.{name}: {getattr(self, name)} must not be negative")
+        check_least("compare", self, max_tokens=0, max_minutes=0, map_count=0, cost_width=0, gradient_distance=2)
         if not 0 <= self.warmup < 1:
             raise UserError(f"compare.warmup: {self.warmup} must be at least 0 and below 1: it is a share of the steps")
-        if self.gradient_distance < 2:
-            raise UserError(f"compare.gradient_distance: {self.gradient_distance} must be at least 2")
         if self.cost_width % HEADS:
             raise UserError(f"compare.cost_width: {self.cost_width} must be a multiple of {HEADS}, attention's heads")
         if self.cost_width and (len(set(self.cost_lengths)) < 2 or min(self.cost_lengths) < 1):

@@ -14,7 +14,7 @@ from model.files import atomic_write
 from model.inference.translator import open_translator
 from model.settings import DecodeConfig, EngineName
 from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
-from pipelines.evaluation.tuning import settled
+from pipelines.evaluation.tuning import settle_length_penalty
 from pipelines.settings import PENALTIES
 from pipelines.shards.manifest import manifest_hash, read_manifest
 
@@ -83,7 +83,7 @@ def evaluate_bundle(
     validation = None
     if wanted.length_penalty == "auto" and bundle.decode.length_penalty == "auto" and split != "valid":
         validation = held_out(shards, "valid", bundle.languages, sentences)
-    wanted = settled(wanted, bundle, validation, penalties)
+    wanted = settle_length_penalty(wanted, bundle, validation, penalties)
     translator = open_translator(bundle, engine)
     translator.translate(sources[:1], wanted)  # first-call costs are not speed
     begin = time.perf_counter()

@@ -65,7 +65,7 @@ def best_under(hypotheses: Sequence[Hypothesis], penalty: float) -> Hypothesis:
     return max(hypotheses, key=lambda one: one.log_probability / max(1, one.length) ** penalty)
 
 
-def settled(
+def settle_length_penalty(
     config: DecodeConfig,
     bundle: TranslationBundle,
     validation: tuple[Sequence[str], Sequence[str]] | None,
@@ -83,7 +83,7 @@ def settled(
         config,
         penalties,
         bundle.languages[1],
-        str(bundle.facts.get("normalisation", "NFC")),
+        bundle.normalisation,
     )
     return replace(config, length_penalty=choice.penalty)
 
@@ -103,7 +103,7 @@ def gate_int8(
     chrf, seconds = {}, {}
     engines: tuple[EngineName, ...] = ("ctranslate2", "ctranslate2-int8")
     for engine in engines:
-        texts, seconds[engine] = timed(bundle, engine, sources)
+        texts, seconds[engine] = time_engine(bundle, engine, sources)
         chrf[engine] = quick_chrf(texts, references)
     faster = seconds["ctranslate2"] / seconds["ctranslate2-int8"]
     near = chrf["ctranslate2-int8"] >= chrf["ctranslate2"] - tolerance
@@ -121,7 +121,7 @@ def gate_int8(
     return verdict
 
 
-def timed(bundle: TranslationBundle, engine: EngineName, sources: Sequence[str]) -> tuple[list[str], float]:
+def time_engine(bundle: TranslationBundle, engine: EngineName, sources: Sequence[str]) -> tuple[list[str], float]:
     """The translations, and the seconds that all cores together spent on them: hardly more where others work too."""
     translator = open_translator(bundle, engine)
     translator.translate(sources[:1])  # the kernels are made ready

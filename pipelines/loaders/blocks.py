@@ -7,13 +7,12 @@ before the offset and after the last window, and only a group's chunks are read 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.renamed import former
 from model.text.text_batch import TextBatch
 from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
@@ -39,8 +38,7 @@ class WindowLoader(Lanes[TextBatch]):
         check_chunks(text.reader, config.lanes)
         self.text, self.config = text, config
         self.rows, self.length = rows_of(config), config.context_length  # B, T
-        if config.window_chunks < 1:
-            raise UserError(f"loader.window_chunks={config.window_chunks}: must be at least 1")
+        check_least("loader", config, window_chunks=1)
         if text.tokens < self.length:
             raise UserError(f"loader.context_length={self.length}: the text has only {text.tokens:,} tokens")
         self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
@@ -59,27 +57,13 @@ class WindowLoader(Lanes[TextBatch]):
         chunks = self._order_of.window(epoch, number, self.windows)
         starts = np.concatenate([self._starts(chunk, offset) for chunk in chunks])
         starts = starts[philox_order(len(starts), self.seed, epoch, number + 1, 1)]
-        return _Shuffled(self.text, lane, starts, self.rows, self.length)
+        return Opened(
+            -(-len(starts) // self.rows),
+            lambda index: text_batch(self.text, starts[index * self.rows :][: self.rows], self.length, lane),
+        )
 
     def _starts(self, chunk: int, offset: int) -> NDArray[np.int64]:
         """Positions of the windows that begin in the chunk and end within the text."""
         begin, end = int(self.text.starts[chunk]), int(self.text.ends[chunk])
         first = offset + -(-max(begin - offset, 0) // self.length) * self.length
         return np.arange(first, min(end, self.text.tokens - self.length + 1), self.length, dtype=np.int64)
-
-
-@dataclass
-class _Shuffled:
-    """The windows of some chunks in the order in which they are trained on."""
-
-    text: SplitText
-    lane: int
-    starts: NDArray[np.int64]  # (windows,)
-    rows: int
-    length: int
-
-    def __len__(self) -> int:
-        return -(-len(self.starts) // self.rows)
-
-    def batch(self, index: int) -> TextBatch:
-        return text_batch(self.text, self.starts[index * self.rows :][: self.rows], self.length, self.lane)

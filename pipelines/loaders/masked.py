@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.renamed import former
 from model.text.batch import pad
 from model.text.text_batch import TextBatch
@@ -49,10 +49,10 @@ class MaskedWindow:
         tokens = np.concatenate([ids for ids, _ in sides]).astype(np.int64)
         lengths = np.concatenate([np.diff(offsets.astype(np.int64)) for _, offsets in sides])
         ids = np.concatenate([np.arange(chunk.first_id, chunk.first_id + chunk.records) for chunk in chunks])
-        return MaskedWindow.masked(tokens, lengths, ids, longest, masking, bits)
+        return MaskedWindow.mask_records(tokens, lengths, ids, longest, masking, bits)
 
     @staticmethod
-    def masked(
+    def mask_records(
         tokens: NDArray[np.int64],
         lengths: NDArray[np.int64],
         ids: NDArray[np.int64],
@@ -94,9 +94,7 @@ class MaskedLoader(Lanes[TextBatch]):
     ) -> None:
         super().__init__(text.reader, config.lanes, seed, rank, world)
         check_chunks(text.reader, config.lanes)
-        for key, least in (("batch_tokens", 2), ("max_length", 2), ("window_chunks", 1)):
-            if getattr(config, key) < least:
-                raise UserError(f"loader.{key}={getattr(config, key)}: must be at least {least}")
+        check_least("loader", config, batch_tokens=2, max_length=2, window_chunks=1)
         self.text, self.config, self.masking = text, config, masking
         self.longest = min(config.max_length, config.batch_tokens)
         self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
@@ -117,22 +115,7 @@ class MaskedLoader(Lanes[TextBatch]):
         rows = rows[window.to_guess()[rows] > 0]
         rows, parts = cut(rows, window.lengths, window.lengths, self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2).tolist()
-        return _Ordered(window, [rows[parts[i]] for i in order], lane)
-
-
-@dataclass
-class _Ordered:
-    """A window's batches in their order."""
-
-    window: MaskedWindow
-    batches: list[NDArray[np.int64]]
-    lane: int
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def batch(self, index: int) -> TextBatch:
-        return self.window.batch(self.batches[index], self.lane)
+        return Opened(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
 
 
 def held_out_masked(

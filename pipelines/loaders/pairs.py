@@ -10,13 +10,12 @@ All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): th
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.text.batch import TranslationBatch
 from model.text.subword_regularization import SubwordSampler
 from model.text.subwords import SubwordTokenizer
@@ -60,15 +59,14 @@ class LaneLoader(Lanes[TranslationBatch]):
         chunks = self._order_of.window(epoch, number, self.windows)
         window = Window.of([self.reader.chunk(i) for i in chunks])
         if self._samplers:
-            window = window.resampled(self._samplers, self.seed, epoch, 2**32 + number)
+            window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
         self._count_left_out(epoch, int(np.count_nonzero(~fitting)), first)
         window, batches = window.batches(rows[fitting], self.config.batch_tokens)
-        return _Ordered(
-            window, [batches[i] for i in philox_order(len(batches), self.seed, epoch, number + 1, 2).tolist()]
-        )
+        order = philox_order(len(batches), self.seed, epoch, number + 1, 2).tolist()
+        return Opened(len(order), lambda index: window.batch(batches[order[index]]))
 
     def _count_left_out(self, epoch: int, records: int, first: bool) -> None:
         if records and not self.left_out:
@@ -78,20 +76,6 @@ class LaneLoader(Lanes[TranslationBatch]):
             )
         if first:
             self.left_out += records
-
-
-@dataclass
-class _Ordered:
-    """A window and its batches in their order."""
-
-    window: Window
-    batches: list[slice]
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def batch(self, index: int) -> TranslationBatch:
-        return self.window.batch(self.batches[index])
 
 
 class ChunkOrder:
@@ -132,10 +116,7 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
     check_lanes(config.lanes, world)
     if not 0 <= config.sampling <= 1:
         raise UserError(f"loader.sampling={config.sampling}: must be between 0 (off) and 1")
-    for key in ("batch_tokens", "window_chunks", "max_length"):
-        least = 1 if key == "window_chunks" else 2
-        if getattr(config, key) < least:
-            raise UserError(f"loader.{key}={getattr(config, key)}: must be at least {least}")
+    check_least("loader", config, batch_tokens=2, window_chunks=1, max_length=2)
     check_chunks(reader, config.lanes)
 
 

@@ -10,9 +10,9 @@ import contextlib
 import queue
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from model.errors import UserError
 from pipelines.shards.manifest import manifest_hash
@@ -21,18 +21,14 @@ from pipelines.shards.reader import ShardReader
 AHEAD = 3  # steps that the prefetch thread prepares
 
 B = TypeVar("B")
-B_co = TypeVar("B_co", covariant=True)
 
 
-class Opened(Protocol[B_co]):
+@dataclass(frozen=True)
+class Opened(Generic[B]):
     """A window whose order of batches is settled."""
 
-    def __len__(self) -> int:
-        """How many batches."""
-
-    def batch(self, index: int) -> B_co:
-        """Batch `index`, 0 to len - 1."""
-        ...
+    batches: int
+    batch: Callable[[int], B]  # by its number, 0 to `batches` - 1
 
 
 @dataclass
@@ -186,9 +182,9 @@ class Lanes(ABC, Generic[B]):
             if lane.opened is None:
                 number = lane.number + position.window * self.lanes
                 lane.opened = self.open(lane.number, position.epoch, number, position.epoch == lane.first_epoch)
-            if position.batch < len(lane.opened):
+            if position.batch < lane.opened.batches:
                 break
-            lane.empty = 0 if len(lane.opened) else lane.empty + 1
+            lane.empty = 0 if lane.opened.batches else lane.empty + 1
             if lane.empty > self.windows:
                 raise self.nothing_fits(lane.number)
             position.window, position.batch, lane.opened = position.window + 1, 0, None

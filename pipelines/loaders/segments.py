@@ -139,8 +139,8 @@ def side_of(chunk: Chunk, target: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     return (chunk.target, chunk.target_offsets) if target else (chunk.source, chunk.source_offsets)
 
 
-def side_number(manifest: Manifest, side: str | None) -> int:
-    """0 or 1: which side of the shards is the text.
+def side_number(manifest: Manifest, side: str | None, key: str = "vectors.side") -> int:
+    """0 or 1: which side of the shards is the text; `key` is the setting that chooses.
 
     Raises:
         UserError: two sides and no choice, or a choice where there is one side.
@@ -148,11 +148,12 @@ def side_number(manifest: Manifest, side: str | None) -> int:
     pair = "-".join(manifest.languages)
     if manifest.kind == "monolingual":
         if side is not None:
-            raise UserError(f"vectors.side={side}: the shards hold one language ({pair}); leave it out")
+            raise UserError(f"{key}={side}: the shards hold one language ({pair}); leave it out")
         return 0
     if side is None:
+        what = "word vectors are" if key == "vectors.side" else "a language model is"
         raise UserError(
-            f"vectors.side: the shards are of pairs of sentences ({pair}) and word vectors are of one language. "
+            f"{key}: the shards are of pairs of sentences ({pair}) and {what} of one language. "
             f"Choices: source ({manifest.languages[0]}), target ({manifest.languages[1]})"
         )
     return 0 if side == "source" else 1

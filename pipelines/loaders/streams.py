@@ -11,14 +11,13 @@ window an epoch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.renamed import former
 from model.text.text_batch import TextBatch
 from pipelines.loaders.prefetch import Lanes, Opened
@@ -59,24 +58,10 @@ class StreamLoader(Lanes[TextBatch]):
         """The lane's rows of an epoch."""
         offset = int(philox(self.seed, epoch).random_raw() % self.text.tokens)
         parts = lane * self.rows + np.arange(self.rows, dtype=np.int64)
-        return _Streams(self.text, lane, offset + parts * self.part, self.part // self.length, self.length)
-
-
-@dataclass
-class _Streams:
-    """A lane's rows in one epoch."""
-
-    text: SplitText
-    lane: int
-    starts: NDArray[np.int64]  # (B,) positions of the rows' first targets
-    steps: int
-    length: int  # T
-
-    def __len__(self) -> int:
-        return self.steps
-
-    def batch(self, index: int) -> TextBatch:
-        return text_batch(self.text, self.starts + index * self.length, self.length, self.lane, index > 0)
+        starts, length = offset + parts * self.part, self.length  # (B,) positions of the rows' first targets
+        return Opened(
+            self.part // length, lambda index: text_batch(self.text, starts + index * length, length, lane, index > 0)
+        )
 
 
 def text_batch(
@@ -94,8 +79,7 @@ def rows_of(config: LoaderConfig) -> int:
     Raises:
         UserError: no row fits the budget, or rows have no length.
     """
-    if config.context_length < 1:
-        raise UserError(f"loader.context_length={config.context_length}: must be at least 1")
+    check_least("loader", config, context_length=1)
     rows = config.batch_tokens // config.context_length
     if rows < 1:
         raise UserError(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from model.errors import UserError
 from model.text.tokenizer import Ids, Tokenizer
 from model.text.tokenizers import load_pair
-from pipelines.loaders.segments import chunk_tokens, side_of
+from pipelines.loaders.segments import chunk_tokens, side_number, side_of
 from pipelines.shards.manifest import Manifest
 from pipelines.shards.reader import ShardReader
 
@@ -25,7 +25,7 @@ class SplitText:
 
     def __init__(self, directory: Path, split: str, side: str | None = None) -> None:
         self.reader = ShardReader(directory, split)
-        self.side = side_number(self.reader.manifest, side)
+        self.side = side_number(self.reader.manifest, side, "loader.side")
         sizes = chunk_tokens(self.reader, self.side)  # (chunks,)
         self.ends: NDArray[np.int64] = np.cumsum(sizes)  # (chunks,) where each chunk ends
         self.starts: NDArray[np.int64] = self.ends - sizes
@@ -70,26 +70,7 @@ class SplitText:
         return found
 
 
-def side_number(manifest: Manifest, side: str | None) -> int:
-    """0 or 1: which side of the shards the text is.
-
-    Raises:
-        UserError: two sides and no choice, or a choice where there is one side.
-    """
-    pair = "-".join(manifest.languages)
-    if manifest.kind == "monolingual":
-        if side is not None:
-            raise UserError(f"loader.side={side}: the shards hold one language ({pair}); leave it out")
-        return 0
-    if side is None:
-        raise UserError(
-            f"loader.side: the shards are of pairs of sentences ({pair}) and a language model is of one language. "
-            f"Choices: source ({manifest.languages[0]}), target ({manifest.languages[1]})"
-        )
-    return 0 if side == "source" else 1
-
-
 def side_tokenizer(directory: Path, manifest: Manifest, side: str | None) -> Tokenizer:
     """The tokenizer that the text was made with."""
     pair = load_pair(directory, manifest.tokenizer)
-    return pair.target if side_number(manifest, side) == 1 else pair.source
+    return pair.target if side_number(manifest, side, "loader.side") == 1 else pair.source

@@ -39,7 +39,7 @@ class Window:
             target_lengths,
         )
 
-    def resampled(self, samplers: "Sequence[SubwordSampler]", *key: int) -> "Window":
+    def resample_sides(self, samplers: "Sequence[SubwordSampler]", *key: int) -> "Window":
         """The same records in other segmentations, drawn by (source, target) samplers from `key`."""
         packed: list[NDArray[Any]] = []
         bounds: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []

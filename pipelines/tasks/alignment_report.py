@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +17,8 @@ from pipelines.config import Config
 from pipelines.corpus.gold import Links, gold_words
 from pipelines.evaluation.alignment_error import AlignmentEvaluation, evaluate_alignment, report, word_maps
 from pipelines.tasks.run_directory import newest_step
-from pipelines.tracking.plots import panels
+from pipelines.tracking.plots import Figure, panels
 from pipelines.tracking.run import TrackedRun
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +33,7 @@ def measure_run(config: Config, bundle: TranslationBundle) -> AlignmentEvaluatio
     Raises:
         UserError: a network without attention, or shards without a gold alignment.
     """
-    evaluation, pictures = measured(config, bundle, config.evaluate.split)
+    evaluation, pictures = measure_heads(config, bundle, config.evaluate.split)
     print("", report(evaluation), sep="\n")
     files = keep(evaluation, pictures, bundle.directory.parent)
     logger.info(f"kept in {', '.join(str(file) for file in files)}")
@@ -53,7 +49,7 @@ def record_alignment(config: Config, bundle: TranslationBundle, tracked: Tracked
     What cannot be measured (no attention, no gold alignment) is said and left out: the training was not in vain.
     """
     try:
-        evaluation, pictures = measured(config, bundle, config.evaluate.split)
+        evaluation, pictures = measure_heads(config, bundle, config.evaluate.split)
     except UserError as problem:
         logger.warning(f"the alignment is not measured: {problem}")
         return
@@ -62,13 +58,15 @@ def record_alignment(config: Config, bundle: TranslationBundle, tracked: Tracked
     print(report(evaluation))
 
 
-def measured(config: Config, bundle: TranslationBundle, split: str) -> tuple[AlignmentEvaluation, "dict[str, Figure]"]:
+def measure_heads(
+    config: Config, bundle: TranslationBundle, split: str
+) -> tuple[AlignmentEvaluation, dict[str, Figure]]:
     """The evaluation by the sections `evaluate` and `alignment`, and its pictures."""
     evaluation = evaluate_alignment(bundle, config.shard_dir, split, config.alignment, config.evaluate.sentences)
     return evaluation, all_pictures(evaluation, bundle)
 
 
-def keep(evaluation: AlignmentEvaluation, pictures: "dict[str, Figure]", folder: Path) -> list[Path]:
+def keep(evaluation: AlignmentEvaluation, pictures: dict[str, Figure], folder: Path) -> list[Path]:
     """Write `alignment.SPLIT.json`, `alignment.SPLIT.txt` (Pharaoh, a line a pair) and the pictures; their paths."""
     record, lines = (folder / f"alignment.{evaluation.split}.{suffix}" for suffix in ("json", "txt"))
     content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
@@ -89,7 +87,7 @@ def log(
     tracked: TrackedRun,
     step: int,
     evaluation: AlignmentEvaluation,
-    pictures: "dict[str, Figure]",
+    pictures: dict[str, Figure],
     files: Sequence[Path],
 ) -> None:
     """Metrics `test_aer` ... of the best, `test_aer_head` of the best single head, `test_aer/l2h1` ... of each."""
@@ -114,7 +112,7 @@ def log(
             tracked.artifact(file, "alignment")
 
 
-def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> "dict[str, Figure]":
+def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> dict[str, Figure]:
     """`errors` of every head; `heads`: all of them on one sentence; `maps`: the best on several."""
     pictures = {"errors": errors_picture(evaluation)}
     chosen = examples(evaluation)
@@ -130,14 +128,15 @@ def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> 
 
 def every_head(
     evaluation: AlignmentEvaluation, bundle: TranslationBundle, source: str, target: str, gold: Sequence[Link]
-) -> "Figure":
+) -> Figure:
     """One pair's map of each head, in the reading of the chosen one."""
     reading, head = evaluation.single
     aligner = open_aligner(bundle, AlignmentConfig(reading=reading))
     pairs = aligner.encode([source], [ids.tolist() for ids in aligner.tokenizers.target.encode([target])])
     ((_, weights),) = aligner.weights(pairs)  # (L, H, T, S)
     maps: list[list[AttentionMap]] = [
-        [aligner.shown(pairs[0], source, target, one, gold_words) for one in layer] for layer in read(weights, reading)
+        [aligner.make_map(pairs[0], source, target, one, gold_words) for one in layer]
+        for layer in read(weights, reading)
     ]
     found = np.array([[one.weights for one in layer] for layer in maps])  # (L, H, W, U)
     title = f"{bundle.config.name}: every head over the source, read by {reading}; frames: gold alignment"
@@ -145,7 +144,7 @@ def every_head(
     return heads_picture(found, maps[0][0].source_tokens, maps[0][0].target_tokens, title, gold, chosen)
 
 
-def errors_picture(evaluation: AlignmentEvaluation) -> "Figure":
+def errors_picture(evaluation: AlignmentEvaluation) -> Figure:
     """The error rate of every head on `split`: a panel a reading, a row a layer; green is good."""
     table = evaluation.tables[evaluation.split]
     heads = sorted({head for _, head in table if head.head is not None}, key=lambda one: (one.layer, one.head))

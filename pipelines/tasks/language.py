@@ -37,7 +37,8 @@ from pipelines.tasks.language_release import (
     text_tokenizer,
     write,
 )
-from pipelines.tasks.precision import refuse_unrunnable, settled
+from pipelines.tasks.network import train_network
+from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run_directory import (
     check_lanes_of,
     check_shards,
@@ -46,9 +47,8 @@ from pipelines.tasks.run_directory import (
     warn_of_warmup,
     worker_count,
 )
-from pipelines.tracking.run import TrackedRun
 from pipelines.training.final_weights import stored_weights, weights_hashes
-from pipelines.training.loop import Progress, Trainer
+from pipelines.training.loop import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -62,25 +62,8 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     tokenizer = text_tokenizer(config)
     network = fresh_network(config, tokenizer)
     loader = make_loader(config, network, tokenizer, ranks.rank, ranks.world)
-    tracked = TrackedRun(config.tracking, config.run_dir, config.name) if ranks.first else None
-    try:
-        trainer = Trainer(
-            network,
-            architecture(config.model["architecture"]).loss,
-            loader,
-            config.loader.lanes,
-            settled(config, network, ranks, tracked),
-            config.run_dir,
-            ranks,
-            config.seed,
-            held_out=validation_batches(config, network, tokenizer, ranks),
-        )
-        return trainer.run(tracked.metrics if tracked else lambda step, values: None)
-    finally:
-        loader.close()
-        if tracked:
-            # The run goes on in the driver (evaluation, registration): hand over without ending it.
-            tracked.leave()
+    held_out = validation_batches(config, network, tokenizer, ranks)
+    return train_network(config, ranks, network, loader, held_out)
 
 
 def carries(network: Network) -> bool:

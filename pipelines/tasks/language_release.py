@@ -24,9 +24,11 @@ from pipelines.evaluation.language.evaluation import (
     write_text_evaluation,
 )
 from pipelines.evaluation.language.plots import curves, surprise_by_line
-from pipelines.loaders.text import side_number, side_tokenizer
-from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.loaders.segments import side_number
+from pipelines.loaders.text import side_tokenizer
+from pipelines.shards.manifest import read_manifest
 from pipelines.tasks.base import Measured
+from pipelines.tasks.run_directory import origin_facts
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
@@ -57,11 +59,8 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
     network = fresh_network(config, tokenizer)
     fill(network, weights, str(config.run_dir))
     facts: dict[str, Any] = {
-        "pair": manifest.languages[side_number(manifest, settings.side)],
-        "normalisation": manifest.normalisation,
-        "manifest_hash": manifest_hash(config.shard_dir),
-        "sources": manifest.sources,
-        "run": {"name": config.name, "id": tracked.run_id},
+        "pair": manifest.languages[side_number(manifest, settings.side, "loader.side")],
+        **origin_facts(config, tracked),
         "weights": weights_facts(config.run_dir, config.train, steps),
         "masking": {"share": settings.mlm_probability, "whole_words": settings.whole_words},
     }

@@ -45,7 +45,7 @@ def _train(config: Config) -> Path | None:
     task = task_for(config.model)
     task.validate(config)
     claim_run_dir(config, task.fingerprint(config))
-    with running(config) as received:
+    with claim_run(config) as received:
         # as it was written: with no path of this machine
         values = {key: value for key, value in compose.plain(config).items() if key not in task.unread}
         # workers may be started in another folder
@@ -67,7 +67,7 @@ def check(config: Config) -> None:
 
 
 @contextlib.contextmanager
-def running(config: Config) -> Iterator[Signals]:
+def claim_run(config: Config) -> Iterator[Signals]:
     """The run is this command's alone for the length of the block, and signals end it in order.
 
     Raises:
@@ -85,7 +85,7 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
     Args:
         plan: how; None where nothing is to be done by ranks.
         values: the configuration as it was written, for the record.
-        received: what stops it; from `running`.
+        received: what stops it; from `claim_run`.
     """
     if plan is None:
         record_start(config, values)

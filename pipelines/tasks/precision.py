@@ -12,6 +12,7 @@ from torch import nn
 
 from model.device import pick_device
 from model.errors import UserError
+from model.files import atomic_write
 from model.precision import Decision, cannot_run, decide
 from model.settings import Precision
 from pipelines.cluster.ranks import Ranks
@@ -23,7 +24,7 @@ from pipelines.training.run_record import RECORD, read
 NAME = "precision.json"  # {"precision", "because"}
 
 
-def settled(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
+def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
     """The section `train` with one precision for all ranks; every rank calls it, `tracked` is rank 0's record.
 
     Where the machines differ the ranks take bf16 only if it pays on each of them.
@@ -36,10 +37,10 @@ def settled(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRu
         everywhere = ranks.gather(decide(network, ranks.device, Path(config.paths.root)))
         decision = next((one for one in everywhere if one.precision == "fp32"), everywhere[0])
         if ranks.first:
-            _keep(decision, config.run_dir)
+            atomic_write(config.run_dir / NAME, json.dumps(asdict(decision), indent=2))
     for reason in ranks.gather(cannot_run(network, decision.precision, ranks.device)):
         if reason:
-            raise refused(config, decision.precision, reason)
+            raise precision_error(config, decision.precision, reason)
     if tracked:
         tracked.tags({"precision": decision.precision, "precision.because": decision.because})
     return replace(config.train, precision=decision.precision)
@@ -58,7 +59,7 @@ def begun_in(config: Config) -> Decision | None:
     return None if wanted == "auto" else Decision(wanted, because)
 
 
-def decided(run: Path) -> str | None:
+def read_precision(run: Path) -> str | None:
     """What a run trains in that has decided it before; None: it has not yet."""
     kept = read(run / NAME)
     return None if kept is None else str(kept["precision"])
@@ -77,10 +78,10 @@ def refuse_unrunnable(config: Config, network: nn.Module) -> None:
         return
     reason = cannot_run(network, config.train.precision, pick_device(config.cluster.device))
     if reason:
-        raise refused(config, config.train.precision, reason)
+        raise precision_error(config, config.train.precision, reason)
 
 
-def refused(config: Config, precision: Precision, reason: str) -> UserError:
+def precision_error(config: Config, precision: Precision, reason: str) -> UserError:
     """The error for a `precision` that does not run; a run that began in it cannot change it."""
     remedy = (
         "Choices: auto, fp32"
@@ -88,9 +89,3 @@ def refused(config: Config, precision: Precision, reason: str) -> UserError:
         else f"The run {config.name} began in it: go on where it runs, or choose another name= to begin in another"
     )
     return UserError(f"train.precision={precision}: {reason}. {remedy}")
-
-
-def _keep(decision: Decision, run: Path) -> None:
-    part = run / f".{NAME}.part"
-    part.write_text(json.dumps(asdict(decision), indent=2), encoding="utf-8")
-    part.replace(run / NAME)

@@ -16,7 +16,7 @@ from pipelines.config import Config
 from pipelines.loaders.prefetch import check_lanes
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.verify import verify_once
-from pipelines.tasks.precision import decided
+from pipelines.tasks.precision import read_precision
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint
 from pipelines.training.loop import limits
@@ -102,7 +102,7 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     stored = current_values(found)
     kept, asked = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
     # A run keeps the precision that it began in, whether that was asked for or is what `auto` chose.
-    if asked and asked in ("auto", decided(config.run_dir) if kept == "auto" else kept):
+    if asked and asked in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):
         fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": kept}}
     if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
         # A network that has been given a switch since then is the same one while that is at its default.
@@ -148,6 +148,17 @@ def newest_step(config: Config) -> int:
     """The step of the newest checkpoint; 0 where there is none."""
     newest = checkpoint.newest(config.run_dir)
     return 0 if newest is None else int(checkpoint.state(newest)["step"])
+
+
+def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
+    """What every bundle says of the shards and the run that it is from."""
+    manifest = read_manifest(config.shard_dir)
+    return {
+        "normalisation": manifest.normalisation,
+        "manifest_hash": manifest_hash(config.shard_dir),
+        "sources": manifest.sources,
+        "run": {"name": config.name, "id": tracked.run_id},
+    }
 
 
 def write_release(config: Config, tracked: TrackedRun, version: str | None, **measured: Any) -> None:

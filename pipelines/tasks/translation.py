@@ -10,7 +10,7 @@ import torch
 from model.errors import UserError
 from model.inference.bleu import tokeniser
 from model.inference.translator import network_translator
-from model.networks.architectures import architecture, build_network, model_config
+from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig
 from model.text.batch import TranslationBatch
@@ -26,7 +26,8 @@ from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.precision import refuse_unrunnable, settled
+from pipelines.tasks.network import train_network
+from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run_directory import (
     check_lanes_of,
     check_shards,
@@ -36,9 +37,8 @@ from pipelines.tasks.run_directory import (
     worker_count,
 )
 from pipelines.tasks.translation_release import compare, evaluate, judge, measure_more, record, save_bundle, write
-from pipelines.tracking.run import TrackedRun
 from pipelines.training.final_weights import stored_weights, weights_hashes
-from pipelines.training.loop import Progress, Trainer
+from pipelines.training.loop import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -51,31 +51,12 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     Raises:
         UserError: the shards, the model or the run directory do not fit each other.
     """
-    run = config.run_dir
     reader = ShardReader(config.shard_dir, "train")
     tokenizers = load_pair(config.shard_dir, reader.manifest.tokenizer)
     network = fresh_network(config, tokenizers)
     loader = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
-    tracked = TrackedRun(config.tracking, run, config.name) if ranks.first else None
-    try:
-        trainer = Trainer(
-            network,
-            architecture(config.model["architecture"]).loss,
-            loader,
-            config.loader.lanes,
-            settled(config, network, ranks, tracked),
-            run,
-            ranks,
-            config.seed,
-            held_out=validation_batches(config, ranks),
-            bleu=partial(validation_bleu, config, network, tokenizers, ranks),
-        )
-        return trainer.run(tracked.metrics if tracked else lambda step, values: None)
-    finally:
-        loader.close()
-        if tracked:
-            # The run goes on in the driver (evaluation, registration): hand over without ending it.
-            tracked.leave()
+    bleu = partial(validation_bleu, config, network, tokenizers, ranks)
+    return train_network(config, ranks, network, loader, validation_batches(config, ranks), bleu)
 
 
 def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwork:

@@ -26,13 +26,14 @@ from pipelines.evaluation.translation import (
     write_evaluation,
 )
 from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
-from pipelines.shards.manifest import manifest_hash, read_manifest
+from pipelines.shards.manifest import read_manifest
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.alignment_report import measure_run, record_alignment
 from pipelines.tasks.base import Measured
-from pipelines.tasks.run_directory import newest_step
+from pipelines.tasks.run_directory import newest_step, origin_facts
 from pipelines.tracking.hypotheses import hypotheses
-from pipelines.tracking.lineage import log_curves, log_hypotheses, log_samples
+from pipelines.tracking.lineage import log_hypotheses
+from pipelines.tracking.plots import curves
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
@@ -50,10 +51,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
     decode = config.decode
     facts: dict[str, Any] = {
         "pair": config.pair,
-        "normalisation": manifest.normalisation,
-        "manifest_hash": manifest_hash(config.shard_dir),
-        "sources": manifest.sources,
-        "run": {"name": config.name, "id": tracked.run_id},
+        **origin_facts(config, tracked),
         "weights": weights_facts(config.run_dir, config.train, steps),
         **pretrained_embeddings.facts(config),
     }
@@ -122,18 +120,13 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
     evaluation: Evaluation = measured.details
     if config.evaluate.alignment:
         record_alignment(config, bundle, tracked, newest_step(config))
-    samples = evaluation.samples
-    log_samples(
-        tracked,
-        [sample.source for sample in samples],
-        [sample.reference for sample in samples],
-        [sample.hypothesis for sample in samples],
-    )
+    rows = [[one.source, one.hypothesis, one.reference] for one in evaluation.samples]
+    tracked.table(["source", "translation", "reference"], rows, "samples.json")
     if evaluation.decode == bundle.decode:  # as the endpoint would answer: a promotion can take these
         log_hypotheses(tracked, bundle.directory, evaluation.split, evaluation.sources, evaluation.hypotheses)
     else:
         tracked.artifact(hypotheses_file(evaluation, config.run_dir), "evaluation")
-    log_curves(tracked)
+    tracked.figure(curves(tracked.history(), tracked.name), "curves.png")
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBundle], _directory: Path) -> str:

@@ -43,7 +43,7 @@ def validate(config: Config) -> None:
     check_method(config, len(vocabulary))
     logger.info(
         f"{config.name}: {config.model['name']}, {len(vocabulary):,} words of {vocabulary.tokens:,} in the text; "
-        f"{f'{worker_count(config)} workers' if learned(config) else 'counted here'}; "
+        f"{f'{worker_count(config)} workers' if is_learned(config) else 'counted here'}; "
         f"shards {manifest_hash(config.shard_dir)[:12]}"
     )
 
@@ -54,7 +54,7 @@ def plan(config: Config) -> Plan | None:
     Raises:
         UserError: more workers than segments, so that some would never train.
     """
-    if not learned(config):
+    if not is_learned(config):
         return None
     config = replace(config, cluster=with_device(config))
     if not is_first():  # under torchrun the first rank counts and says how long it is
@@ -71,7 +71,7 @@ def plan(config: Config) -> Plan | None:
     return Plan(config.vectors.epochs * feed.segments, feed.unit, config.cluster)
 
 
-def learned(config: Config) -> bool:
+def is_learned(config: Config) -> bool:
     """Whether the model has tables that workers train; one that is counted needs none of them."""
     return not architecture(config.model["architecture"]).counted
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,15 +23,14 @@ from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
 from pipelines.evaluation.word_vectors.plots import all_pictures, losses
 from pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from pipelines.loaders.segments import language, shard_vocabulary
-from pipelines.shards.manifest import MANIFEST, manifest_hash, read_manifest
+from pipelines.shards.manifest import MANIFEST
 from pipelines.tasks.base import Measured
+from pipelines.tasks.run_directory import origin_facts
 from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
+from pipelines.tracking.plots import Figure
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint
 from pipelines.word_vectors.loop import TABLES, check_tables
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -46,20 +45,16 @@ class Details:
     evaluation: VectorsEvaluation
     sets: Sets
     records: Records
-    pictures: "dict[str, Figure]"
+    pictures: dict[str, Figure]
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> VectorsBundle:
     """The words and their vectors with all that says what they come from."""
     settings, model = config.vectors, model_config(config.model)
-    manifest = read_manifest(config.shard_dir)
     vocabulary, tokenizer = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
     facts: dict[str, Any] = {
         "pair": language(config.shard_dir, settings.side),
-        "normalisation": manifest.normalisation,
-        "manifest_hash": manifest_hash(config.shard_dir),
-        "sources": manifest.sources,
-        "run": {"name": config.name, "id": tracked.run_id},
+        **origin_facts(config, tracked),
         "tokens": vocabulary.tokens,
         "made_from": origin(config),
     }
@@ -148,7 +143,7 @@ def write(measured: Measured, folder: Path) -> Sequence[Path]:
     return [record]
 
 
-def draw(pictures: "Mapping[str, Figure]", folder: Path) -> None:
+def draw(pictures: Mapping[str, Figure], folder: Path) -> None:
     """`pictures/NAME.png` below `folder`."""
     (folder / PICTURES).mkdir(exist_ok=True)
     for name, figure in pictures.items():

@@ -19,7 +19,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
 from pipelines.shards.manifest import manifest_hash
-from pipelines.tracking.run import TrackedRun
+from pipelines.tasks.network import rank_record
 from pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
 from pipelines.word_vectors.loop import Decay, Progress, train_tables
 from pipelines.word_vectors.synchronous import SynchronousWord2Vec
@@ -36,8 +36,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     feed = make_feed(config, vocabulary)
     learner = make_learner(config, vocabulary, ranks)
     del vocabulary  # of the words themselves nothing is needed while training
-    tracked = TrackedRun(config.tracking, config.run_dir, config.name) if ranks.first else None
-    try:
+    with rank_record(config, ranks) as tracked:
         return train_tables(
             learner,
             feed,
@@ -49,10 +48,6 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
             settings.threads or torch.get_num_threads(),
             tracked.metrics if tracked else lambda step, values: None,
         )
-    finally:
-        if tracked:
-            # The run goes on in the driver (evaluation, registration): hand over without ending it.
-            tracked.leave()
 
 
 def make_feed(config: Config, vocabulary: Vocabulary) -> Feed:

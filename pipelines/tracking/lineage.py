@@ -122,17 +122,6 @@ def log_dataset(run: TrackedRun, manifest: Manifest, digest: str, shards: Path) 
         run.dataset(f"{manifest.corpus}-{name}", digest, source, context, profile=sizes)
 
 
-def log_curves(run: TrackedRun) -> None:
-    """The run's curves so far, replacing the last ones. Drawing takes some 0.3 s: once an evaluation, not a step."""
-    run.figure(plots.curves(run.history(), run.name), "curves.png")
-
-
-def log_samples(run: TrackedRun, sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str]) -> None:
-    """Sample translations as a table, replacing the last ones."""
-    rows = list(zip(sources, hypotheses, references, strict=True))
-    run.table(["source", "translation", "reference"], rows, "samples.json")
-
-
 def log_hypotheses(
     run: TrackedRun, bundle: Path, split: str, sources: Sequence[str], hypotheses: Sequence[str]
 ) -> None:

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:  # names for annotations: matplotlib loads when something is drawn
+    Axes = Figure = Any
 
 Points = Sequence[tuple[int, float]]  # (step, value), steps growing
 
@@ -14,18 +16,18 @@ BLUE, ORANGE, GREEN, GREY = "#2463a8", "#d9730d", "#2f8f5b", "#8a8f98"
 SMOOTHED_FROM = 60  # points from which a noisy curve gets a running mean
 
 
-def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
+def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
     """Loss, BLEU, learning rate and speed over the steps, from the loop's metrics: a panel for each that was measured.
 
     None where nothing was.
     """
 
-    def loss(axis: "Axes") -> None:
+    def loss(axis: Axes) -> None:
         noisy(axis, metrics.get("loss", ()), BLUE, "training, smoothed labels")
         line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
         finish(axis, "Loss", "nats a target token")
 
-    def bleu(axis: "Axes") -> None:
+    def bleu(axis: Axes) -> None:
         line(axis, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
         _mark_best(axis, metrics.get("valid_bleu", ()))
         finish(axis, "BLEU", "sacreBLEU")
@@ -34,12 +36,10 @@ def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
     return draw_panels(metrics, drawn, title)
 
 
-Panel = Callable[["Axes"], None]
+Panel = Callable[[Axes], None]
 
 
-def draw_panels(
-    metrics: Mapping[str, Points], panels_of: Mapping[tuple[str, ...], Panel], title: str
-) -> "Figure | None":
+def draw_panels(metrics: Mapping[str, Points], panels_of: Mapping[tuple[str, ...], Panel], title: str) -> Figure | None:
     """A figure of the panels of which any metric has a finite value; None where none has."""
     drawn = [
         panel
@@ -60,12 +60,12 @@ def draw_panels(
 def pace(unit: str, metrics: Mapping[str, Points], key: str = "tokens_per_second") -> dict[tuple[str, ...], Panel]:
     """The panels that every training's curves have: learning rate, and speed in `unit` from the metric `key`."""
 
-    def rate(axis: "Axes") -> None:
+    def rate(axis: Axes) -> None:
         line(axis, metrics.get("lr", ()), BLUE, "learning rate")
         axis.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
         finish(axis, "Learning rate", "step size")
 
-    def speed(axis: "Axes") -> None:
+    def speed(axis: Axes) -> None:
         noisy(axis, metrics.get(key, ()), BLUE, "training")
         axis.set_ylim(bottom=0)
         finish(axis, "Speed", unit)
@@ -74,7 +74,7 @@ def pace(unit: str, metrics: Mapping[str, Points], key: str = "tokens_per_second
     return {("lr",): rate, (key,): speed}
 
 
-def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], title: str) -> "Figure":
+def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], title: str) -> Figure:
     """Sentences by length in tokens. `bounds`: the upper bound of each bucket but the last, which is open."""
     figure, (axis,) = panels(1, 1, (8.0, 4.2), title)
     used = max((i + 1 for counts in sides.values() for i, count in enumerate(counts) if count), default=1)
@@ -92,7 +92,7 @@ def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], 
     return figure
 
 
-def draw_dropped(rules: Mapping[str, int], kept: int, title: str) -> "Figure | None":
+def draw_dropped(rules: Mapping[str, int], kept: int, title: str) -> Figure | None:
     """What sharding dropped, by rule, the most first; None where it dropped nothing."""
     ordered = sorted(((rule, count) for rule, count in rules.items() if count), key=lambda entry: entry[1])
     if not ordered:
@@ -108,7 +108,7 @@ def draw_dropped(rules: Mapping[str, int], kept: int, title: str) -> "Figure | N
     return figure
 
 
-def panels(rows: int, columns: int, size: tuple[float, float], title: str) -> "tuple[Figure, list[Axes]]":
+def panels(rows: int, columns: int, size: tuple[float, float], title: str) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -119,14 +119,14 @@ def panels(rows: int, columns: int, size: tuple[float, float], title: str) -> "t
     return figure, [axis for row in grid for axis in row]
 
 
-def line(axis: "Axes", points: Points, colour: str, label: str, marker: str | None = None) -> None:
+def line(axis: Axes, points: Points, colour: str, label: str, marker: str | None = None) -> None:
     drawn = [(step, value) for step, value in points if math.isfinite(value)]
     if drawn:
         few = (marker or ("o" if len(drawn) == 1 else None)) if len(drawn) <= 40 else None
         axis.plot(*zip(*drawn, strict=True), color=colour, label=label, marker=few, markersize=3.5, linewidth=1.6)
 
 
-def noisy(axis: "Axes", points: Points, colour: str, label: str) -> None:
+def noisy(axis: Axes, points: Points, colour: str, label: str) -> None:
     """The values pale and their running mean in full colour; few values as they are."""
     drawn = [(step, value) for step, value in points if math.isfinite(value)]
     if len(drawn) < SMOOTHED_FROM:
@@ -141,7 +141,7 @@ def noisy(axis: "Axes", points: Points, colour: str, label: str) -> None:
     line(axis, means, colour, label)
 
 
-def _mark_best(axis: "Axes", points: Points) -> None:
+def _mark_best(axis: Axes, points: Points) -> None:
     drawn = [(step, value) for step, value in points if math.isfinite(value)]
     if drawn:
         step, value = max(drawn, key=lambda point: point[1])
@@ -156,7 +156,7 @@ def _mark_best(axis: "Axes", points: Points) -> None:
         )
 
 
-def finish(axis: "Axes", title: str, unit: str) -> None:
+def finish(axis: Axes, title: str, unit: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis.set_title(title, fontsize=10, loc="left")
@@ -172,13 +172,13 @@ def finish(axis: "Axes", title: str, unit: str) -> None:
         axis.legend(frameon=False, fontsize=9)
 
 
-def empty(axis: "Axes", message: str) -> None:
+def empty(axis: Axes, message: str) -> None:
     axis.text(0.5, 0.5, message, transform=axis.transAxes, ha="center", va="center", color=GREY)
     axis.set_xticks([])
     axis.set_yticks([])
 
 
-def clean(axis: "Axes") -> None:
+def clean(axis: Axes) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#e6e8eb", linewidth=0.8)
     axis.set_axisbelow(True)

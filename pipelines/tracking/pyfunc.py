@@ -24,7 +24,7 @@ class BundleModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are un
 
         self.answers = open_answers(Path(context.artifacts["bundle"]))
 
-    def predict(self, model_input: list[str], params: dict[str, Any] | None = None):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    def predict(self, model_input: list[str], params: dict[str, Any] | None = None):  # type: ignore[no-untyped-def]  # noqa: ANN201  # a return type would become the signature's
         """`model_input`: texts. `params`: settings of the signature; the bundle's own where nothing is said.
 
         MLflow takes a return type for the signature's, which differs from kind to kind: so there is none.

@@ -123,10 +123,6 @@ class Registry:
         """Point the alias at a version."""
         self.client.set_registered_model_alias(self.config.name, self.config.alias, number)
 
-    def tag_version(self, number: str, key: str, value: str) -> None:
-        """Set a tag of a version."""
-        self.client.set_model_version_tag(self.config.name, number, key, value)
-
     def bundle(self, version: Version, to: Path) -> Path:
         """The version's bundle directory: where it lies if that is on this machine, else downloaded below `to`."""
         from mlflow.artifacts import download_artifacts

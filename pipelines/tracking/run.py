@@ -6,19 +6,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from model.addresses import mask_address
 from model.files import atomic_path
 from pipelines.tracking import names
 from pipelines.tracking.background import BackgroundSender
+from pipelines.tracking.plots import Figure
 from pipelines.tracking.sender import Sender
 from pipelines.tracking.server import TrackingConfig, check, resolve_paths
 from pipelines.tracking.spool import Spool
 from pipelines.tracking.system import SystemSampler
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +118,7 @@ class TrackedRun:
         target = names.artifact_path(to)
         self._artifact(self.spool.write_text(text, target), str(PurePosixPath(target).parent))
 
-    def figure(self, figure: "Figure | None", to: str) -> None:
+    def figure(self, figure: Figure | None, to: str) -> None:
         """A picture as the artifact file `to` (.png, .svg); a later one replaces it. None: there is nothing to see."""
         if figure is None:
             return

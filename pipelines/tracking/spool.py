@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.files import atomic_write, exclusive
+from model.files import atomic_write, exclusive, is_locked
 
 logger = logging.getLogger(__name__)
 
@@ -190,18 +190,7 @@ class Spool:
 
     def writer_alive(self) -> bool:
         """Whether a process holds this spool open for writing."""
-        path = self.folder / "writer.lock"
-        if not path.exists():
-            return False
-        descriptor = os.open(path, os.O_RDWR)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        else:
-            return False
-        finally:
-            os.close(descriptor)
+        return is_locked(self.folder / "writer.lock")
 
     # ------------------------------------------------------------------ inside
 

@@ -77,7 +77,7 @@ class Synchronous:
         """Nothing is left to do."""
 
 
-def meeting(learner: Any, ranks: Ranks, config: VectorsConfig) -> Averaging | Synchronous:
+def make_averaging(learner: Any, ranks: Ranks, config: VectorsConfig) -> Averaging | Synchronous:
     """How this rank's tables meet the others'."""
     return Synchronous(learner) if config.backend == "ddp" else Averaging(learner.tables, ranks, config.average)
 

@@ -21,7 +21,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import NOTHING, Feed
 from pipelines.training import checkpoint, stopping
 from pipelines.training.journal import Journal
-from pipelines.word_vectors.averaging import as_tensor, finite, meeting, rate_factor
+from pipelines.word_vectors.averaging import as_tensor, finite, make_averaging, rate_factor
 from pipelines.word_vectors.settings import VectorsConfig
 
 Report = Callable[[int, dict[str, float]], None]
@@ -94,7 +94,7 @@ def train_tables(
     attempt = ranks.from_first(checkpoint.next_attempt(run) if ranks.first else None)
     progress = resume(learner, feed, run, ranks)
     decay = decay.times(rate_factor(decay.first, ranks.world, config))
-    averaging = meeting(learner, ranks, config)
+    averaging = make_averaging(learner, ranks, config)
     steps = config.epochs * feed.segments
     recent, clock, rounds = Sums(), Clock(ranks), 0
     with contextlib.ExitStack() as stack:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.word_vectors.formats import Format
 
 Backend = Literal["numba", "torch", "triton", "ddp"]
@@ -51,11 +51,7 @@ class VectorsConfig:
         Raises:
             UserError: names the key and its least value.
         """
-        for key in ("epochs", "segment_words", "log_every", "keep_checkpoints"):
-            if getattr(self, key) < 1:
-                raise UserError(f"vectors.{key}={getattr(self, key)}: must be at least 1")
-        for key in ("threads", "checkpoint_every", "checkpoint_minutes"):
-            if getattr(self, key) < 0:
-                raise UserError(f"vectors.{key}={getattr(self, key)}: must be at least 0")
+        check_least("vectors", self, epochs=1, segment_words=1, log_every=1, keep_checkpoints=1)
+        check_least("vectors", self, threads=0, checkpoint_every=0, checkpoint_minutes=0)
         if self.max_lr <= 0:
             raise UserError(f"vectors.max_lr={self.max_lr}: must be above 0")

@@ -138,13 +138,13 @@ class SynchronousWord2Vec:
             if gradient is None:  # this rank's segment is over
                 none = torch.zeros((1, 0), dtype=torch.int64, device=table.device)
                 gradient = torch.sparse_coo_tensor(none, table.new_zeros(0, table.shape[1]), table.shape)
-            table.grad = self._summed(gradient.coalesce())
+            table.grad = self._sum_ranks(gradient.coalesce())
         for group in self._optimizer.param_groups:
             group["lr"] = lr
         self._optimizer.step()
         self._optimizer.zero_grad()
 
-    def _summed(self, gradient: Tensor) -> Tensor:
+    def _sum_ranks(self, gradient: Tensor) -> Tensor:
         """The sum over all ranks of a coalesced sparse gradient; every rank adds in the same order.
 
         Rows are gathered, as many from each rank as the one with the most has: NCCL sums no sparse tensors.
@@ -157,12 +157,12 @@ class SynchronousWord2Vec:
         counts = [int(number) for number in numbers]
         lacking = max(counts) - len(rows)
         every_row, every_value = (
-            self._gathered(nn.functional.pad(part, pad), counts)
+            self._gather_ranks(nn.functional.pad(part, pad), counts)
             for part, pad in ((rows, (0, lacking)), (values, (0, 0, 0, lacking)))
         )
         return torch.sparse_coo_tensor(every_row[None], every_value, gradient.shape).coalesce()
 
-    def _gathered(self, part: Tensor, counts: Sequence[int]) -> Tensor:
+    def _gather_ranks(self, part: Tensor, counts: Sequence[int]) -> Tensor:
         """The first `counts[rank]` rows of each rank's `part`, one after the other."""
         parts = [torch.empty_like(part) for _ in counts]
         dist.all_gather(parts, part.contiguous())

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from conf import compose
-from model.errors import UserError
+from model.errors import UserError, check_least
 from services.commands.run_folders import age, extent, run_folders, size, table
 
 DAY = 86400.0
@@ -34,13 +34,6 @@ class CleanConfig:
     ask: bool = True  # false: delete without asking
 
 
-@dataclass
-class CleanRoot:
-    """The sections that the verb reads."""
-
-    clean: CleanConfig
-
-
 @dataclass(frozen=True)
 class Leftover:
     """A folder that may go."""
@@ -53,7 +46,7 @@ class Leftover:
 
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return compose.run(lambda root: clean(root.clean), CleanRoot, argv, "clean")
+    return compose.run_section(clean, "clean", CleanConfig, argv, "clean")
 
 
 def clean(config: CleanConfig) -> int:
@@ -62,8 +55,7 @@ def clean(config: CleanConfig) -> int:
     Raises:
         UserError: there is something, and nobody to ask.
     """
-    if config.days < 0:
-        raise UserError(f"clean.days: {config.days} must not be negative")
+    check_least("clean", config, days=0)
     found = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
     if not found:
         print("nothing to clean")
@@ -123,7 +115,3 @@ def _delete_folder(one: Leftover) -> bool:
         logger.warning("%s could not be deleted (%s)", one.path, problem.strerror)
         return False
     return True
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

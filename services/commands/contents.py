@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from model.errors import UserError
 from model.files import file_sha256
-from services.commands.shard_contents import read_shard, read_shard_directory
+from services.commands.shard_contents import read_json, read_shard, read_shard_directory
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
@@ -183,23 +183,6 @@ def listed_files(directory: Path) -> dict[str, str]:
         return dict(manifest["files"])
     files = read_json(directory / "config.json").get("files", {})
     return {name: entry["sha256"] for name, entry in files.items()}
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """An object of a JSON file; empty where there is no such file.
-
-    Raises:
-        UserError: it is not JSON, or not an object.
-    """
-    try:
-        values = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except ValueError as problem:
-        raise UserError(f"{path}: not JSON ({problem})") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: not a JSON object")
-    return values
 
 
 def brief(value: Any, longest: int = 60) -> Any:

@@ -77,7 +77,7 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
             run_step(verb, words, started)
         # 1: not better than a champion of an earlier demo, which then answers. Where there is none, serve says so.
         run_step("promote", words, started, accepted=(0, 1))
-        with serving(words, started) as address:
+        with run_endpoint(words, started) as address:
             samples, headers = translate_samples(address, root)
     except StepFailedError as problem:
         print(f"dragoman demo: {problem}", file=sys.stderr)
@@ -102,7 +102,7 @@ def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence
 
 
 @contextlib.contextmanager
-def serving(words: Sequence[str], started: float) -> Iterator[str]:
+def run_endpoint(words: Sequence[str], started: float) -> Iterator[str]:
     """The endpoint on a free port for the length of the block; its address.
 
     Raises:
@@ -240,7 +240,3 @@ def command(verb: str, words: Sequence[str]) -> list[str]:
 
 def _raise_exit(*_: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -7,7 +7,6 @@ import logging
 import os
 import platform
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,7 +225,3 @@ def reachable(host: str, number: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((host, number), PATIENCE):
         return True
     return False
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from conf import compose
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.inference.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
 from services.commands.lines import batches, open_input, read_lines
-from services.commands.matrix import opened_matrix
+from services.commands.matrix import open_matrix
 from services.commands.output import open_output
 from services.models.source import bundle_directory
 from services.settings import EmbedConfig
@@ -26,15 +26,11 @@ def embed(config: EmbedConfig) -> int:
     Raises:
         UserError: an input that cannot be read, a line that is no UTF-8 or too long, no bundle with sentence vectors.
     """
-    for key in ("batch_tokens", "lines"):
-        if getattr(config, key) < 1:
-            raise UserError(f"embed.{key}: {getattr(config, key)} must be at least 1")
+    check_least("embed", config, batch_tokens=1, lines=1)
     if config.format == "npy" and config.output is None:
         raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
     with contextlib.ExitStack() as stack:
-        file, name = open_input(config.input, "embed")
-        if config.input:
-            stack.enter_context(contextlib.closing(file))
+        file, name = stack.enter_context(open_input(config.input, "embed"))
         directory, _ = bundle_directory(config, "sentence")
         vectors = open_sentence_vectors(
             directory, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long
@@ -70,7 +66,7 @@ def copy(
 def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
     """The function that writes lines' vectors, of `width` numbers, in the format asked for."""
     if config.format == "npy":
-        with opened_matrix(str(config.output), width, "embed") as append:
+        with open_matrix(str(config.output), width, "embed") as append:
             yield lambda _, found: append(found)
         return
     with open_output(config.output, "embed") as out:

@@ -1,6 +1,5 @@
 """`dragoman export [FORMAT...]`: word vectors in the formats of other programs, as files in a folder."""
 
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,17 +29,10 @@ class ExportConfig(VectorsSource):
     restrict: int = 0  # the so many most frequent words; 0: all
 
 
-@dataclass
-class ExportRoot:
-    """The sections that the verb reads."""
-
-    export: ExportConfig
-
-
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code. Words without a `=` are formats."""
     words, rest = positional(argv)
-    return compose.run(lambda root: export(root.export, words), ExportRoot, rest, "export")
+    return compose.run_section(lambda config: export(config, words), "export", ExportConfig, rest, "export")
 
 
 def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
@@ -92,7 +84,3 @@ def move_files(part: Path, output: Path) -> list[Path]:
         source.replace(target)
         files.append(target)
     return files
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

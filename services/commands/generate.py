@@ -12,7 +12,7 @@ from typing import TextIO
 from conf import compose
 from model.bundles.language import TextBundle
 from model.decoding.generation import Generated, Token, continue_prompts, generate, make_continuation, read_prompt
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.networks.language_network import LanguageNetwork
 from services.commands.lines import batches, open_input, read_lines
 from services.commands.output import open_output
@@ -23,15 +23,14 @@ logger = logging.getLogger(__name__)
 HALF = "\ufffd"  # how a character reads of which only some bytes have been drawn
 
 
-def go_on(config: ContinueConfig) -> int:
+def continue_texts(config: ContinueConfig) -> int:
     """Go on with the prompt, or with all lines in order.
 
     Raises:
         UserError: a setting out of range, an input that cannot be read, a bundle of another kind.
     """
     config.check()
-    if config.at_once < 1:
-        raise UserError(f"generate.at_once: {config.at_once} must be at least 1")
+    check_least("generate", config, at_once=1)
     with contextlib.ExitStack() as stack:
         prompts, at_once = read_prompts(config, stack)
         bundle = open_text_bundle(config, "language")
@@ -57,9 +56,7 @@ def read_prompts(config: ContinueConfig, stack: contextlib.ExitStack) -> tuple[I
         if config.input is not None:
             raise UserError("generate.input: a file of prompts, or generate.prompt, not both")
         return iter([config.prompt.replace("\\n", "\n")]), 1
-    file, name = open_input(config.input, "generate")
-    if config.input:
-        stack.enter_context(contextlib.closing(file))
+    file, name = stack.enter_context(open_input(config.input, "generate"))
     # A person at the keyboard wants each answer at once.
     return read_lines(file, name, config.on_error, "generate"), 1 if file.isatty() else config.at_once
 

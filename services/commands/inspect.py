@@ -1,7 +1,6 @@
 """`dragoman inspect PATH`: what a shard, a bundle, a checkpoint or a run holds, and what it was made from."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,18 +24,11 @@ class InspectConfig:
     cache: str = "artifacts/cache/models"
 
 
-@dataclass
-class InspectRoot:
-    """The sections that the verb reads."""
-
-    inspect: InspectConfig
-
-
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code. The first word may be the path itself."""
     words = list(argv)
     given = words.pop(0) if words and not words[0].startswith("-") and _is_path(words[0]) else None
-    return compose.run(lambda root: inspect(root.inspect, given), InspectRoot, words, "inspect")
+    return compose.run_section(lambda config: inspect(config, given), "inspect", InspectConfig, words, "inspect")
 
 
 def inspect(config: InspectConfig, given: str | None = None) -> int:
@@ -96,7 +88,3 @@ def _word(value: Any) -> str:
 def _is_path(word: str) -> bool:
     """An override is KEY=VALUE with a dotted key; anything else, and whatever exists, is a path."""
     return Path(word).exists() or "=" not in word
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

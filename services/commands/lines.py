@@ -1,5 +1,6 @@
 """Lines of a file or of standard input, as sharding reads them: ended by LF or CR LF, never cut at U+0085 or U+2028."""
 
+import contextlib
 import gzip
 import itertools
 import sys
@@ -44,20 +45,24 @@ def _raw_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
         raise UserError(f"{name}: not a whole gzip file ({problem})") from None
 
 
-def open_input(path: str | None, section: str = "translate", key: str = "input") -> tuple[BinaryIO, str]:
-    """The file (`.gz`: what it holds, uncompressed) or standard input, with its name for messages.
+@contextlib.contextmanager
+def open_input(path: str | None, section: str, key: str = "input") -> Iterator[tuple[BinaryIO, str]]:
+    """The file (`.gz`: what it holds, uncompressed) or standard input, with its name for messages, for a block.
 
     Raises:
         UserError: it cannot be read; names the setting SECTION.KEY.
     """
     if path is None:
-        return sys.stdin.buffer, "standard input"
-    try:
-        if path.endswith(".gz"):
-            return cast("BinaryIO", gzip.open(path, "rb")), path
-        return Path(path).open("rb"), path
-    except OSError as problem:
-        raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
+        yield sys.stdin.buffer, "standard input"
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            file: BinaryIO = stack.enter_context(Path(path).open("rb"))
+            if path.endswith(".gz"):
+                file = stack.enter_context(cast("BinaryIO", gzip.GzipFile(fileobj=file)))
+        except OSError as problem:
+            raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
+        yield file, path
 
 
 def batches(lines: Iterator[T], size: int) -> Iterator[list[T]]:

@@ -14,7 +14,7 @@ Append = Callable[[NDArray[np.float32]], None]
 
 
 @contextlib.contextmanager
-def opened_matrix(path: str, width: int, section: str, key: str = "output") -> Iterator[Append]:
+def open_matrix(path: str, width: int, section: str, key: str = "output") -> Iterator[Append]:
     """A function that appends rows (n, width) in float32; the file gets its name when the block ends without error.
 
     The number of rows stands at the file's beginning and is written last: NumPy leaves room in the header for it.

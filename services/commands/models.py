@@ -1,6 +1,5 @@
 """`dragoman models`: the registered versions of all models, with alias, score, age, size and the run of each."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +34,7 @@ def show(registry: Registry) -> int:
     Raises:
         UserError: no registry is there, or it does not answer.
     """
-    found, aliases = registry.registered(), registry.aliases()
+    found, aliases = registry.list_versions(), registry.aliases()
     rows = [
         [
             one.name,
@@ -51,7 +50,3 @@ def show(registry: Registry) -> int:
     head = ["MODEL", "VERSION", "ALIAS", "SCORE", "AGE", "SIZE", "RUN"]
     print(table(head, rows) if rows else f"no models in the registry at {registry}; `dragoman train` registers one")
     return compose.OK
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from conf import compose
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.word_vectors.embeddings import Embeddings, Method
 from services.commands.lines import open_input, read_lines
 from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
@@ -35,18 +35,11 @@ class QueryConfig(VectorsSource):
     on_error: Literal["raise", "skip"] = "raise"
 
 
-@dataclass
-class QueryRoot:
-    """The sections that the verbs read."""
-
-    query: QueryConfig
-
-
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code; its first word is the verb."""
     verb: Verb = "analogy" if argv[0] == "analogy" else "neighbours"
     words, rest = positional(argv[1:])
-    return compose.run(lambda root: query(verb, root.query, words), QueryRoot, rest, verb)
+    return compose.run_section(lambda config: query(verb, config, words), "query", QueryConfig, rest, verb)
 
 
 def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -62,16 +55,13 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     Raises:
         UserError: an unknown word (unless such are skipped), words that are not three a question, no such vectors.
     """
-    if config.k < 1:
-        raise UserError(f"query.k: {config.k} must be at least 1")
+    check_least("query", config, k=1)
     with contextlib.ExitStack() as stack:
         questions: Iterable[Question]
         if words:
             questions = of_words(verb, config, words, "the command line")
         else:
-            file, name = open_input(config.input, "query")
-            if config.input:
-                stack.enter_context(contextlib.closing(file))
+            file, name = stack.enter_context(open_input(config.input, "query"))
             lines = read_lines(file, name, config.on_error, "query")
             questions = of_lines(verb, config, lines, name)
         embeddings = VectorsLoader.of("query", config).load(config.vectors).embeddings
@@ -135,7 +125,3 @@ def as_text(found: dict[str, Any]) -> str:
         rows = [(one["word"], one["score"]) for one in found["answers"]]
     width = max((len(word) for word, _ in rows), default=0)
     return "\n".join([title, *(f"  {word:<{width}}  {score:7.4f}" for word, score in rows)])
-
-
-if __name__ == "__main__":
-    sys.exit(main(["neighbours", *sys.argv[1:]]))

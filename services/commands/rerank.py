@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from conf import compose
-from model.errors import UserError
+from model.errors import UserError, check_least
 from services.commands.lines import open_input, read_lines
 from services.commands.nbest import read_nbest
 from services.commands.output import open_output
@@ -24,9 +24,7 @@ def rerank(config: RerankConfig, seed: int = 1) -> int:
     """
     check(config)
     with contextlib.ExitStack() as stack:
-        file, name = open_input(config.nbest, "rerank", "nbest")
-        if config.nbest:
-            stack.enter_context(contextlib.closing(file))
+        file, name = stack.enter_context(open_input(config.nbest, "rerank", "nbest"))
         reranker = Reranker(config)
         lists = reranker.score_lists(read_nbest(read_lines(file, name, "raise", None), name))
         weights = load_weights(config.weights) if config.weights else equal_weights(config.feature)
@@ -47,9 +45,7 @@ def rerank(config: RerankConfig, seed: int = 1) -> int:
 
 def check(config: RerankConfig) -> None:
     """Raises UserError for settings that cannot be, or do not go together."""
-    for key in ("batch_tokens", "lists"):
-        if getattr(config, key) < 1:
-            raise UserError(f"rerank.{key}: {getattr(config, key)} must be at least 1")
+    check_least("rerank", config, batch_tokens=1, lists=1)
     if config.source is None:
         raise UserError("rerank.source: name the file of source lines that the lists are of")
     if config.tune and config.references is None:

@@ -1,6 +1,5 @@
 """Lists of another system with our score, weights for them, and their new order: what `dragoman rerank` runs."""
 
-import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -246,6 +245,5 @@ def all_lines(path: str, key: str) -> list[str]:
     Raises:
         UserError: it cannot be read, or a line is not UTF-8.
     """
-    file, name = open_input(path, "rerank", key)
-    with contextlib.closing(file):
+    with open_input(path, "rerank", key) as (file, name):
         return [line or "" for line in read_lines(file, name, "raise", None)]

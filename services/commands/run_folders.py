@@ -1,7 +1,6 @@
 """The folders of runs, as their own files tell of them: no model is loaded, no server asked."""
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.commands.contents import read_json
+from model.files import is_locked
+from services.commands.shard_contents import read_json
 
 LOCKS = ("lock", "spool/writer.lock")  # held by whoever trains the run, or records it
 # What a model is judged by, the first that it has: how a score's name ends, and how it is written.
@@ -69,21 +69,6 @@ def run_folders(runs: Path) -> list[RunFolder]:
         if path.is_dir() and not path.is_symlink() and ((path / "run.json").is_file() or (path / "spool").is_dir())
     ]
     return sorted(found, key=lambda run: (-run.changed, run.path.name))
-
-
-def is_locked(lock: Path) -> bool:
-    """Whether a process has locked the file."""
-    try:
-        descriptor = os.open(lock, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def extent(path: Path) -> tuple[float, int]:

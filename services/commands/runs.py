@@ -1,25 +1,15 @@
 """`dragoman runs`: the runs in `paths.runs`, with state, score, age, size and the version that each became."""
 
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from conf import compose
 from services.commands.run_folders import age, run_folders, size, table
 
 
-@dataclass
-class RunsRoot:
-    """What the verb reads, as plain values."""
-
-    paths: dict[str, Any]
-
-
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return compose.run(lambda root: show(Path(root.paths["runs"])), RunsRoot, argv, "runs")
+    return compose.run_section(lambda paths: show(Path(paths["runs"])), "paths", dict, argv, "runs")
 
 
 def show(runs: Path) -> int:
@@ -30,7 +20,3 @@ def show(runs: Path) -> int:
     ]
     print(table(["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"], rows) if rows else f"no runs in {runs}")
     return compose.OK
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

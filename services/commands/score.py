@@ -16,7 +16,7 @@ from conf import compose
 from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle
 from model.bundles.translation import load_bundle
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.inference.kinds import check_translates
 from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
 from model.inference.text_scoring import TextScorer, open_text_scorer
@@ -78,11 +78,9 @@ def score(config: ScoreConfig) -> int:
         UserError: an input that cannot be read, a line that is no pair, files of different length, a pair too long,
             settings that only a translation model has.
     """
-    for key in ("batch_tokens", "lines"):
-        if getattr(config, key) < 1:
-            raise UserError(f"score.{key}: {getattr(config, key)} must be at least 1")
+    check_least("score", config, batch_tokens=1, lines=1)
     with contextlib.ExitStack() as stack:
-        scorer, search = opened_scorer(config)
+        scorer, search = choose_scorer(config)
         read = read_texts if isinstance(scorer, TextScorer) else read_pairs
         pairs = read(config, stack)
         out = stack.enter_context(open_output(config.output, "score"))
@@ -95,7 +93,7 @@ def score(config: ScoreConfig) -> int:
     return compose.OK
 
 
-def opened_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None]:
+def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None]:
     """What scores, by the kind of the bundle, and the search whose tokens are left out where that is asked for.
 
     Raises:
@@ -201,9 +199,7 @@ def read_texts(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pai
     Raises:
         UserError: a file that cannot be read.
     """
-    file, name = open_input(config.input, "score")
-    if config.input:
-        stack.enter_context(contextlib.closing(file))
+    file, name = stack.enter_context(open_input(config.input, "score"))
     return texts_of_lines(read_lines(file, name, config.on_error, "score"), name)
 
 
@@ -224,16 +220,13 @@ def read_pairs(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pai
         lone, missing = ("source", "target") if config.target is None else ("target", "source")
         raise UserError(f"score.{lone}: {getattr(config, lone)} needs the other side too: set score.{missing}")
     if config.source is None or config.target is None:
-        file, name = open_input(config.input, "score")
-        if config.input:
-            stack.enter_context(contextlib.closing(file))
+        file, name = stack.enter_context(open_input(config.input, "score"))
         return pairs_of_lines(read_lines(file, name, config.on_error, "score"), name, config.on_error)
     if config.input is not None:
         raise UserError("score.input: a file of pairs, or score.source and score.target, not both")
     sides = []
     for key, path in (("source", config.source), ("target", config.target)):
-        file, name = open_input(path, "score", key)
-        stack.enter_context(contextlib.closing(file))
+        file, name = stack.enter_context(open_input(path, "score", key))
         sides.append(read_lines(file, name, config.on_error, "score"))
     return pairs_of_files(sides[0], sides[1], config.source, config.target)
 

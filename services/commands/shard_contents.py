@@ -17,6 +17,23 @@ LARGEST_MEMBER = 2**31  # bytes
 SIDES = {"src.npy": "source", "tgt.npy": "target", "ids.npy": "text"}
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """An object of a JSON file; empty where there is no such file.
+
+    Raises:
+        UserError: it is not JSON, or not an object.
+    """
+    try:
+        values = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError as problem:
+        raise UserError(f"{path}: not JSON ({problem})") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: not a JSON object")
+    return values
+
+
 def read_shard_directory(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """All shards of a corpus, and the corpus and tokenizer they were made from."""
     splits = {}
@@ -56,8 +73,8 @@ def read_shard(path: Path, samples: int) -> dict[str, Any]:
             counts = [_record(path, tar, chunk) for chunk in chunks.values()]
     except (tarfile.TarError, EOFError) as problem:
         raise UserError(f"{path}: truncated, or not a shard ({problem})") from None
-    manifest = _beside(path.parent / "manifest.json")
-    entry = _beside(path.with_suffix(".json"))
+    manifest = read_json(path.parent / "manifest.json")
+    entry = read_json(path.with_suffix(".json"))
     total = path.stat().st_size
     if entry and entry.get("bytes") != total:
         raise UserError(f"{path}: has {total:,} bytes where its record says {entry.get('bytes'):,}: truncated")
@@ -140,14 +157,3 @@ def _decoders(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     pair = load_pair(directory, manifest["tokenizer"])
     return {"src.npy": pair.source.decode, "tgt.npy": pair.target.decode, "ids.npy": pair.source.decode}
-
-
-def _beside(path: Path) -> dict[str, Any]:
-    """A JSON file beside the shard; empty where there is none."""
-    try:
-        values = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except ValueError as problem:
-        raise UserError(f"{path}: not JSON ({problem})") from None
-    return values if isinstance(values, dict) else {}

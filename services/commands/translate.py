@@ -1,6 +1,5 @@
 """`dragoman translate`: lines in, translations out; files or standard input and output, no server."""
 
-import contextlib
 import json
 import logging
 import sys
@@ -10,7 +9,7 @@ from typing import TextIO
 
 from conf import compose
 from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from model.text.sentences import join, split
@@ -37,11 +36,8 @@ def translate(
             attention asked of a network that has none.
     """
     check_attention(config.attention)
-    for key in ("nbest", "lines", "longest"):
-        if getattr(config, key) < 1:
-            raise UserError(f"translate.{key}: {getattr(config, key)} must be at least 1")
-    file, name = open_input(config.input)
-    with contextlib.closing(file) if config.input else contextlib.nullcontext():
+    check_least("translate", config, nbest=1, lines=1, longest=1)
+    with open_input(config.input, "translate") as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:
             served = served.aligning

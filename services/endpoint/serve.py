@@ -15,7 +15,7 @@ import uvicorn
 
 from conf import compose
 from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError
+from model.errors import UserError, check_least
 from model.inference.translator import Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
@@ -25,8 +25,8 @@ from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.vector_routes import VectorsQueue
 from services.models.follower import Follower
 from services.models.loaded_model import LoadedModel
+from services.models.loaded_vectors import LoadedVectors
 from services.models.registry import ModelVersion, Registry
-from services.models.served_vectors import ServedVectors
 from services.models.source import Loader
 from services.models.vectors_source import VectorsLoader, is_registered
 from services.settings import ServeConfig
@@ -34,10 +34,6 @@ from services.settings import ServeConfig
 Model = TypeVar("Model", bound=Answering)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-LEAST = {
-    **{"batch": 1, "queue": 1, "longest": 16, "connections": 1, "port": 0},
-    **{"poll": 0.1, "timeout": 0.1, "receive_timeout": 0.1},
-}
 QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
 logger = logging.getLogger(__name__)
 
@@ -114,7 +110,7 @@ def vectors(config: ServeConfig) -> Iterator[VectorsQueue | None]:
     reference = named if is_registered(named) else None
     with (
         follow_model(config, loader.registry, reference, lambda: loader.load(named), loader.load_version) as follower,
-        run_batcher(config, Batcher(ServedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
+        run_batcher(config, Batcher(LoadedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
     ):
         yield open_queue(config, "set of word vectors", "Cannot search", follower, batcher)
 
@@ -167,11 +163,10 @@ def check(config: ServeConfig) -> None:
     """
     if config.bundle is None and config.model is None and config.vectors is None:
         raise UserError("serve: nothing to serve: serve.model, serve.bundle or serve.vectors must name something")
-    for name, least in LEAST.items():
-        if getattr(config, name) < least:
-            raise UserError(f"serve.{name}: {getattr(config, name)} must be at least {least}")
+    check_least("serve", config, batch=1, queue=1, longest=16, connections=1, port=0)
+    check_least("serve", config, poll=0.1, timeout=0.1, receive_timeout=0.1)
     if config.port > 65_535:
-        raise UserError(f"serve.port: {config.port} must be at most 65535")
+        raise UserError(f"serve.port={config.port}: must be at most 65535")
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -15,11 +15,11 @@ from services.endpoint.answer import as_json
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.requests import check_key, parameters
 from services.endpoint.vector_requests import read_analogy, read_neighbours
+from services.models.loaded_vectors import LoadedVectors, Refused
 from services.models.questions import Question, VectorOf
-from services.models.served_vectors import Refused, ServedVectors
 from services.settings import Limits
 
-VectorsQueue: TypeAlias = InferenceQueue[ServedVectors, Question, dict[str, Any] | Refused]
+VectorsQueue: TypeAlias = InferenceQueue[LoadedVectors, Question, dict[str, Any] | Refused]
 
 NO_VECTORS = "This endpoint has no word vectors (the server's setting serve.vectors names some)"
 

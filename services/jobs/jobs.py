@@ -14,7 +14,6 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -31,20 +30,13 @@ ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 logger = logging.getLogger(__name__)
 
 
-@dataclass
-class JobsRoot:
-    """The sections that the verbs read."""
-
-    jobs: JobsConfig
-
-
 def main(argv: Sequence[str]) -> int:
     """`argv[0]` is submit, jobs, logs or stop. The verb's exit code; of `logs -f`, whether the job succeeded."""
     verb, *words = argv
     if verb == "submit":
         return _main_submit(words)
     if verb == "jobs":
-        return compose.run(lambda root: list_jobs(root.jobs), JobsRoot, words, verb)
+        return compose.run_section(list_jobs, "jobs", JobsConfig, words, verb)
     follow = any(word in ("-f", "--follow") for word in words)
     words = [word for word in words if word not in ("-f", "--follow")]
     job = next((word for word in words if "=" not in word and not word.startswith("-")), None)
@@ -52,8 +44,8 @@ def main(argv: Sequence[str]) -> int:
     if job is None and not any(word.startswith("-") for word in words):
         raise UserError(f"say which job: dragoman {verb} JOB (dragoman jobs lists them)")
     if verb == "logs":
-        return compose.run(lambda root: logs(root.jobs, str(job), follow), JobsRoot, rest, verb)
-    return compose.run(lambda root: stop(root.jobs, str(job)), JobsRoot, rest, verb)
+        return compose.run_section(lambda config: logs(config, str(job), follow), "jobs", JobsConfig, rest, verb)
+    return compose.run_section(lambda config: stop(config, str(job)), "jobs", JobsConfig, rest, verb)
 
 
 def _main_submit(words: list[str]) -> int:
@@ -71,7 +63,7 @@ def _main_submit(words: list[str]) -> int:
     if code != compose.OK:
         return code
     overrides = [word for word in rehearsed if "=" in word]
-    return compose.run(lambda root: submit(root.jobs, verb, rest), JobsRoot, overrides, "submit")
+    return compose.run_section(lambda config: submit(config, verb, rest), "jobs", JobsConfig, overrides, "submit")
 
 
 def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
@@ -225,7 +217,3 @@ def duration(milliseconds: float) -> str:
     parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s"))
     shown = list(itertools.dropwhile(lambda part: not part[0], parts))[:2] or [(0, "s")]
     return " ".join(f"{count} {unit}" for count, unit in shown)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -15,6 +15,7 @@ from model.inference.kinds import check_translates, open_any_translator
 from model.inference.translator import Translation, Translator
 from model.settings import DecodeConfig, EngineName
 from services.models.origin import Origin
+from services.models.registry import UNREGISTERED, ModelVersion
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class LoadedModel:
         """A translation a line with at most `nbest` alternatives; a line that fails holds its error."""
         decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
         answers = self.translator.translate(lines, decode, on_error="keep")
-        return answers if self.aligner is None else self.aligner.aligned(lines, answers)
+        return answers if self.aligner is None else self.aligner.add_attention(lines, answers)
 
     @property
     def aligning(self) -> "LoadedModel":
@@ -82,27 +83,23 @@ def load_model(
     engine: EngineName = "auto",
     device: str = "cpu",
     threads: int | None = None,
-    name: str = "",
-    version: str = "",
-    run_id: str = "",
+    version: ModelVersion = UNREGISTERED,
     section: DecodeConfig | None = None,
     overrides: Sequence[str] = (),
     alignment: AlignmentConfig | None = None,
 ) -> LoadedModel:
     """The bundle in `directory`, loaded, and tried on a few lines.
 
-    Name, version and run are the registry's where the bundle came from there, else the bundle's own.
-
     Raises:
         UserError: not a sound translation bundle, or it does not translate the lines that every model must.
     """
-    check_translates(directory, name)
+    check_translates(directory, version.name)
     bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
     source, target = bundle.languages
     served = LoadedModel(
         translator=translator,
         decode=chosen_decode(bundle.decode, section, overrides),
-        origin=Origin.of(directory, bundle.facts, bundle.digest, name=name, version=version, run_id=run_id),
+        origin=Origin.of(bundle, version),
         source=source,
         target=target,
         open_aligner=partial(open_aligner, bundle, alignment, device),

@@ -3,8 +3,10 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from model.bundles.directory import Bundle
+from services.models.registry import ModelVersion
 
 
 @dataclass(frozen=True)
@@ -18,23 +20,14 @@ class Origin:
     loaded: float = field(default_factory=time.time)  # seconds since the epoch
 
     @classmethod
-    def of(
-        cls,
-        directory: Path,
-        facts: Mapping[str, Any],
-        digest: str,
-        *,
-        name: str = "",
-        version: str = "",
-        run_id: str = "",
-    ) -> "Origin":
+    def of(cls, bundle: Bundle, version: ModelVersion) -> "Origin":
         """Name, version and run are the registry's where the bundle came from there, else the bundle's own."""
-        run: Mapping[str, Any] = facts.get("run") or {}
+        run: Mapping[str, Any] = bundle.facts.get("run") or {}
         return cls(
-            name=name or str(run.get("name") or directory.resolve().name),
-            version=version or digest[:12],
-            run_id=run_id or str(run.get("id") or ""),
-            manifest_hash=str(facts.get("manifest_hash") or ""),
+            name=version.name or str(run.get("name") or bundle.directory.resolve().name),
+            version=version.version or bundle.digest[:12],
+            run_id=version.run_id or str(run.get("id") or ""),
+            manifest_hash=str(bundle.facts.get("manifest_hash") or ""),
         )
 
     def headers(self) -> dict[str, str]:

@@ -45,7 +45,7 @@ def answers(questions: Sequence[Question], embeddings: Embeddings) -> list[dict[
             return problem
 
     searches = [search(question) for question in questions]
-    found = iter(embeddings.found([one for one in searches if isinstance(one, Search)]))
+    found = iter(embeddings.search_all([one for one in searches if isinstance(one, Search)]))
     return [
         one if isinstance(one, UserError) else question.to_json(embeddings, () if one is None else next(found))
         for question, one in zip(questions, searches, strict=True)

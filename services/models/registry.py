@@ -21,14 +21,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """A registered version: `models:/NAME/VERSION`."""
+    """A registered version: `models:/NAME/VERSION`; without a name, what is in no registry."""
 
-    name: str
-    version: str
-    run_id: str
+    name: str = ""
+    version: str = ""
+    run_id: str = ""
 
     def __str__(self) -> str:
         return f"models:/{self.name}/{self.version}"
+
+
+UNREGISTERED = ModelVersion()
 
 
 class Registry:
@@ -62,7 +65,7 @@ class Registry:
             raise UserError(f"{reference}: not in the registry at {self}. {self._what_there_is(name)}") from None
         return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
 
-    def registered(self, query: str = "") -> list[Any]:
+    def list_versions(self, query: str = "") -> list[Any]:
         """MLflow's records of all versions of all models that `query` (MLflow's language) asks for, the newest first.
 
         Raises:

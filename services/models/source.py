@@ -13,7 +13,7 @@ from model.errors import UserError
 from model.inference.kinds import check_translates
 from model.settings import DecodeConfig
 from services.models.loaded_model import LoadedModel, load_model
-from services.models.registry import ModelVersion, Registry
+from services.models.registry import UNREGISTERED, ModelVersion, Registry
 from services.settings import BundleSource, ModelSource
 
 logger = logging.getLogger(__name__)
@@ -50,18 +50,15 @@ class Loader:
 
     def load_version(self, version: ModelVersion) -> LoadedModel:
         """A version of the registry, by way of the cache."""
-        directory = self.registry.fetch(version)
-        return self._load(directory, version.name, version.version, version.run_id)
+        return self._load(self.registry.fetch(version), version)
 
-    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> LoadedModel:
+    def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedModel:
         served = load_model(
             directory,
             engine=self.source.engine,
             device=self.source.device,
             threads=self.source.threads,
-            name=name,
             version=version,
-            run_id=run_id,
             section=self._decode,
             overrides=self._overrides,
             alignment=self._alignment,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from model.bundles.directory import bundle_kind
 from model.errors import UserError
-from services.models.registry import ModelVersion, Registry
-from services.models.served_vectors import ServedVectors, load_served_vectors
+from services.models.loaded_vectors import LoadedVectors, load_vectors_model
+from services.models.registry import UNREGISTERED, ModelVersion, Registry
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class VectorsLoader:
         """For the verb whose section is `section`."""
         return cls(f"{section}.vectors", Registry(source.tracking_uri, Path(source.cache)), Path(source.runs))
 
-    def load(self, reference: str | None) -> ServedVectors:
+    def load(self, reference: str | None) -> LoadedVectors:
         """The vectors that `reference` names now; None: those of the newest run, or else of the registry, that has any.
 
         Raises:
@@ -48,19 +48,18 @@ class VectorsLoader:
             return self.load_version(self.registry.resolve(reference))
         return self._load(self._directory(reference))
 
-    def load_version(self, version: ModelVersion) -> ServedVectors:
+    def load_version(self, version: ModelVersion) -> LoadedVectors:
         """A version of the registry, by way of the cache."""
-        directory = self.registry.fetch(version)
-        return self._load(directory, version.name, version.version, version.run_id)
+        return self._load(self.registry.fetch(version), version)
 
-    def _newest(self) -> ServedVectors:
+    def _newest(self) -> LoadedVectors:
         for config in sorted(self.runs.glob("*/bundle/config.json"), key=lambda path: -path.stat().st_mtime):
             if bundle_kind(config.parent) == "vectors":
                 run = config.parent.parent.name
                 logger.info("%s is not given: the word vectors of the newest run that has any, %s", self.key, run)
                 return self._load(config.parent)
         with contextlib.suppress(UserError):  # no registry here: then nothing is found
-            for found in self.registry.registered("tags.bundle_kind = 'vectors'")[:1]:
+            for found in self.registry.list_versions("tags.bundle_kind = 'vectors'")[:1]:
                 version = ModelVersion(found.name, str(found.version), str(found.run_id or ""))
                 logger.info("%s is not given: the registry's newest word vectors, %s", self.key, version)
                 return self.load_version(version)
@@ -81,13 +80,13 @@ class VectorsLoader:
             f"{self.runs}. Runs: {', '.join(found) or 'none'}"
         )
 
-    def _load(self, directory: Path, name: str = "", version: str = "", run_id: str = "") -> ServedVectors:
+    def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedVectors:
         if bundle_kind(directory) == "translation":
             raise UserError(
-                f"{self.key}: {name or directory} holds a translation model, not word vectors: "
+                f"{self.key}: {version.name or directory} holds a translation model, not word vectors: "
                 f"serve it with serve.model or serve.bundle, use it with dragoman translate"
             )
-        served = load_served_vectors(directory, name=name, version=version, run_id=run_id)
+        served = load_vectors_model(directory, version)
         logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import compare, shard, train
+from pipelines import entries
 
-VERBS = {"shard": shard.main, "train": train.main, "compare": compare.main}
 PATHS = [
     ("shard", "corpus.name", "../../x"),
     ("shard", "pair", "/etc/x-de"),
@@ -24,7 +23,7 @@ def test_a_name_that_is_a_path_is_refused_and_nothing_is_made(
     verb: str, key: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "deep" / "home"
-    assert VERBS[verb]([f"{key}={value}", f"paths.root={home}"]) == 2
+    assert entries.main([verb, f"{key}={value}", f"paths.root={home}"]) == 2
     assert f"dragoman {verb}: {key}=" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -32,7 +31,7 @@ def test_a_name_that_is_a_path_is_refused_and_nothing_is_made(
 def test_an_empty_name_is_refused_where_a_run_would_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = tmp_path / "home"
     places = [f"paths.root={home}", "cluster.backend=local", "corpus.pairs=400", "tokenizer.vocabulary=300"]
-    assert shard.main(["name=", "tracking.offline=true", *places]) == 0
-    assert train.main(["name=", "tracking.offline=true", *places]) == 2
+    assert entries.main(["shard", "name=", "tracking.offline=true", *places]) == 0
+    assert entries.main(["train", "name=", "tracking.offline=true", *places]) == 2
     assert "name='': cannot be a name" in capsys.readouterr().err
     assert sorted(path.name for path in (home / "runs").iterdir() if not path.name.startswith("shard-")) == []

@@ -18,7 +18,7 @@ from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
-from pipelines.evaluate import main
+from pipelines import entries
 from pipelines.evaluation import tuning
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import evaluate_bundle, held_out, report, write_evaluation
@@ -180,7 +180,7 @@ def test_int8_that_is_not_faster_does_not_serve(
 
 
 def test_the_time_of_a_decoding_is_the_processors_own(bundle: TranslationBundle) -> None:
-    texts, seconds = tuning.timed(bundle, "ctranslate2", lines(5, 9))
+    texts, seconds = tuning.time_engine(bundle, "ctranslate2", lines(5, 9))
     assert texts == [answer.text for answer in open_translator(bundle, "ctranslate2").translate(lines(5, 9))]
     assert seconds > 0
 
@@ -205,12 +205,12 @@ def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
 ) -> None:
     home = bundle.directory.parents[2]
     places = [f"paths.root={home}", f"paths.shards={shards}", "decode.beam=2"]
-    assert main(["name=small", *places, "evaluate.against=small", "evaluate.samples=1"]) == 0
+    assert entries.main(["evaluate", "name=small", *places, "evaluate.against=small", "evaluate.samples=1"]) == 0
     printed = capsys.readouterr().out
     assert "BLEU|nrefs:1" in printed
     assert "p = 1.0000" in printed
     assert (bundle.directory.parent / "evaluation.test.json").is_file()
-    assert main([f"evaluate.bundle={bundle.directory}", *places, "evaluate.sentences=5"]) == 0
+    assert entries.main(["evaluate", f"evaluate.bundle={bundle.directory}", *places, "evaluate.sentences=5"]) == 0
     assert "5 sentences" in capsys.readouterr().out
 
 
@@ -221,7 +221,7 @@ def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
         (["name=untrained"], "has no bundle yet"),
         (["evaluate.split=dev"], "'dev' is not known"),
         (["evaluate.tokenize=x"], "evaluate.tokenize: 'x'"),
-        (["decode.beam=0"], "decode.beam: 0"),
+        (["decode.beam=0"], "decode.beam=0"),
         (["evaluate.engine=gpu"], "evaluate.engine: 'gpu'"),
     ],
 )
@@ -229,5 +229,5 @@ def test_a_users_mistake_ends_with_two_and_is_named(
     words: list[str], message: str, bundle: TranslationBundle, shards: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = bundle.directory.parents[2]
-    assert main(["name=small", f"paths.root={home}", f"paths.shards={shards}", *words]) == 2
+    assert entries.main(["evaluate", "name=small", f"paths.root={home}", f"paths.shards={shards}", *words]) == 2
     assert message in capsys.readouterr().err

@@ -1,20 +1,15 @@
 """Alignment maps (figure 3 of Bahdanau et al. 2015): each target word's attention over the source, by network."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from model.alignment.attention_map import AttentionMap
 from pipelines.comparison.pictures.style import clip_labels
-from pipelines.tracking.plots import panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import Axes, Figure, panels
 
 COLUMNS = 2
 
 
-def draw(every: Mapping[str, AttentionMap], source: str) -> "Figure":
+def draw(every: Mapping[str, AttentionMap], source: str) -> Figure:
     """A map a network, its own translation at the left; darker is more."""
     columns = min(COLUMNS, len(every))
     rows = -(-len(every) // columns)
@@ -30,7 +25,7 @@ def draw(every: Mapping[str, AttentionMap], source: str) -> "Figure":
     return figure
 
 
-def fill(axis: "Axes", one: AttentionMap) -> None:
+def fill(axis: Axes, one: AttentionMap) -> None:
     """One map with its words."""
     axis.imshow(one.weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
     axis.set_xticks(range(len(one.source_tokens)), clip_labels(one.source_tokens), rotation=60, ha="left", fontsize=8)

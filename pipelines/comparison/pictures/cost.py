@@ -1,18 +1,14 @@
 """Time and memory a layer against the sequence's length, measured, with theory's lines and where they cross."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pipelines.comparison.costs import LayerCost, crossing, theory
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, clean, panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Figure, clean, panels
 
 COLOURS, MARKS = (BLUE, GREEN, ORANGE), ("o", "s", "^")
 
 
-def draw(every: Sequence[LayerCost], width: int, device: str) -> "Figure":
+def draw(every: Sequence[LayerCost], width: int, device: str) -> Figure:
     """Points are measured, dashed lines fitted: n d^2 for the recurrent ones, n d^2 and n^2 d for attention."""
     figure, axes = panels(1, 2, (11.0, 4.8), f"One layer of width {width}, forwards and backwards, on {device}")
     for axis, what, unit, scale in (

@@ -1,21 +1,16 @@
 """The gradient's norm against the distance in time: vanishing, exploding, kept."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pipelines.comparison.gradients import GradientCurve
 from pipelines.comparison.pictures.style import colours
 from pipelines.evaluation.word_vectors.plots import PALETTE
-from pipelines.tracking.plots import clean, empty, panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import Axes, Figure, clean, empty, panels
 
 STYLES = ("-", "--", "-.", ":")
 
 
-def draw(fresh: Sequence[GradientCurve], trained: Sequence[GradientCurve], labels: Sequence[str]) -> "Figure":
+def draw(fresh: Sequence[GradientCurve], trained: Sequence[GradientCurve], labels: Sequence[str]) -> Figure:
     """Left one layer each, freshly initialised; right the compared networks' decoders, trained. `labels`: theirs."""
     figure, (left, right) = panels(1, 2, (11.0, 4.6), "Norm of d loss at t by d input at t - k")
     by_label = colours(labels)
@@ -26,7 +21,7 @@ def draw(fresh: Sequence[GradientCurve], trained: Sequence[GradientCurve], label
     return figure
 
 
-def lines(axis: "Axes", curves: Sequence[GradientCurve], colour: Mapping[str, str]) -> None:
+def lines(axis: Axes, curves: Sequence[GradientCurve], colour: Mapping[str, str]) -> None:
     """Norms on a logarithmic axis; a norm of 0 has no place on it."""
     for number, one in enumerate(curves):
         points = [(k, norm) for k, norm in zip(one.distances, one.norms, strict=True) if norm > 0]

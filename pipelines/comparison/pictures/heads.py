@@ -1,16 +1,11 @@
 """Every head of a Transformer's attention over the source, side by side: a row a layer, a column a head."""
 
-from typing import TYPE_CHECKING
-
 from pipelines.comparison.alignments import SentenceMaps, sharpness
 from pipelines.comparison.pictures.style import clip_labels
-from pipelines.tracking.plots import panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import Figure, panels
 
 
-def draw(label: str, maps: SentenceMaps) -> "Figure":
+def draw(label: str, maps: SentenceMaps) -> Figure:
     """Words stand at the outer edges; below each map how sharp it is."""
     layers, heads = len(maps.heads), len(maps.heads[0])
     source, target = clip_labels(maps.chosen.source_tokens), clip_labels(maps.chosen.target_tokens)

@@ -1,18 +1,14 @@
 """Validation loss against what it cost: target tokens, and minutes."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from pipelines.comparison.pictures.style import colours, markers, thousands
 from pipelines.comparison.speed import TrainingRecord
 from pipelines.comparison.table import amount, duration
-from pipelines.tracking.plots import clean, empty, panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import Figure, clean, empty, panels
 
 
-def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> "Figure":
+def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> Figure:
     """The same curves twice: what a token teaches, and what a minute does. `labels`: of the whole comparison."""
     figure, axes = panels(1, 2, (10.0, 4.2), "Learning")
     colour, mark = colours(labels), markers(labels)

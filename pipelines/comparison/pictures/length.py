@@ -1,17 +1,13 @@
 """BLEU and surprise against the length of the sentence: the bottleneck of a fixed context (Bahdanau et al. 2015)."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pipelines.comparison.lengths import LengthScore
 from pipelines.comparison.pictures.style import colours, markers
-from pipelines.tracking.plots import clean, panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import Figure, clean, panels
 
 
-def draw(every: Mapping[str, Sequence[LengthScore]]) -> "Figure":
+def draw(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
     """Left BLEU, a line a network, the bands its 95 % intervals; right what the reference costs each."""
     figure, (axis, costs) = panels(1, 2, (12.0, 4.8), "Quality against the length of the source")
     labels = list(every)

@@ -1,18 +1,14 @@
 """BLEU and chrF of every network, with what resampling the sentences makes of them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pipelines.comparison.intervals import Interval
 from pipelines.comparison.measures import Measures
 from pipelines.comparison.pictures.style import colours
-from pipelines.tracking.plots import clean, panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import Figure, clean, panels
 
 
-def draw(every: Sequence[Measures]) -> "Figure":
+def draw(every: Sequence[Measures]) -> Figure:
     """A row a network, in the order of the comparison."""
     figure, axes = panels(1, 2, (10.0, 1.5 + 0.36 * len(every)), "Quality, with 95 % intervals")
     labels = [one.label for one in every]

@@ -1,20 +1,16 @@
 """Sentences as points: what each network keeps of them, by PCA (figure 2 of Sutskever et al. 2014)."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pipelines.comparison.states import StateMap
 from pipelines.evaluation.word_vectors.labels import place_labels
 from pipelines.evaluation.word_vectors.plots import PALETTE, bare, settle
-from pipelines.tracking.plots import panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import Figure, panels
 
 COLUMNS = 2
 
 
-def draw(every: Mapping[str, StateMap], sentences: Sequence[str], meanings: Sequence[int]) -> "Figure":
+def draw(every: Mapping[str, StateMap], sentences: Sequence[str], meanings: Sequence[int]) -> Figure:
     """A panel a network, a numbered point a sentence; sentences that mean the same have one colour."""
     columns = min(COLUMNS, len(every))
     rows = -(-len(every) // columns)

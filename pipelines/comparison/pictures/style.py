@@ -3,13 +3,9 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pipelines.evaluation.word_vectors.plots import PALETTE
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from pipelines.tracking.plots import Axes, Figure
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
@@ -36,7 +32,7 @@ def markers(labels: Sequence[str]) -> dict[str, str]:
     return {label: MARKERS[place % len(MARKERS)] for place, label in enumerate(labels)}
 
 
-def png(figure: "Figure") -> bytes:
+def png(figure: Figure) -> bytes:
     """The figure as the bytes of a PNG file; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
@@ -48,7 +44,7 @@ def clip_labels(words: Sequence[str], most: int = 18) -> list[str]:
     return [word if len(word) <= most else f"{word[: most - 1]}…" for word in words]
 
 
-def thousands(axis: "Axes", which: str = "x") -> None:
+def thousands(axis: Axes, which: str = "x") -> None:
     """Numbers with separators."""
     for name in which:
         (axis.xaxis if name == "x" else axis.yaxis).set_major_formatter(lambda value, _: f"{value:,.0f}")

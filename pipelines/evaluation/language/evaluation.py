@@ -170,7 +170,7 @@ def _masked_nll(
     """nats and guessed tokens of each record (records,), right guesses, and filled texts."""
     longest = bundle.positions or LONGEST
     ids = np.arange(len(lines.texts), dtype=np.int64)
-    window = MaskedWindow.masked(lines.row, lines.lengths, ids, longest, _masking(bundle), held_out_bits())
+    window = MaskedWindow.mask_records(lines.row, lines.lengths, ids, longest, _masking(bundle), held_out_bits())
     nll, items = np.zeros(len(lines.texts)), np.zeros(len(lines.texts), dtype=np.int64)
     right = 0
     filled = window.inputs.copy()

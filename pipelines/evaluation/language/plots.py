@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +11,8 @@ from pipelines.tracking.plots import (
     GREEN,
     GREY,
     ORANGE,
+    Axes,
+    Figure,
     Points,
     clean,
     draw_panels,
@@ -22,23 +23,19 @@ from pipelines.tracking.plots import (
     panels,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 BINS = 60
 RUNNING = 50  # records that the running mean is of, at least
 
 
-def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
+def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
     """Loss, perplexity, learning rate and speed over the steps: a panel for each that was measured; None for none."""
 
-    def loss(axis: "Axes") -> None:
+    def loss(axis: Axes) -> None:
         noisy(axis, metrics.get("nll", ()), BLUE, "training")
         line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
         finish(axis, "Negative log-likelihood", "nats a token")
 
-    def perplexity(axis: "Axes") -> None:
+    def perplexity(axis: Axes) -> None:
         line(axis, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
         finish(axis, "Perplexity", "of a token")
 
@@ -46,7 +43,7 @@ def curves(metrics: Mapping[str, Points], title: str) -> "Figure | None":
     return draw_panels(metrics, drawn, title)
 
 
-def surprise_by_line(evaluation: TextEvaluation) -> "Figure | None":
+def surprise_by_line(evaluation: TextEvaluation) -> Figure | None:
     """How surprised the model is by each record: over the text, with its running mean, and as a distribution.
 
     None where no record has anything to measure.

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from pipelines.tracking.plots import Axes
 
 # Where a label may stand around its point, the best first: to the right (1) or left (-1), above (1) or below (-1).
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
@@ -20,7 +19,7 @@ DOT = 2.5  # pixels that a point takes to each side
 
 
 def place_labels(
-    axis: "Axes",
+    axis: Axes,
     points: NDArray[np.floating[Any]],
     labels: Sequence[str],
     colours: Sequence[Any],
@@ -32,6 +31,7 @@ def place_labels(
     The axis must have its final limits and place in the figure. `opposite` (n, 2): points that a label should lie away
     from, such as the other end of an arrow; by default each label tries its sides in the same order.
     """
+
     from matplotlib.patheffects import withStroke
 
     canvas: Any = axis.figure.canvas

@@ -4,7 +4,7 @@ Drawn without a display, each call its own figure; the same vectors give the sam
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from pipelines.tracking.plots import (
     GREEN,
     GREY,
     ORANGE,
+    Axes,
+    Figure,
     Points,
     clean,
     draw_panels,
@@ -34,10 +36,6 @@ from pipelines.tracking.plots import (
     pace,
     panels,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PALETTE = (BLUE, ORANGE, GREEN, "#a23b72", "#5b5ea6", "#8c6d1f", "#1b998b", "#c44536", "#6b7a3a", "#4a4e57")
 HEAT_WORDS = 36
@@ -50,7 +48,7 @@ def all_pictures(
     evaluation: VectorsEvaluation,
     sets: Sets,
     words: Sequence[str] = (),
-) -> "dict[str, Figure]":
+) -> dict[str, Figure]:
     """Name -> figure, of what there is to see; `words` are drawn whatever the sets hold."""
     drawn = drawn_words(embeddings, sets, words)
     found: dict[str, Figure | None] = {
@@ -66,7 +64,7 @@ def all_pictures(
     return {name: figure for name, figure in found.items() if figure is not None}
 
 
-def projection(embeddings: Embeddings, words: Sequence[str], method: Projection) -> "Figure | None":
+def projection(embeddings: Embeddings, words: Sequence[str], method: Projection) -> Figure | None:
     """Words where PCA or t-SNE puts them, coloured by k-means of the whole vectors; no label over another.
 
     None of too few words.
@@ -88,7 +86,7 @@ def projection(embeddings: Embeddings, words: Sequence[str], method: Projection)
     return figure
 
 
-def heat_map(embeddings: Embeddings, words: Sequence[str]) -> "Figure | None":
+def heat_map(embeddings: Embeddings, words: Sequence[str]) -> Figure | None:
     """The cosines of words with each other, like words side by side (by average-linkage clustering).
 
     None of too few words.
@@ -112,7 +110,7 @@ def heat_map(embeddings: Embeddings, words: Sequence[str]) -> "Figure | None":
     return figure
 
 
-def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Question]]) -> "Figure | None":
+def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Question]]) -> Figure | None:
     """The pairs of up to SECTIONS analogy sections as arrows: parallel and of one length where the analogy holds.
 
     None where no section has three pairs that are known.
@@ -140,7 +138,7 @@ def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Questi
     return figure
 
 
-def scores(evaluation: VectorsEvaluation) -> "Figure":
+def scores(evaluation: VectorsEvaluation) -> Figure:
     """Spearman's correlation by set, and the share of right answers by section, with what was found of each."""
     columns = bool(evaluation.similarity) + bool(evaluation.analogies)
     counts = [len(evaluation.similarity), sum(len(sections) for sections in evaluation.analogies.values())]
@@ -164,7 +162,7 @@ def scores(evaluation: VectorsEvaluation) -> "Figure":
     return figure
 
 
-def methods(table: Mapping[str, Mapping[str, float | None]]) -> "Figure | None":
+def methods(table: Mapping[str, Mapping[str, float | None]]) -> Figure | None:
     """Task -> method -> score, a bar each: what a person sees of all methods on the same tasks; None without a task.
 
     Of the table what all have and what says something new: no 3CosMul, and of retrieval the share among the first ten.
@@ -192,14 +190,14 @@ def methods(table: Mapping[str, Mapping[str, float | None]]) -> "Figure | None":
     return figure
 
 
-def losses(history: Mapping[str, Points]) -> "Figure | None":
+def losses(history: Mapping[str, Points]) -> Figure | None:
     """Loss, its mean by epoch, learning rate and speed over the steps: a panel for each that was measured."""
 
-    def loss(axis: "Axes") -> None:
+    def loss(axis: Axes) -> None:
         noisy(axis, history.get("loss", ()), BLUE, "training")
         finish(axis, "Loss", "nats a prediction")
 
-    def epochs(axis: "Axes") -> None:
+    def epochs(axis: Axes) -> None:
         numbers = dict(history.get("epoch", ()))
         means = [(round(numbers.get(step, step)), value) for step, value in history.get("epoch_loss", ())]
         line(axis, means, BLUE, "")
@@ -211,7 +209,7 @@ def losses(history: Mapping[str, Points]) -> "Figure | None":
     return draw_panels(history, {("loss",): loss, ("epoch_loss",): epochs, **steps}, "Training")
 
 
-def bars(axis: "Axes", table: Mapping[str, Mapping[str, float | None]], notes: Sequence[str], unit: str) -> None:
+def bars(axis: Axes, table: Mapping[str, Mapping[str, float | None]], notes: Sequence[str], unit: str) -> None:
     """Horizontal bars, a group a row of the table, its note below its name; what is not defined is a dash."""
     labels = list(dict.fromkeys(label for row in table.values() for label in row))
     width = 0.8 / max(1, len(labels))
@@ -245,14 +243,14 @@ def bars(axis: "Axes", table: Mapping[str, Mapping[str, float | None]], notes: S
         axis.legend(frameon=False, fontsize=7, borderaxespad=0.2, columnspacing=1.0, handlelength=1.2, **beyond)
 
 
-def bare(axis: "Axes") -> None:
+def bare(axis: Axes) -> None:
     """No ticks and no frame: only the places of points to each other mean anything."""
     axis.set_xticks([])
     axis.set_yticks([])
     axis.spines[:].set_color("#e6e8eb")
 
 
-def settle(figure: "Figure") -> None:
+def settle(figure: Figure) -> None:
     """Give every axis its final place, and keep it there."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")

@@ -286,7 +286,7 @@ def test_a_source_beyond_the_positions_is_cut_or_refused(network: TranslationNet
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"beam": 0}, "decode.beam: 0"),
+        ({"beam": 0}, "decode.beam=0"),
         ({"nbest": 6}, "decode.nbest: 6"),
         ({"patience": 0.0}, "decode.patience"),
         ({"max_ratio": -1.0}, "decode.max_ratio"),

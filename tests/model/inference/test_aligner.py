@@ -165,7 +165,7 @@ def test_a_bundles_translations_are_aligned_whatever_engine_made_them(
     bundle = load_bundle(tmp_path / "b")
     lines = [LINES[0], "", LINES[1]]
     translations = open_translator(bundle, engine).translate(lines)  # type: ignore[arg-type]  # one of its literals
-    first, empty, last = open_aligner(bundle).aligned(lines, translations)
+    first, empty, last = open_aligner(bundle).add_attention(lines, translations)
     assert empty == Translation("", 0.0)
     assert (first.text, first.attention[0].head) == (translations[0].text, "l2h0")
     assert first.attention[0].source_tokens == (*LINES[0].split(), END)

@@ -141,5 +141,5 @@ def test_mistakes_are_refused() -> None:
         Lists(data.features, data.statistics, np.array([0, 4, 4, 108]))
     with pytest.raises(UserError, match="no weights to begin from"):
         tune(data, [])
-    with pytest.raises(UserError, match=r"tuner\.restarts: -1"):
+    with pytest.raises(UserError, match=r"tuner\.restarts=-1"):
         tune(data, [np.ones(3)], TunerConfig(restarts=-1))

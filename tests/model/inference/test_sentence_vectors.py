@@ -11,10 +11,9 @@ from model.bundles.translation import save_bundle
 from model.bundles.vectors import save_vectors
 from model.errors import UserError
 from model.inference.sentence_vectors import NetworkVectors, WordVectors, open_sentence_vectors
-from model.networks.architectures import build_network
+from model.networks.architectures import any_network, build_network
 from model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from model.networks.gpt import DecoderOnlyConfig
-from model.networks.language_network import LanguageNetwork
 from model.networks.network import TranslationNetwork
 from model.networks.prefixlm import PrefixConfig, PrefixTranslation
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
@@ -130,13 +129,7 @@ def test_each_kind_of_bundle_is_opened_and_language_models_are_refused(tmp_path:
     )  # fmt: skip
     assert open_sentence_vectors(tmp_path / "vectors")(["dog"]).tolist() == [[1.0, 0.0]]
     gpt = DecoderOnlyConfig(**SMALL, layers=1, max_positions=12)  # type: ignore[arg-type]
-    model = language_model(gpt, tokenizer.vocabulary)
+    model = any_network(gpt, tokenizer.vocabulary, tokenizer.vocabulary)
     save_text_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizer=tokenizer, facts={"pair": "en"})
     with pytest.raises(UserError, match="a language model, which reads in one direction only"):
         open_sentence_vectors(tmp_path / "gpt")
-
-
-def language_model(config: DecoderOnlyConfig, vocabulary: int) -> LanguageNetwork:
-    from model.networks.architectures import build_language_network
-
-    return build_language_network(config, vocabulary)

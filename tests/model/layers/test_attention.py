@@ -83,10 +83,10 @@ def test_stepwise_self_attention_equals_the_masked_whole(queries: int) -> None:
     torch.manual_seed(0)
     layer = SelfAttention(8, 2, 0.0)
     x = torch.randn(3, queries, 8)
-    whole = layer(x, causal_bias(queries, x.device))
+    whole, _ = layer(x, None, causal_bias(queries, x.device))
     past, parts = None, []
     for t in range(queries):
-        part, past = layer.step(x[:, t : t + 1], past)
+        part, past = layer(x[:, t : t + 1], past)
         parts.append(part)
     torch.testing.assert_close(torch.cat(parts, 1), whole)
 
@@ -101,7 +101,7 @@ def test_self_attention_equals_torch_multihead_attention() -> None:
     real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     record: list[torch.Tensor] = []
     expected, weights = theirs(x, x, x, key_padding_mask=~real, average_attn_weights=False)
-    torch.testing.assert_close(ours(x, padding_bias(real), record), expected)
+    torch.testing.assert_close(ours(x, None, padding_bias(real), record)[0], expected)
     torch.testing.assert_close(record[0], weights)
 
 
@@ -136,7 +136,7 @@ def test_as_many_key_heads_as_heads_is_multi_head_attention() -> None:
     plain, grouped = SelfAttention(16, 4, 0.0), SelfAttention(16, 4, 0.0, kv_heads=4)
     grouped.load_state_dict(plain.state_dict())
     x = torch.randn(2, 5, 16)
-    assert torch.equal(plain(x, None), grouped(x, None))
+    assert torch.equal(plain(x)[0], grouped(x)[0])
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2])
@@ -152,7 +152,7 @@ def test_grouped_queries_equal_multi_head_attention_with_repeated_keys_and_value
     real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     for bias in (None, padding_bias(real), causal_bias(5, x.device)):
         records: list[list[torch.Tensor]] = [[], []]
-        torch.testing.assert_close(grouped(x, bias, records[0]), plain(x, bias, records[1]))
+        torch.testing.assert_close(grouped(x, None, bias, records[0])[0], plain(x, None, bias, records[1])[0])
         torch.testing.assert_close(records[0][0], records[1][0])
 
 

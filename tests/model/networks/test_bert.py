@@ -142,7 +142,7 @@ def test_too_long_lonely_and_unknown_texts() -> None:
 
 def test_berts_base_has_its_number_of_parameters_without_segments_and_their_norm() -> None:
     """109,514,298 of the masked-token model, less two segment vectors and the normalisation of the embeddings."""
-    values = groups.merged("model", "bert_base")
+    values = groups.merge_choice("model", "bert_base")
     with torch.device("meta"):
         built = any_network(model_config(values), 30_522, 30_522)
     assert built.parameter_count() == 109_514_298 - 2 * 768 - 2 * 768

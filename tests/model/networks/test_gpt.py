@@ -7,7 +7,7 @@ from torch import nn
 
 from conf import groups
 from model.errors import UserError
-from model.networks.architectures import any_network, build_language_network, model_config
+from model.networks.architectures import any_network, model_config
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from model.networks.language_network import BEFORE, language_loss
 from model.settings import LossConfig
@@ -158,18 +158,18 @@ def test_one_token_and_only_unknown_ones_are_read() -> None:
 
 
 def test_gpt_2s_smallest_model_has_its_number_of_parameters() -> None:
-    values = groups.merged("model", "gpt_small")
+    values = groups.merge_choice("model", "gpt_small")
     with torch.device("meta"):
         assert any_network(model_config(values), 50_257, 50_257).parameter_count() == 124_439_808
 
 
 def test_tables_are_one_or_two() -> None:
     tied, loose = network(), network(tie=False)
-    assert tied.output.weight is tied.embedding_table().weight
+    assert tied.output.weight is tied.embedding.weight
     assert loose.parameter_count() == tied.parameter_count() + 30 * 16
 
 
 def test_the_table_of_architectures_builds_it() -> None:
-    assert isinstance(build_language_network(DecoderOnlyConfig(**SIZES), 30), DecoderOnly)  # type: ignore[arg-type]
+    assert isinstance(any_network(DecoderOnlyConfig(**SIZES), 30, 30), DecoderOnly)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"model\.kv_heads=3"):
         network(kv_heads=3)

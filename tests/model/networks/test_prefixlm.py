@@ -59,8 +59,8 @@ def one_pass(ours: PrefixTranslation, source: torch.Tensor, target: torch.Tensor
     bias = torch.zeros(length, length).masked_fill(~seen, MASKED)[None, None]
     x = embed(text, ours.embedding, ours.positions, ours.dropout)
     record: list[torch.Tensor] = []
-    for layer in ours.stack:
-        x = layer(x, bias, record, ours.positions.rotation(length))
+    for layer in ours.layers:
+        x, _ = layer(x, None, bias, record, ours.positions.rotation(length))
     return ours.norm(x)[0, prefix:], record[0][0]
 
 
@@ -99,7 +99,7 @@ def test_the_memory_is_the_keys_and_values_of_all_layers() -> None:
     assert memory.states.shape == (2, 5, 3 * 2 * 2 * 4)
     assert memory.real.sum(1).tolist() == [5, 2]
     state = ours.start(memory, 10)
-    keys, values = ours.stack[0].memory(embed(b.source, ours.embedding, ours.positions, ours.dropout), None)
+    keys, values = ours.layers[0].memory(embed(b.source, ours.embedding, ours.positions, ours.dropout), None)
     torch.testing.assert_close(state["key.0"], keys)
     torch.testing.assert_close(state["value.0"], values)
 
@@ -230,7 +230,7 @@ def test_ctranslate2_has_no_such_network(tmp_path: Path) -> None:
 
 def test_the_tiny_one_is_as_large_as_the_tiny_transformer_without_its_cross_attention() -> None:
     def built(name: str) -> int:
-        values = groups.merged("model", name)
+        values = groups.merge_choice("model", name)
         with torch.device("meta"):
             return build_network(model_config(values), 10_000, 10_000).parameter_count()
 

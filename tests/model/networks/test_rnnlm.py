@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from model.errors import UserError
 from model.layers.cells import CellName
-from model.networks.architectures import build_language_network, build_network, model_config
+from model.networks.architectures import any_network, build_network, model_config
 from model.networks.language_network import BEFORE, EVALUATION, LanguageNetwork, language_loss
 from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
 from model.precision import cannot_run
@@ -230,8 +230,8 @@ def test_smoothing_and_rough_precision_stay_near() -> None:
 @pytest.mark.parametrize(("width", "extra"), [(4, 0), (5, 20)])
 def test_tied_tables_are_one_and_another_width_has_a_product_between(width: int, extra: int) -> None:
     tied, untied = network(tie=True, width=width), network(tie=False, width=width)
-    assert tied.output.weight is tied.embedding_table().weight
-    assert untied.output.weight is not untied.embedding_table().weight
+    assert tied.output.weight is tied.embedding.weight
+    assert untied.output.weight is not untied.embedding.weight
     assert tied.parameter_count() == untied.parameter_count() - VOCABULARY * width + extra
     assert tied(batch(text())).shape == (3, 12, 4)
 
@@ -251,17 +251,15 @@ def test_it_learns_to_repeat() -> None:
 
 def test_it_is_a_row_of_the_table_and_of_one_family() -> None:
     values = {"architecture": "rnnlm", "embedding": 4, "width": 4, "cell": "gru"}
-    assert isinstance(build_language_network(model_config(values), 20), RecurrentLanguage)
+    assert isinstance(any_network(model_config(values), 20, 20), RecurrentLanguage)
     with pytest.raises(UserError, match=r"model\.architecture: 'rnnlm' is of the kind language. Choices: .*rnnenc"):
         build_network(model_config(values), 20, 20)
-    with pytest.raises(UserError, match=r"'rnnenc' is of the kind translation. Choices: .*rnnlm"):
-        build_language_network(model_config({"architecture": "rnnenc", "embedding": 4, "width": 4}), 20)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"width": 0}, "model.width: 0 must be at least 1"),
+        ({"width": 0}, "model.width=0: must be at least 1"),
         ({"dropout": 1.0}, "model.dropout: 1.0"),
         ({"cell": "lsmt"}, "model.cell: 'lsmt' is not known. Did you mean 'lstm'"),
     ],

@@ -219,7 +219,7 @@ def test_tied_tables_of_two_sizes_are_refused() -> None:
 def test_shipped_sizes_are_the_literatures(name: str, parameters: float) -> None:
     """The paper's base has 65M and its big 213M parameters with 37,000 BPE tokens (table 3); tiny has 10,000."""
     vocabulary = {"tiny": 10_000, "small": 10_000}.get(name, 37_000)
-    values = groups.merged("model", f"transformer_{name}")
+    values = groups.merge_choice("model", f"transformer_{name}")
     with torch.device("meta"):
         built = build_network(model_config(values), vocabulary, vocabulary)
     assert built.parameter_count() == pytest.approx(parameters, rel=0.05)

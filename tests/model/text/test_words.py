@@ -43,7 +43,7 @@ def test_encoding_and_counting_equal_the_plain_definition(
     monkeypatch.setattr("model.text.words.BLOCK_TEXTS", 7)
     monkeypatch.setattr("model.text.words.CACHED_STRINGS", 20)
     rules, texts = WordRules(lowercase, punctuation), _texts(600, 1)
-    counts = Counter(word for text in texts for word in rules.split(rules.folded(text)))
+    counts = Counter(word for text in texts for word in rules.split(rules.fold_case(text)))
     assert rules.count(texts) == counts
     tokenizer = WordTokenizer([*SPECIAL_PIECES, *sorted(counts)[::2]], rules)
     plain = [[tokenizer.table.get(word, UNK) for word in tokenizer.split(text)] for text in texts]

@@ -13,9 +13,9 @@ from model.word_vectors.batched import BatchedWord2Vec
 from model.word_vectors.draws import NO_RECORD, Draws
 from model.word_vectors.huffman import HuffmanTree
 from model.word_vectors.learner import Text
-from model.word_vectors.reference import Reference, Window
 from model.word_vectors.sampling import AliasTable
 from model.word_vectors.word2vec import Word2VecConfig
+from tests.model.word_vectors.reference import Reference, Window
 
 WORDS = 30
 COUNTS = np.sort(np.random.default_rng(0).integers(1, 60, WORDS))[::-1].astype(np.int64).copy()

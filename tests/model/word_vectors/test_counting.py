@@ -63,7 +63,7 @@ def test_one_hot_rows_are_all_at_right_angles() -> None:
     found = Embeddings(WORDS, None, count_vectors(OneHotConfig(), [], 5)["vectors"], texts="words")
     assert found.similarity("cat", "cat") == 1.0
     assert found.similarity("cat", "dog") == 0.0
-    np.testing.assert_array_equal(found.text_vector(["cat", "the", "cat", "?"]).toarray(), [[1, 2, 0, 0, 0]])
+    np.testing.assert_array_equal(found.text_vectors([["cat", "the", "cat", "?"]]).toarray(), [[1, 2, 0, 0, 0]])
 
 
 def test_bag_of_words_worked_by_hand() -> None:
@@ -121,13 +121,12 @@ def test_tables_are_those_of_scikit_learn() -> None:
 
     weighted = Embeddings(WORDS, None, tables["vectors"], tables["weights"], texts="words")
     query = ["dog", "?", "the", "dog"]
-    found = weighted.text_vector(query).toarray()
+    found = weighted.text_vectors([query]).toarray()
     np.testing.assert_allclose(found / np.linalg.norm(found), vectorizer.transform([query]).toarray(), rtol=1e-6)
 
     counted = Embeddings(WORDS, None, one_hot(5), texts="words")
     expected = CountVectorizer(**options).fit_transform(records).toarray()
     np.testing.assert_array_equal(counted.text_vectors(records).toarray(), expected)
-    np.testing.assert_array_equal(counted.text_vector(records[3]).toarray(), expected[[3]])
 
 
 def test_a_record_in_pieces_or_whole_gives_the_same_table() -> None:
@@ -183,5 +182,5 @@ def test_a_bundle_keeps_rows_weights_and_what_texts_are(config: counting.Config,
     found = load_vectors(tmp_path / "bundle").embeddings
     np.testing.assert_array_equal(found.vectors.toarray(), tables["vectors"].toarray())
     weights = tables.get("weights", np.ones(5, np.float32))
-    np.testing.assert_allclose(found.text_vector(["dog", "the"]).toarray(), [weights * [1, 0, 1, 0, 0]])
+    np.testing.assert_allclose(found.text_vectors([["dog", "the"]]).toarray(), [weights * [1, 0, 1, 0, 0]])
     assert [near.word for near in found.neighbours("cat", 2)]

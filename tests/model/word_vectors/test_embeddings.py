@@ -116,12 +116,12 @@ def test_questions_searched_together_are_answered_as_each_alone(kind: str, monke
     ]
     for memory in (1 << 20, 200, 1):
         monkeypatch.setattr(search, "BLOCK_BYTES", memory)
-        for found, alone in zip(embeddings.found(ours), ours, strict=True):
-            (expected,) = embeddings.found([alone])
+        for found, alone in zip(embeddings.search_all(ours), ours, strict=True):
+            (expected,) = embeddings.search_all([alone])
             assert [one.word for one in found] == [one.word for one in expected]
             assert [one.similarity for one in found] == pytest.approx([one.similarity for one in expected], abs=1e-6)
-    assert [len(found) for found in embeddings.found(ours)] == [3, 4, 5, 1, 59]
-    assert embeddings.found([]) == []
+    assert [len(found) for found in embeddings.search_all(ours)] == [3, 4, 5, 1, 59]
+    assert embeddings.search_all([]) == []
 
 
 @pytest.mark.parametrize("queries", range(1, 15))
@@ -158,11 +158,9 @@ def test_a_text_is_the_weighted_sum_of_its_known_words() -> None:
     weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0])
     dense = Embeddings(WORDS, None, PLANE, weights)
     text = ["north", "unheard", "west", "north"]
-    assert dense.text_vector(text).tolist() == [-0.5, 12.0]
-    assert dense.text_vector(["unheard"]).tolist() == [0.0, 0.0]
+    assert dense.text_vectors([text, ["unheard"]]).tolist() == [[-0.5, 12.0], [0.0, 0.0]]
     sparse = Embeddings(WORDS, None, csr_array(PLANE), weights)
-    assert sparse.text_vector(text).toarray().tolist() == [[-0.5, 12.0]]
-    assert sparse.text_vector([]).toarray().tolist() == [[0.0, 0.0]]
+    assert sparse.text_vectors([text, []]).toarray().tolist() == [[-0.5, 12.0], [0.0, 0.0]]
 
 
 def test_what_cannot_be_vectors_is_refused_by_name() -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from model.word_vectors.reference import Chance, Reference, Window, likelihood
 from model.word_vectors.word2vec import Word2VecConfig
+from tests.model.word_vectors.reference import Chance, Reference, Window, likelihood
 
 V, D, LR = 6, 3, 1e-3
 rng = np.random.default_rng(5)

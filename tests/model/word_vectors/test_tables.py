@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from model.errors import UserError
 from model.word_vectors import tables
 
 
@@ -35,16 +34,3 @@ def test_first_values_are_small_and_repeat_by_their_seed() -> None:
     assert not table[:, 10:].any()
     assert abs(float(table[:, :10].std()) - 0.1 / np.sqrt(12)) < 1e-4
     np.testing.assert_allclose(tables.draw_table(70_000, 10, 3, 1.0), 2 * table, rtol=1e-6)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_number_that_is_not_finite_is_refused_by_table_and_row(bad: float) -> None:
-    good, wrong = tables.draw_table(70_000, 3, 1), tables.draw_table(70_000, 3, 1)
-    tables.require_finite({"vectors": good})
-    wrong[69_999, 2] = bad
-    with pytest.raises(UserError, match=r"'contexts' .* row 69999: lower model.lr"):
-        tables.require_finite({"vectors": good, "contexts": wrong})
-
-
-def test_large_numbers_are_still_finite() -> None:
-    tables.require_finite({"vectors": np.full((2, 16), 3e38, dtype=np.float32)})

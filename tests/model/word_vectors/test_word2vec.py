@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from model.errors import UserError
-from model.word_vectors import tables
 from model.word_vectors.learner import Learner, Text
-from model.word_vectors.reference import Reference
 from model.word_vectors.word2vec import SOFTMAX_WORDS, Word2Vec, Word2VecConfig
+from tests.model.word_vectors.reference import Reference
 
 ROOT = Path(__file__).resolve().parents[3]
 FORMS, OUTPUTS = ("skipgram", "cbow"), ("negative", "hierarchical", "softmax")
@@ -180,11 +179,10 @@ def test_huge_scores_make_no_nan_but_a_nan_stays_to_be_found() -> None:
             table *= 1000
         loss, _ = ours.train(text(ZIPF, 500), 0.05, 1, 1)
         assert np.isfinite(loss)
-        tables.require_finite(ours.tables)
+        assert all(np.isfinite(table).all() for table in ours.tables.values())
         ours.tables["vectors"][3] = np.nan
         ours.train(text(ZIPF, 500), 0.05, 1, 1)
-        with pytest.raises(UserError, match="not finite"):
-            tables.require_finite(ours.tables)
+        assert np.isnan(ours.tables["vectors"][3]).all()
 
 
 @pytest.mark.parametrize(
@@ -240,7 +238,7 @@ def test_numba_is_needed_for_training_alone() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"
         "import numpy as np\n"
-        "from model.word_vectors.reference import Reference\n"
+        "from tests.model.word_vectors.reference import Reference\n"
         "from model.word_vectors.word2vec import Word2Vec, Word2VecConfig\n"
         "Word2Vec(Word2VecConfig(), np.array([2, 1]), 1).vectors()\n"
     )

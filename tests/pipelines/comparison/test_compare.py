@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.compare import main
+from pipelines import entries
 
 SETTINGS = [
     "corpus.pairs=400",
@@ -97,7 +97,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compare(home: Path, models: str, *overrides: str) -> int:
     sizes = SIZES if models == ALL else []
-    return main([*SETTINGS, *sizes, f"paths.root={home}", f"models=[{models}]", *overrides])
+    return entries.main(["compare", *SETTINGS, *sizes, f"paths.root={home}", f"models=[{models}]", *overrides])
 
 
 def run_dir(home: Path) -> Path:
@@ -195,7 +195,7 @@ SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run t
         ("", [], "models=[rnnenc,rnnsearch_additive,transformer]"),
         ("rnnenc,rnnenc", [], "'rnnenc' stands twice"),
         ("skipgram", [], "'skipgram' does not translate"),
-        ("tiny-rnnenc", ["pair=de-en"], "translates en-de"),
+        ("tiny-rnnenc", ["pair=de-en", "paths.shards=${paths.root}/shards/phrasebook-en-de-bpe"], "translates en-de"),
         ("rnnenc", ["pair=en-fr"], "no shards"),
         ("rnnenc", [*SMALL, "compare.max_tokens=3000"], "more than this budget"),
         ("rnnenc", [*SMALL, "compare.warmup=0.5"], "train.optimizer.warmup_steps was"),

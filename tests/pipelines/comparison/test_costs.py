@@ -27,7 +27,7 @@ def test_the_crossing_lies_where_the_lines_meet() -> None:
 
 def test_attention_keeps_the_square_of_the_length() -> None:
     layer = SelfAttention(8, 2, 0.0)
-    short, long = (kept_bytes(layer, False, torch.randn(1, n, 8, requires_grad=True)) for n in (64, 128))
+    short, long = (kept_bytes(layer, torch.randn(1, n, 8, requires_grad=True)) for n in (64, 128))
     # per token: the joint projection and the weights' rows
     assert 2.5 < long / short < 4.0
     assert long > 4 * 2 * 128 * 128  # the weights of two heads in float32
@@ -35,7 +35,7 @@ def test_attention_keeps_the_square_of_the_length() -> None:
 
 def test_a_recurrent_layer_keeps_as_much_a_step() -> None:
     layer = Recurrent("rnn_tanh", 8, 8, 1, 0.0)
-    short, long = (kept_bytes(layer, True, torch.randn(4, n, 8, requires_grad=True)) for n in (50, 100))
+    short, long = (kept_bytes(layer, torch.randn(4, n, 8, requires_grad=True)) for n in (50, 100))
     assert long / short == pytest.approx(2.0, rel=0.15)
 
 

@@ -17,11 +17,11 @@ from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import train_pair
+from pipelines import entries
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus.gold import gold_words
 from pipelines.corpus.identity import generator_hash
 from pipelines.corpus.phrasebook.generate import Line, generate
-from pipelines.evaluate import main
 from pipelines.evaluation.alignment_error import (
     AlignmentEvaluation,
     AlignmentScore,
@@ -203,7 +203,7 @@ def overrides(home: Path, name: str) -> list[str]:
 
 
 def test_the_verb_prints_and_keeps_what_it_measured(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(overrides(home, "rnnsearch")) == 0
+    assert entries.main(["evaluate", *overrides(home, "rnnsearch")]) == 0
     assert "best: l0h0, read by " in capsys.readouterr().out
     run = home / "runs" / "rnnsearch"
     record = json.loads((run / "alignment.test.json").read_text())
@@ -223,7 +223,7 @@ def test_the_verb_prints_and_keeps_what_it_measured(home: Path, capsys: pytest.C
 
 
 def test_the_verb_names_what_has_no_attention_or_no_gold(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(overrides(home, "rnnenc")) == 2
+    assert entries.main(["evaluate", *overrides(home, "rnnenc")]) == 2
     assert "rnnenc: this network has no attention" in capsys.readouterr().err
 
 

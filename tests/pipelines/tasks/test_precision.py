@@ -18,7 +18,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config, PathsConfig
 from pipelines.settings import OptimizerConfig, TrainConfig
 from pipelines.tasks import precision
-from pipelines.tasks.precision import refuse_unrunnable, settled
+from pipelines.tasks.precision import refuse_unrunnable, settle_precision
 from pipelines.tasks.run_directory import claim_run_dir, warn_of_warmup
 from pipelines.tracking.run import TrackedRun
 
@@ -72,35 +72,35 @@ def test_auto_is_the_default() -> None:
 
 def test_every_rank_takes_what_pays_on_all_machines(config: Config) -> None:
     started(config)
-    assert settled(config, NETWORK, Beside(0, 2, ALONE.device), None).precision == "fp32"
+    assert settle_precision(config, NETWORK, Beside(0, 2, ALONE.device), None).precision == "fp32"
     assert json.loads((config.run_dir / "precision.json").read_text()) == {"precision": "fp32", "because": "slow there"}
 
 
 def test_a_run_that_goes_on_keeps_its_precision(config: Config, machine: dict[str, Any]) -> None:
     started(config)
-    assert settled(config, NETWORK, ALONE, None).precision == "bf16"
+    assert settle_precision(config, NETWORK, ALONE, None).precision == "bf16"
     machine["decide"] = Decision("fp32", "slow here")
     started(config)
-    assert settled(config, NETWORK, ALONE, None).precision == "bf16"
+    assert settle_precision(config, NETWORK, ALONE, None).precision == "bf16"
 
 
 def test_a_run_from_before_auto_goes_on_in_what_it_was_begun_in(config: Config, machine: dict[str, Any]) -> None:
     machine["decide"] = Decision("fp32", "slow here")
     started(wanting(config, "bf16"))
     started(config)
-    assert settled(config, NETWORK, ALONE, None).precision == "bf16"
+    assert settle_precision(config, NETWORK, ALONE, None).precision == "bf16"
     with pytest.raises(UserError, match=r"train\.precision was 'bf16', is 'fp32'"):
         started(wanting(config, "fp32"))
 
 
 def test_what_was_asked_for_is_not_measured(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "decide", None)
-    assert settled(started(wanting(config, "fp16")), NETWORK, ALONE, None).precision == "fp16"
+    assert settle_precision(started(wanting(config, "fp16")), NETWORK, ALONE, None).precision == "fp16"
 
 
 def test_the_record_says_what_was_taken_and_why(config: Config) -> None:
     record = Mock(spec=TrackedRun)
-    settled(started(config), NETWORK, ALONE, record)
+    settle_precision(started(config), NETWORK, ALONE, record)
     assert record.tags.call_args.args[0] == {"precision": "bf16", "precision.because": "fast here"}
 
 
@@ -116,7 +116,7 @@ def test_what_this_machine_cannot_run_is_refused_before_anything_starts(
 
 def test_what_one_rank_cannot_run_all_refuse(config: Config) -> None:
     with pytest.raises(UserError, match=r"train\.precision=bf16: no kernel there\. .* choose another name="):
-        settled(started(wanting(config, "bf16")), NETWORK, Failing(0, 2, ALONE.device), None)
+        settle_precision(started(wanting(config, "bf16")), NETWORK, Failing(0, 2, ALONE.device), None)
 
 
 @pytest.mark.parametrize(

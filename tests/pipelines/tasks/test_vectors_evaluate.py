@@ -13,7 +13,7 @@ from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
 from model.text.words import WordTokenizer
 from model.word_vectors.counting import OneHotConfig
 from model.word_vectors.word2vec import Word2VecConfig
-from pipelines import evaluate as verb
+from pipelines import entries
 
 WORDS = ["east", "north", "west", "northeast", "southwest"]
 PLANE = np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6], [-0.7, -0.7]], np.float32)
@@ -51,7 +51,7 @@ def arguments(tmp_path: Path) -> list[str]:
 def test_a_bundle_is_measured_and_drawn(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verb.main(arguments) == 0
+    assert entries.main(["evaluate", *arguments]) == 0
     printed = capsys.readouterr().out
     assert "five               100.0       5 of 5" in printed
     record = json.loads((tmp_path / "runs/plane/evaluation.vectors.json").read_text())
@@ -63,7 +63,7 @@ def test_a_bundle_is_measured_and_drawn(
 def test_methods_are_compared_in_one_table(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verb.main([*arguments, "evaluate.against=[mirror,onehot]"]) == 0
+    assert entries.main(["evaluate", *arguments, "evaluate.against=[mirror,onehot]"]) == 0
     lines = capsys.readouterr().out.split("\n")
     (titles,) = (line for line in lines if line.startswith("on the words that all have"))
     assert titles.split()[-3:] == ["plane", "mirror", "one_hot"], "two of one method are named after their runs"
@@ -75,7 +75,7 @@ def test_methods_are_compared_in_one_table(
 
 
 def test_mistakes_are_named(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert verb.main([*arguments, "evaluate.against=nowhere"]) == 2
+    assert entries.main(["evaluate", *arguments, "evaluate.against=nowhere"]) == 2
     assert "'nowhere' is neither a bundle's directory" in capsys.readouterr().err
-    assert verb.main([*arguments, "vectors.evaluate.similarity=[six.txt]"]) == 2
+    assert entries.main(["evaluate", *arguments, "vectors.evaluate.similarity=[six.txt]"]) == 2
     assert "six.txt cannot be read" in capsys.readouterr().err

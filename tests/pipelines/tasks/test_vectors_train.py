@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-import pipelines.train
 from model.bundles.vectors import load_vectors
-from pipelines import shard
+from pipelines import entries
 from pipelines.training import checkpoint, journal
 from tests.pipelines.test_train import finish, kill_tree, wait_for, workers_of
 
@@ -51,9 +50,9 @@ def train(*overrides: str) -> "subprocess.Popen[str]":
     )
 
 
-def here(main: Callable[[list[str]], int], *overrides: str) -> None:
+def here(verb: str, *overrides: str) -> None:
     """The verb in this process, to its end."""
-    assert main([*TEXT, *overrides, ALONE]) == 0
+    assert entries.main([verb, *TEXT, *overrides, ALONE]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +61,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRAGOMAN_HOME", str(folder))
-        here(shard.main)
+        here("shard")
         yield folder
 
 
 @pytest.fixture(scope="module")
 def undisturbed(home: Path) -> Path:
     """The run that the disturbed ones are compared with: one process, no Ray."""
-    here(pipelines.train.main, *SETTINGS, "name=undisturbed")
+    here("train", *SETTINGS, "name=undisturbed")
     return home / "runs" / "undisturbed"
 
 
@@ -109,14 +108,14 @@ def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(home: Pa
     workers_of(process)[0].kill()
     wait_for(lambda: (run / "attempt").read_text() == "2" and reached(run, 8)(), "epoch 8 of the second attempt")
     kill_tree(process)
-    here(pipelines.train.main, *SETTINGS, "name=elastic")
+    here("train", *SETTINGS, "name=elastic")
     words = [sum(line.get("tokens", 0) for line in lines(one)) for one in (run, undisturbed)]
     assert words[0] == words[1]
     assert epoch_losses(run)[-1] == pytest.approx(epoch_losses(undisturbed)[-1], rel=0.05)
 
 
 def test_the_torch_path_runs_in_the_same_loop(home: Path, undisturbed: Path) -> None:
-    here(pipelines.train.main, *SETTINGS, "name=torch", "vectors.backend=torch", "vectors.epochs=2")
+    here("train", *SETTINGS, "name=torch", "vectors.backend=torch", "vectors.epochs=2")
     assert epoch_losses(home / "runs" / "torch")[0] == pytest.approx(epoch_losses(undisturbed)[0], rel=0.1)
     assert (home / "runs" / "torch" / "bundle" / "config.json").is_file()
 
@@ -126,7 +125,7 @@ def test_a_finished_run_is_released_once(undisturbed: Path, caplog: pytest.LogCa
     assert bundle.pair == "en" and bundle.facts["run"]["name"] == "undisturbed"
     before = (undisturbed / "bundle" / "model.safetensors").stat().st_mtime_ns
     caplog.set_level(logging.INFO)
-    here(pipelines.train.main, *SETTINGS, "name=undisturbed")
+    here("train", *SETTINGS, "name=undisturbed")
     assert "is trained to its end" in caplog.text and "of these weights already" in caplog.text
     assert (undisturbed / "bundle" / "model.safetensors").stat().st_mtime_ns == before
 
@@ -134,7 +133,7 @@ def test_a_finished_run_is_released_once(undisturbed: Path, caplog: pytest.LogCa
 @pytest.mark.parametrize("model", ["cbow_hierarchical", "glove", "tfidf"])
 def test_every_kind_of_method_comes_to_a_bundle(home: Path, model: str) -> None:
     own = ["vectors.side=source", "vectors.epochs=2", "model.min_count=2"]
-    here(pipelines.train.main, f"model={model}", f"name={model}", *own, f"vectors.evaluate.pictures={model == 'tfidf'}")
+    here("train", f"model={model}", f"name={model}", *own, f"vectors.evaluate.pictures={model == 'tfidf'}")
     bundle = load_vectors(home / "runs" / model / "bundle")
     assert bundle.config.name == model and "the" in bundle.words
     assert (home / "runs" / model / "pictures" / "similarity.png").is_file() == (model == "tfidf")
@@ -157,11 +156,11 @@ def test_every_kind_of_method_comes_to_a_bundle(home: Path, model: str) -> None:
 def test_mistakes_are_refused_before_anything_starts(
     undisturbed: Path, overrides: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert pipelines.train.main([*TEXT, *SETTINGS, "name=refused", *overrides]) == 2
+    assert entries.main(["train", *TEXT, *SETTINGS, "name=refused", *overrides]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_a_rate_that_is_too_high_ends_the_run_by_name(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert pipelines.train.main([*TEXT, *SETTINGS, "name=wild", "model.lr=1e30", ALONE]) == 2
+    assert entries.main(["train", *TEXT, *SETTINGS, "name=wild", "model.lr=1e30", ALONE]) == 2
     assert "lower model.lr" in capsys.readouterr().err
     assert not (home / "runs" / "wild" / "bundle").exists()

@@ -9,7 +9,8 @@ import pytest
 from pipelines.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from pipelines.tracking.author import user
 from pipelines.tracking.commit import git_commit
-from pipelines.tracking.lineage import log_curves, log_samples, log_training, record_sharding, without_secrets
+from pipelines.tracking.lineage import log_training, record_sharding, without_secrets
+from pipelines.tracking.plots import curves
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig, connect
@@ -44,8 +45,8 @@ def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: P
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as training:
         log_training(training, CONFIG, HASH, shards)
         training.metrics(1, {"loss": 2.0, "lr": 0.1})
-        log_curves(training)
-        log_samples(training, ["a dog"], ["ein Hund"], ["ein Hund"])
+        training.figure(curves(training.history(), "a"), "curves.png")
+        training.table(["source", "translation"], [["a dog", "ein Hund"]], "samples.json")
         register_bundle(tracking, RegistryConfig(name="demo"), training, bundle)
 
     registry = Registry(tracking, RegistryConfig(name="demo"))

@@ -10,7 +10,7 @@ import pytest
 from model.bundles.directory import bundle_hash
 from model.errors import UserError
 from model.files import file_sha256
-from pipelines import promote as verb
+from pipelines import entries
 from pipelines.promote import promote_version
 from pipelines.shards.manifest import Manifest, write_manifest
 from pipelines.tracking import history
@@ -123,20 +123,18 @@ def test_exit_codes_of_the_verbs(
     translators: Translators,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from pipelines import rollback as rollback_verb
-
     for right in (80, 40):
         register(tracking, tmp_path, right)
     common = [
         *(f"tracking.uri={tracking.uri}", f"registry.name={REGISTRY.name}"),
         *(f"paths.shards={shards}", f"paths.root={tmp_path}"),
     ]
-    assert verb.main([*common, "promote.version=1"]) == 0
-    assert verb.main([*common, "promote.version=2"]) == 1
+    assert entries.main(["promote", *common, "promote.version=1"]) == 0
+    assert entries.main(["promote", *common, "promote.version=2"]) == 1
     assert "not better" in capsys.readouterr().out
-    assert verb.main([*common, "promote.version=7"]) == 2
+    assert entries.main(["promote", *common, "promote.version=7"]) == 2
     assert "Versions: 2, 1" in capsys.readouterr().err
-    assert verb.main([*common, "promote.version=2", "promote.force=true", "promote.reason=because"]) == 0
-    assert rollback_verb.main(common) == 0
-    assert rollback_verb.main(common) == 2
+    assert entries.main(["promote", *common, "promote.version=2", "promote.force=true", "promote.reason=because"]) == 0
+    assert entries.main(["rollback", *common]) == 0
+    assert entries.main(["rollback", *common]) == 2
     assert Registry(replace(tracking), REGISTRY).champion()

@@ -16,7 +16,7 @@ from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
 from model.text.words import WordTokenizer
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.word2vec import Word2VecConfig
-from pipelines import promote as verb
+from pipelines import entries
 from pipelines.promote import promote_version
 from pipelines.tracking import history
 from pipelines.tracking.promotion import PromoteConfig, rollback
@@ -153,8 +153,8 @@ def test_the_verb_reads_the_sets_from_the_configuration(
         *(f"tracking.uri={tracking.uri}", f"registry.name={REGISTRY.name}", f"paths.root={tmp_path}"),
         *(f"vectors.evaluate.root={sets.root}", "vectors.evaluate.similarity=[truth.txt]"),
     ]
-    assert verb.main([*common, "promote.version=1"]) == 0
-    assert verb.main([*common, "promote.version=2"]) == 0
+    assert entries.main(["promote", *common, "promote.version=1"]) == 0
+    assert entries.main(["promote", *common, "promote.version=2"]) == 0
     assert "version 2 is champion (promoted: similarity" in capsys.readouterr().out
-    assert verb.main([*common, "promote.version=1"]) == 1
+    assert entries.main(["promote", *common, "promote.version=1"]) == 1
     assert "not better" in capsys.readouterr().out

@@ -84,7 +84,7 @@ def test_what_is_too_long_is_cut_or_named(tmp_path: Path, bundle: Path) -> None:
 
 
 def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
-    with pytest.raises(UserError, match=r"embed\.lines: 0"):
+    with pytest.raises(UserError, match=r"embed\.lines=0"):
         run(tmp_path, bundle, lines=0)
     with pytest.raises(UserError, match=r"embed\.input: none cannot be read"):
         run(tmp_path, bundle, input="none")

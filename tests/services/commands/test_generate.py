@@ -14,9 +14,10 @@ from model.bundles.language import load_text_bundle
 from model.decoding.generation import generate
 from model.errors import UserError
 from model.settings import GenerateConfig
-from services.commands.generate import go_on
+from services.commands.generate import continue_texts
+from services.config import Config
 from services.entries import main, verbatim
-from services.settings import ContinueConfig, GenerateRoot
+from services.settings import ContinueConfig
 
 PROMPTS = ["the dog", "", "where is my", "ЖЖ"]
 
@@ -26,7 +27,7 @@ def run(tmp_path: Path, bundle: Path, content: bytes | None = None, **settings: 
     if content is not None:
         (tmp_path / "in").write_bytes(content)
         values["input"] = str(tmp_path / "in")
-    assert go_on(ContinueConfig(**{**values, **settings})) == 0
+    assert continue_texts(ContinueConfig(**{**values, **settings})) == 0
     return (tmp_path / "out").read_text(encoding="utf-8").splitlines()
 
 
@@ -89,7 +90,7 @@ def test_a_terminal_sees_each_token_as_it_comes(
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     config = ContinueConfig(bundle=str(language_bundle), prompt="the dog", max_tokens=12, **settings)
-    assert go_on(config) == 0
+    assert continue_texts(config) == 0
     whole = terminal.getvalue()
     monkeypatch.undo()
     assert len(set(terminal.shown)) > 2
@@ -101,7 +102,7 @@ def test_standard_input_goes_to_standard_output(
     language_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the dog\na\n")))
-    assert go_on(ContinueConfig(bundle=str(language_bundle), max_tokens=12)) == 0
+    assert continue_texts(ContinueConfig(bundle=str(language_bundle), max_tokens=12)) == 0
     assert capsys.readouterr().out.splitlines() == expected(language_bundle, ["the dog", "a"])
 
 
@@ -122,14 +123,14 @@ def test_standard_input_goes_to_standard_output(
 )
 def test_a_prompt_reaches_the_model_as_it_was_typed(prompt: str) -> None:
     values = compose.values(verbatim([f"generate.prompt={prompt}", "generate.top_k=3"]))
-    config = compose.typed(GenerateRoot, values).generate
+    config = compose.typed(Config, values).generate
     assert (config.prompt, config.top_k) == (prompt, 3)
 
 
 def test_what_is_quoted_for_the_configuration_stays_so() -> None:
     for words in (["generate.prompt='a, b'"], ["generate.prompt=null"], ["generate.prompt="], ["generate.seed=1"]):
         assert verbatim(words) == words
-    assert compose.typed(GenerateRoot, compose.values(["generate.prompt="])).generate.prompt == ""
+    assert compose.typed(Config, compose.values(["generate.prompt="])).generate.prompt == ""
 
 
 def test_yaml_and_dataclass_have_the_same_keys() -> None:
@@ -150,12 +151,12 @@ def test_mistakes_are_named(
         run(tmp_path, language_bundle, input="none")
     with pytest.raises(UserError, match=r"in, line 2: not UTF-8 .*generate\.on_error=skip"):
         run(tmp_path, language_bundle, b"a\n\xff\n")
-    with pytest.raises(UserError, match=r"generate\.at_once: 0"):
+    with pytest.raises(UserError, match=r"generate\.at_once=0"):
         run(tmp_path, language_bundle, prompt="a", at_once=0)
     with pytest.raises(UserError, match=r"generate\.top_p: 2\.0"):
         run(tmp_path, language_bundle, prompt="a", top_p=2.0)
     with pytest.raises(UserError, match="no language model is named"):
-        go_on(ContinueConfig(prompt="a", model=None))
+        continue_texts(ContinueConfig(prompt="a", model=None))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="device=cuda: torch sees no GPU here; choose device=cpu"):
         run(tmp_path, language_bundle, prompt="a", device="cuda")

@@ -54,7 +54,7 @@ def test_an_unknown_word_is_named_or_skipped(vectors: Path, capsys: pytest.Captu
 
 
 def test_mistakes_are_named(vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match=r"query\.k: 0"):
+    with pytest.raises(UserError, match=r"query\.k=0"):
         run(vectors, capsys, "neighbours", "man", k=0)
     with pytest.raises(UserError, match=r"query\.input: .*none\.txt cannot be read"):
         run(vectors, capsys, "neighbours", input=str(tmp_path / "none.txt"))

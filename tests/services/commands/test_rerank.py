@@ -161,7 +161,7 @@ def test_standard_input_and_output(
         ("", {"source": "nowhere"}, r"rerank\.source: nowhere cannot be read"),
         ("", {"tune": "w"}, r"rerank\.references: weights are tuned against"),
         ("", {"weights": "nowhere"}, r"rerank\.weights: nowhere cannot be read"),
-        ("", {"lists": 0}, r"rerank\.lists: 0"),
+        ("", {"lists": 0}, r"rerank\.lists=0"),
         ("", {"feature": "a b"}, r"rerank\.feature: 'a b'"),
         ("", {"tune": "w", "references": "REF"}, r"lists: no lists to tune on"),
         ("", {"tune": "w", "references": "REF", "weights": "w"}, "not both"),

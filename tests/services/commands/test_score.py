@@ -109,7 +109,7 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None
         run(tmp_path, bundle, source=two, target=three)
     with pytest.raises(UserError, match=r"score\.target: none cannot be read"):
         run(tmp_path, bundle, input=None, source=two, target="none")
-    with pytest.raises(UserError, match=r"score\.lines: 0"):
+    with pytest.raises(UserError, match=r"score\.lines=0"):
         run(tmp_path, bundle, lines=0)
     with pytest.raises(UserError, match="holds word vectors"):
         run(tmp_path, vectors)

@@ -62,7 +62,7 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
         translate(TranslateConfig(bundle=str(bundle), input=str(tmp_path / "none.txt")), DecodeConfig())
     with pytest.raises(UserError, match=r"translate\.nbest: 9 is more than the search finds"):
         run(tmp_path, bundle, b"x\n", nbest=9)
-    with pytest.raises(UserError, match=r"translate\.lines: 0"):
+    with pytest.raises(UserError, match=r"translate\.lines=0"):
         run(tmp_path, bundle, b"x\n", lines=0)
     with pytest.raises(UserError, match="cannot be written"):
         translate(

@@ -19,9 +19,9 @@ from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.vector_routes import VectorsQueue
+from services.models.loaded_vectors import LoadedVectors, Refused, load_vectors_model
 from services.models.questions import AnalogyOf, NeighboursOf, Question, VectorOf
 from services.models.registry import ModelVersion
-from services.models.served_vectors import Refused, ServedVectors, load_served_vectors
 from services.settings import Limits, ServeConfig
 
 NAMES = ("X-Model-Name", "X-Model-Version", "X-Run-Id", "X-Manifest-Hash")
@@ -44,7 +44,7 @@ class Stage:
 
     endpoint: Endpoint
     queue: VectorsQueue
-    current: list[ServedVectors | None]
+    current: list[LoadedVectors | None]
     open: threading.Event
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
@@ -56,11 +56,11 @@ class Stage:
 
 @pytest.fixture
 def stage(vectors: Path) -> Iterator[Stage]:
-    current: list[ServedVectors | None] = [load_served_vectors(vectors)]
+    current: list[LoadedVectors | None] = [load_vectors_model(vectors)]
     gate = threading.Event()
     gate.set()
 
-    def answer(served: ServedVectors, questions: Sequence[Question], nbest: int) -> Any:
+    def answer(served: LoadedVectors, questions: Sequence[Question], nbest: int) -> Any:
         assert gate.wait(10)
         return served.answer(questions, nbest)
 
@@ -154,7 +154,7 @@ def test_an_unknown_words_vector_is_a_404_and_a_lone_k_in_the_query_string_a_400
 
 
 def test_questions_of_one_batch_get_their_own_answers(vectors: Path) -> None:
-    served = load_served_vectors(vectors)
+    served = load_vectors_model(vectors)
     asked: list[Question] = [
         NeighboursOf("queen", 1),
         NeighboursOf("quen"),

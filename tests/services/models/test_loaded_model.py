@@ -10,6 +10,7 @@ from model.inference.translator import Translation
 from model.settings import DecodeConfig
 from services.models.loaded_model import LoadedModel, check_answers, chosen_decode, load_model
 from services.models.origin import Origin
+from services.models.registry import ModelVersion
 
 
 def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
@@ -27,7 +28,7 @@ def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
 
 
 def test_the_registrys_facts_go_before_the_bundles(bundle: Path) -> None:
-    served = load_model(bundle, name="modèle\n", version="7", run_id="run")
+    served = load_model(bundle, version=ModelVersion("modèle\n", "7", "run"))
     assert served.origin.headers()["X-Model-Version"] == "7"
     assert served.origin.headers()["X-Model-Name"] == "mod?le?"
 

@@ -24,7 +24,7 @@ class Shelf:
     def resolve(self, reference: str) -> ModelVersion:
         return ModelVersion(reference.removeprefix("models:/").partition("@")[0], "3", "q" * 32)
 
-    def registered(self, query: str) -> list[Any]:
+    def list_versions(self, query: str) -> list[Any]:
         assert query == "tags.bundle_kind = 'vectors'"
         return [SimpleNamespace(name="m", version=3, run_id="q" * 32)]
 

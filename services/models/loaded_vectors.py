@@ -10,6 +10,7 @@ from model.errors import UserError
 from model.word_vectors.embeddings import Embeddings
 from services.models.origin import Origin
 from services.models.questions import NeighboursOf, Question, answers
+from services.models.registry import UNREGISTERED, ModelVersion
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Refused:
 
 
 @dataclass(frozen=True, eq=False)
-class ServedVectors:
+class LoadedVectors:
     """Loaded word vectors. Replaced as a whole, never changed."""
 
     embeddings: Embeddings
@@ -42,19 +43,17 @@ class ServedVectors:
         return Refused(404 if unknown else 400, str(problem))
 
 
-def load_served_vectors(directory: Path, *, name: str = "", version: str = "", run_id: str = "") -> ServedVectors:
+def load_vectors_model(directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedVectors:
     """The vectors bundle in `directory`, loaded, and tried on its most frequent word.
-
-    Name, version and run are the registry's where the bundle came from there, else the bundle's own.
 
     Raises:
         UserError: not a sound bundle of word vectors.
     """
     bundle = load_vectors(directory)
-    served = ServedVectors(
+    served = LoadedVectors(
         embeddings=bundle.embeddings,
         method=str(bundle.config.name),
-        origin=Origin.of(directory, bundle.facts, bundle.digest, name=name, version=version, run_id=run_id),
+        origin=Origin.of(bundle, version),
     )
     served.answer([NeighboursOf(served.embeddings.words[0])])  # the first search touches the whole table
     return served

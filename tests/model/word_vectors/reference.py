@@ -1,7 +1,7 @@
 """word2vec in plain float64 loops: what the fast kernels are compared with, written to be read and not to be fast.
 
-It makes the same choices of chance from the same seed as one thread of kernels.py, so the two agree to the noise of
-float32. Letters: C rows of a window, T targets, d width, V words.
+It makes the same choices of chance from the same seed as one thread of model/word_vectors/kernels.py, so the two agree
+to the noise of float32. Letters: C rows of a window, T targets, d width, V words.
 """
 
 from collections.abc import Iterator

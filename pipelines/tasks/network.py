@@ -1,0 +1,52 @@
+"""What one training process of a network does, whatever the network's kind: its record, its trainer, its end."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+from model.networks.architectures import architecture
+from model.networks.network import Network
+from model.text.text_batch import Batch
+from pipelines.cluster.ranks import Ranks
+from pipelines.config import Config
+from pipelines.tasks.precision import settle_precision
+from pipelines.tracking.run import TrackedRun
+from pipelines.training.loop import Loader, Progress, Trainer
+
+
+@contextlib.contextmanager
+def rank_record(config: Config, ranks: Ranks) -> Iterator[TrackedRun | None]:
+    """The run's record for the length of the block, on the first rank; None on the others.
+
+    The run goes on in the driver (evaluation, registration), so it is handed over without being ended.
+    """
+    tracked = TrackedRun(config.tracking, config.run_dir, config.name) if ranks.first else None
+    try:
+        yield tracked
+    finally:
+        if tracked:
+            tracked.leave()
+
+
+def train_network(
+    config: Config,
+    ranks: Ranks,
+    network: Network,
+    loader: Loader,
+    held_out: Callable[[], Iterable[Batch]],
+    bleu: Callable[[], float] | None = None,
+) -> Progress:
+    """Train on this rank until the run is over, from the run's newest checkpoint on; the loader is closed."""
+    with contextlib.closing(loader), rank_record(config, ranks) as tracked:
+        trainer = Trainer(
+            network,
+            architecture(config.model["architecture"]).loss,
+            loader,
+            config.loader.lanes,
+            settle_precision(config, network, ranks, tracked),
+            config.run_dir,
+            ranks,
+            config.seed,
+            held_out=held_out,
+            bleu=bleu,
+        )
+        return trainer.run(tracked.metrics if tracked else lambda step, values: None)
