@@ -97,7 +97,7 @@ def described_text(tokenizer: Tokenizer) -> str:
 
 def _gaps(tokenizer: WordTokenizer, text: str) -> tuple[int, int]:
     """How many gaps between the words of a text are as the tokenizer writes them, and how many are not."""
-    units, folded = tokenizer.split(text), tokenizer.rules.folded(text)
+    units, folded = tokenizer.split(text), tokenizer.rules.fold_case(text)
     written = tokenizer.join(units)
     gaps = max(0, len(units) - 1)
     if written == folded:
