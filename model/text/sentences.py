@@ -1,15 +1,22 @@
 """Cut a text into the lines that a sentence-level model can translate, so that the text can be put together again.
 
 A model is trained on sentences; a paragraph given whole comes back short. Line breaks and the blanks between sentences
-are kept as they are: `join(pieces, [piece.text ...])` of an identity translation is the text itself.
+are kept as they are: `join(pieces, [piece.text ...])` of an identity translation is the text itself. Only Chinese and
+Japanese sentences, which have no blanks between them, get one where their translations end otherwise.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Ends a sentence: . ! ? … with closing quotes or brackets, then blanks, then what can open a sentence.
-BOUNDARY = re.compile(r"""(?<=[.!?…])(["'”“’»)\]]*)(\s+)(?=["'“„‘«(\[¿¡]*[A-ZÄÖÜÀ-ÞА-Я0-9])""")
+# Ends a sentence: . ! ? … with closing quotes or brackets, then blanks, then what can open a sentence. Or the stops of
+# Chinese and Japanese, where no blank need follow; after a quote, hiragana goes on with the sentence (」と言った).
+WIDE_STOPS, WIDE_CLOSERS = "。｡！？", "」』｣）】〉》”’\"')"
+BOUNDARY = re.compile(
+    r"""(?<=[.!?…])(?P<closers>["'”“’»)\]]*)(?P<blanks>\s+)(?=["'“„‘«(\[¿¡]*[A-ZÄÖÜÀ-ÞА-Я0-9])"""
+    rf"""|(?<=[{WIDE_STOPS}])(?P<wide>[{WIDE_CLOSERS}]*)(?P<gap>\s*)"""
+    rf"""(?=[^\s{WIDE_STOPS}{WIDE_CLOSERS}、，,.…])(?<![{WIDE_CLOSERS}](?=[ぁ-ゟ]))"""
+)
 ABBREVIATIONS = {
     *("mr", "mrs", "ms", "dr", "prof", "st", "vs", "no", "e.g", "i.e", "inc", "ltd", "jr", "sr", "gen", "col", "capt"),
     *("hr", "fr", "nr", "z.b", "d.h", "u.a", "usw", "bzw", "ca", "str", "bspw", "evtl", "vgl", "sog", "inkl", "u.s"),
@@ -47,21 +54,31 @@ def split(text: str, longest: int = 400) -> list[Piece]:
 
 def join(pieces: Sequence[Piece], translations: Sequence[str]) -> str:
     """The translations of the pieces' texts, with the blanks and line breaks of the original between them."""
-    return "".join(translation + piece.after for piece, translation in zip(pieces, translations, strict=True))
+    joined = []
+    for piece, translation in zip(pieces, translations, strict=True):
+        # a sentence that needed no blank after it may need one in the language that it has become
+        bare = not piece.after and piece is not pieces[-1] and _ends_wide(piece.text) and translation
+        joined.append(translation + (" " if bare and not _ends_wide(translation) else piece.after))
+    return "".join(joined)
 
 
 def _sentences(line: str) -> list[Piece]:
     pieces: list[Piece] = []
     start = 0
     for match in BOUNDARY.finditer(line):
-        sentence = line[start : match.end(1)]
+        end = "closers" if match["closers"] is not None else "wide"
+        sentence = line[start : match.end(end)]
         if _is_open(sentence):
             continue
-        pieces.append(Piece(sentence, match.group(2)))
+        pieces.append(Piece(sentence, line[match.end(end) : match.end()]))
         start = match.end()
     if line[start:]:
         pieces.append(Piece(line[start:], ""))
     return pieces
+
+
+def _ends_wide(text: str) -> bool:
+    return text.rstrip(WIDE_CLOSERS)[-1:] in tuple(WIDE_STOPS)
 
 
 def _is_open(sentence: str) -> bool:

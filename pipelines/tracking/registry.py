@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from model.addresses import mask_address
+from model.addresses import mask_address, mask_secrets
 from model.bundles.directory import bundle_hash
-from model.errors import UserError
+from model.errors import ServiceError, UserError, reason
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import find_registration
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
@@ -75,10 +75,8 @@ class Registry:
         except UserError:
             raise
         except Exception as problem:  # MLflow raises many kinds for "no answer"; all mean the same to the user
-            raise UserError(
-                f"tracking.uri: the registry at {mask_address(self.tracking.uri)} does not answer "
-                f"({type(problem).__name__})"
-            ) from problem
+            where = mask_address(self.tracking.uri)
+            raise UserError(f"tracking.uri: the registry at {where} does not answer ({self._said(problem)})") from None
 
     def champion(self) -> Version | None:
         """The version that the alias points at; None where it points at none, or the model does not exist."""
@@ -124,18 +122,31 @@ class Registry:
         self.client.set_registered_model_alias(self.config.name, self.config.alias, number)
 
     def bundle(self, version: Version, to: Path) -> Path:
-        """The version's bundle directory: where it lies if that is on this machine, else downloaded below `to`."""
-        from mlflow.artifacts import download_artifacts
+        """The version's bundle directory: where it lies if that is on this machine, else downloaded below `to`.
 
-        to.mkdir(parents=True, exist_ok=True)
-        place = download_artifacts(
-            artifact_uri=f"models:/{self.config.name}/{version.number}",
-            dst_path=str(to),
-            tracking_uri=self.tracking.uri,
-            registry_uri=self.tracking.uri,
-        )
+        Raises:
+            ServiceError: the download failed, for want of space for example; says why.
+        """
+        from mlflow.artifacts import download_artifacts
+        from mlflow.exceptions import MlflowException
+
+        reference = f"models:/{self.config.name}/{version.number}"
+        try:
+            to.mkdir(parents=True, exist_ok=True)
+            place = download_artifacts(
+                artifact_uri=reference,
+                dst_path=str(to),
+                tracking_uri=self.tracking.uri,
+                registry_uri=self.tracking.uri,
+            )
+        except (MlflowException, OSError) as problem:
+            raise ServiceError(f"{reference} could not be downloaded to {to}: {self._said(problem)}") from None
         flavors = yaml.safe_load((Path(place) / "MLmodel").read_text(encoding="utf-8"))["flavors"]
         return Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
+
+    def _said(self, problem: Exception) -> str:
+        """What a failure says, without the address's secrets."""
+        return mask_secrets(f"{type(problem).__name__}: {reason(problem)}", self.tracking.uri)
 
 
 def _version(found: Any) -> Version:

@@ -30,6 +30,7 @@ from pipelines.training import checkpoint, stopping
 from pipelines.training.journal import Journal
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
+from pipelines.training.uncompiled import leave_compiler_out
 from pipelines.training.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
@@ -88,6 +89,7 @@ class Trainer:
         bleu: Callable[[], float] | None = None,
     ) -> None:
         """`held_out` gives this rank's share of the validation batches; `bleu` is called on every rank together."""
+        leave_compiler_out()
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)

@@ -34,6 +34,28 @@ def test_closing_quotes_stay_with_their_sentence() -> None:
     assert texts('He said "Go." Then he went.') == ['He said "Go."', "Then he went."]
 
 
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("我看见一只狗。它在跑！真的吗？是的。", ["我看见一只狗。", "它在跑！", "真的吗？", "是的。"]),
+        ("犬が走る。　猫も走る｡ Yes!", ["犬が走る。", "猫も走る｡", "Yes!"]),
+        ("他说：“你好！”然后走了。", ["他说：“你好！”", "然后走了。"]),
+        ("「行こう。」と彼は言った。本当？！はい。", ["「行こう。」と彼は言った。", "本当？！", "はい。"]),
+        ("（これは例です。）次の文。", ["（これは例です。）", "次の文。"]),
+        ("真的吗？，他问", ["真的吗？，他问"]),
+    ],
+)
+def test_chinese_and_japanese_are_cut_at_their_own_stops(text: str, sentences: list[str]) -> None:
+    assert texts(text) == sentences
+    pieces = split(text)
+    assert join(pieces, [piece.text for piece in pieces]) == text
+
+
+def test_sentences_without_blanks_get_one_in_a_language_that_has_them() -> None:
+    pieces = split("我看见一只狗。它在跑！\n真的吗？是的。")
+    assert join(pieces, ["I see a dog.", "It runs!", "Really?", "Yes."]) == "I see a dog. It runs!\nReally? Yes."
+
+
 def test_line_breaks_and_blanks_are_kept() -> None:
     pieces = split("One.  Two.\n\n  Three.\r\nFour")
     assert [piece.text for piece in pieces if piece.text] == ["One.", "Two.", "Three.", "Four"]
@@ -55,7 +77,7 @@ def test_empty_text_has_no_pieces_and_blank_text_only_blanks() -> None:
 def test_any_text_comes_together_again_and_no_piece_is_too_long() -> None:
     generator = random.Random(7)
     for _ in range(300):
-        text = "".join(generator.choice("aB. ,!?\n\r\"'3Ä\u2028") for _ in range(generator.randrange(60)))
+        text = "".join(generator.choice("aB. ,!?\n\r\"'3Ä\u2028。！」と犬") for _ in range(generator.randrange(60)))
         pieces = split(text, 8)
         assert join(pieces, [piece.text for piece in pieces]) == text
         assert all(len(piece.text) <= 8 for piece in pieces)

@@ -1,5 +1,6 @@
 """A bundle in the registry: loaded and served by MLflow's own means, without a pickle."""
 
+import errno
 import json
 import os
 import resource
@@ -17,6 +18,7 @@ import torch
 
 from model.bundles.directory import bundle_hash
 from model.bundles.translation import save_bundle
+from model.errors import ServiceError, UserError
 from model.inference.translator import open_translator
 from model.networks.architectures import build_network, model_config
 from model.text.tokenizer import TokenizerConfig
@@ -111,6 +113,32 @@ def test_mlflow_loads_and_serves_the_champion(
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.communicate()
+
+
+@pytest.mark.parametrize(("where", "what"), [(Path, "mkdir"), (shutil, "copyfile")])
+def test_a_full_disk_is_named_where_a_version_is_fetched(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch, where: object, what: str
+) -> None:
+    assert register(tracking, tmp_path / "runs/a", bundle) == "1"
+    registry = Registry(tracking, REGISTRY)
+    version = registry.version("1")
+    with monkeypatch.context() as patch:
+        patch.setattr(where, what, full)
+        with pytest.raises(ServiceError, match=r"models:/demo-en-de/1 could not be downloaded to .*No space") as caught:
+            registry.bundle(version, tmp_path / "download")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_full_disk_is_named_where_a_registry_is_opened(
+    tracking: TrackingConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(UserError, match=r"tracking\.uri: .* \(OSError: \[Errno 28\] No space left on device"):
+        Registry(tracking, REGISTRY)
+
+
+def full(path: object, *_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def answer(port: int, request: dict[str, object]) -> bytes:

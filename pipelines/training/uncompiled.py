@@ -1,0 +1,38 @@
+"""Training without torch's compiler, whose import costs each process nearly as much as torch itself.
+
+Optimizers, process groups and DDP import `torch._dynamo` to keep it away from what it must not trace, although nothing
+of ours is ever compiled. A stand-in answers those few calls; whatever else is asked of it loads the real module.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+
+NAME = "torch._dynamo"
+
+
+class _StandIn(ModuleType):
+    utils = SimpleNamespace(get_optimize_ddp_mode=lambda: "no_optimization")
+    trace_rules = SimpleNamespace(clear_lru_cache=lambda: None)
+
+    @staticmethod
+    def disable(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
+        return function
+
+    @staticmethod
+    def graph_break(*_: Any, **__: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(NAME) is self:
+            del sys.modules[NAME], torch._dynamo
+        return getattr(importlib.import_module(NAME), name)
+
+
+def leave_compiler_out() -> None:
+    """Put the stand-in where `torch._dynamo` would be, unless that is loaded already."""
+    if NAME not in sys.modules:
+        sys.modules[NAME] = torch._dynamo = _StandIn(NAME)  # type: ignore[assignment]  # it stands in for a module
