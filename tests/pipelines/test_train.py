@@ -187,6 +187,21 @@ def test_a_release_says_where_everything_is(undisturbed: Path) -> None:
     assert bundle["scores"]["test"]["lines"]["bleu"].startswith("BLEU|nrefs:1")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_final_evaluation(home: Path, undisturbed: Path, number: signal.Signals, code: int) -> None:
+    before = (undisturbed / "evaluation.test.json").stat().st_mtime_ns
+    settings = ["name=undisturbed", "cluster.backend=local", "decode.beam=64", "evaluate.sentences=0"]
+    process = start("train", home, *settings)
+    assert process.stdout is not None
+    while "is of these weights already" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    out = finish(process, code)
+    assert (undisturbed / "evaluation.test.json").stat().st_mtime_ns == before
+    assert "interrupted; " in out.splitlines()[-1] and "Traceback" not in out
+    assert [one.fields["status"] for one in Spool(undisturbed).records() if one.kind == "status"][-1] == "KILLED"
+
+
 def damage_first_chunk_of_rank_1(shards: Path) -> Path:
     """In place, at the file's old time: whoever has read it before takes it for read. The damaged file."""
     reader = ShardReader(shards, "train")
