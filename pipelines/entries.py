@@ -3,12 +3,14 @@
 Torch takes longer to load than everything that comes before it, so a verb's module is imported when its work begins.
 """
 
+import contextlib
 import importlib
 import shlex
 from collections.abc import Sequence
 
 from conf import compose
 from model.errors import UserError
+from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config
 from pipelines.corpus.sharded import as_sharded
 from pipelines.shards.manifest import MANIFEST
@@ -24,7 +26,8 @@ def main(argv: Sequence[str]) -> int:
     def task(config: Config) -> int:
         if verb in READERS:
             refuse_without_shards(config, words)
-        code: int = importlib.import_module(f"pipelines.{verb}").task(config)
+        with begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext():
+            code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         return code
 
     def check(config: Config) -> None:
@@ -34,6 +37,13 @@ def main(argv: Sequence[str]) -> int:
             importlib.import_module(f"pipelines.{verb}").check(config)
 
     return compose.run(task, Config, words, verb, check, as_sharded if verb in READERS else None)
+
+
+def needs_ray(verb: str, config: Config) -> bool:
+    """Whether the verb will start a Ray of its own, as far as it can be known without torch."""
+    cluster = config.cluster
+    finished = (config.run_dir / "release.json").is_file()
+    return verb == "train" and cluster.backend == "ray" and cluster.address is None and not finished
 
 
 def refuse_without_shards(config: Config, words: Sequence[str]) -> None:

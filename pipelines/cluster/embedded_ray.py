@@ -12,40 +12,101 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 BARE = {"node_ip_address": "127.0.0.1", "no_monitor": True, "include_log_monitor": False}
+OBJECT_STORE = 256 * 2**20  # bytes of shared memory
+TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+_begun: list["Future[None]"] = []
+
+
+def quiet_environment() -> None:
+    """Settings that every Ray process of ours inherits: no usage reports, no print patching, colour-free logs."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
+    os.environ.setdefault("RAY_COLOR_PREFIX", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    # Embedded, the driver's own environment is the workers' environment: no per-task virtual environments.
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    # We connect ourselves: a thread of Ray that goes on for a moment after its end must not start another one.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+    # Ray will stop clearing CUDA_VISIBLE_DEVICES on workers without a GPU and warns until told which way to go.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 
 @contextlib.contextmanager
-def start_ray(cpus: int, object_store: int) -> Iterator[None]:
-    """Ray with `cpus` slots and `object_store` bytes of shared memory, for the length of the block.
+def begin_ray(device: str) -> Iterator[None]:
+    """A block at whose beginning Ray is started in a thread: `start_ray` in it has nothing, or less, to wait for.
+
+    At its end Ray is shut down, if nobody else has done that.
+    """
+    before = _own_environment()
+    with ThreadPoolExecutor(1) as pool:
+        ray_is_there = pool.submit(_start, device)
+        _begun.append(ray_is_there)
+        try:
+            yield
+        finally:
+            _begun.clear()
+            wait([ray_is_there])
+            _stop(before)
+
+
+def is_begun() -> bool:
+    """Whether `begin_ray` has begun one that nobody has asked for yet."""
+    return bool(_begun)
+
+
+@contextlib.contextmanager
+def start_ray(device: str) -> Iterator[None]:
+    """Ray with a slot for each core for the length of the block; the one that `begin_ray` began, where it did.
 
     The environment names its token, so that every process of it knows it; afterwards the user's own is back.
     """
-    before = {name: os.environ.pop(name, None) for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")}
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(_token_file())}
+    before = _own_environment()
     try:
-        import ray
-
-        _read_environment()
-        with _bare():
-            ray.init(
-                "local",  # never the cluster that RAY_ADDRESS names
-                num_cpus=cpus,
-                object_store_memory=object_store,
-                include_dashboard=False,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-            )
+        if _begun:
+            _begun.pop().result()
+        else:
+            _start(device)
         yield
     finally:
-        ray.shutdown()
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        _stop(before)
+
+
+def _own_environment() -> dict[str, str | None]:
+    quiet_environment()
+    before = {name: os.environ.pop(name, None) for name in TOKEN}
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(_token_file())}
+    return before
+
+
+def _start(device: str) -> None:
+    import ray
+
+    _read_environment()
+    with _bare():
+        ray.init(
+            "local",  # never the cluster that RAY_ADDRESS names
+            # at least a slot for each of two workers, so that they run on a single core too
+            num_cpus=max(os.cpu_count() or 1, 1 if device == "cuda" else 2),
+            object_store_memory=OBJECT_STORE,
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+
+
+def _stop(before: dict[str, str | None]) -> None:
+    import ray
+
+    ray.shutdown()
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
 
 
 @functools.cache

@@ -2,10 +2,14 @@
 
 Ray Train starts an actor for each thing that it can do: for datasets of Ray Data, for notices of preemption, for an
 autoscaler, and for cleaning up after a controller on a cluster that stays. Each is a Python that imports Ray Data and
-pandas before the first step. Its controller imports torch besides, only to name the process group.
+pandas before the first step. Its controller imports torch besides, only to name the process group. On a Ray that ends
+with us the controller is a thread of the driver, and the workers are processes that Ray has at hand.
 """
 
+import asyncio
+import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,12 +20,15 @@ from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+from ray.train.v2._internal.execution.controller import TrainController
 from ray.train.v2._internal.execution.scaling_policy import FixedScalingPolicy
+from ray.train.v2._internal.execution.worker_group import WorkerGroup, state, worker_group
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 ALONE = {  # of Ray's settings: on a machine that nobody takes away, with no one to read metrics
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
     "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",  # it would set up the logging of our own process
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon the end of the workers is seen
 }
 
@@ -31,7 +38,7 @@ class LeanTrainer(DataParallelTrainer):  # type: ignore[misc]  # Ray is untyped
 
     def __init__(self, *args: Any, embedded: bool, **settings: Any) -> None:
         self._unused = (DatasetsCallback, PlacementGroupCleanerCallback) if embedded else (DatasetsCallback,)
-        self._embedded = embedded
+        self._embedded, self._ended = embedded, False
         super().__init__(*args, **settings)
 
     def fit(self) -> Any:
@@ -44,10 +51,62 @@ class LeanTrainer(DataParallelTrainer):  # type: ignore[misc]  # Ray is untyped
     def _create_default_callbacks(self) -> list[Any]:
         return [one for one in super()._create_default_callbacks() if not isinstance(one, self._unused)]
 
+    def end(self) -> None:
+        """Whoever waits for `fit` does so no more: a controller in its thread starts nothing again."""
+        self._ended = True
+
     def _initialize_and_run_controller(self, **given: Any) -> Any:
-        if self._embedded:
-            given["scaling_policy"] = _Unscaled(self.scaling_config)
-        return super()._initialize_and_run_controller(**given)
+        if not self._embedded:
+            return super()._initialize_and_run_controller(**given)
+        given["scaling_policy"] = _Unscaled(self.scaling_config)
+        logging.getLogger("ray.train").setLevel(logging.CRITICAL)  # what went wrong is in the result
+        controller = _Controller(**given)
+        asyncio.run(controller.run_until(lambda: self._ended))
+        return controller.get_result()
+
+
+class _WorkerGroup(WorkerGroup):  # type: ignore[misc]  # Ray is untyped
+    """Workers without an actor that lets them report together: ours never report to Ray Train."""
+
+    def _start_impl(self, *args: Any) -> None:
+        worker_group.SynchronizationActor, state._shutdown_sync_actor = _NoActor(), lambda _: None
+        super()._start_impl(*args)
+
+    def _init_train_context_on_workers(self, workers: Any, sync_actor: Any, arguments: dict[str, list[Any]]) -> None:
+        ray.get(
+            [
+                worker.actor.init_train_context.remote(
+                    train_run_context=self._train_run_context,
+                    distributed_context=worker.distributed_context,
+                    synchronization_actor=None,
+                    storage_context=self._storage_context,
+                    worker_callbacks=self._worker_callbacks_to_propagate,
+                    controller_actor=None,
+                    **{key: values[i] for key, values in arguments.items()},
+                )
+                for i, worker in enumerate(workers)
+            ]
+        )
+
+    @staticmethod
+    def _get_worker_runtime_env(custom_runtime_env: Any) -> dict[str, Any]:
+        return {}  # they inherit our environment; with one of their own, Ray starts other processes than it has
+
+
+class _NoActor:
+    def options(self, **_: Any) -> "_NoActor":
+        return self
+
+    remote = options
+
+
+class _Controller(TrainController):  # type: ignore[misc]  # Ray is untyped
+    worker_group_cls = _WorkerGroup
+
+    async def run_until(self, ended: Callable[[], bool]) -> None:
+        """As `run`, until nobody waits for it any more."""
+        while not self.get_state().is_terminal() and not ended():
+            await self._run_control_loop_iteration()
 
 
 class _Unscaled(FixedScalingPolicy):  # type: ignore[misc]  # Ray is untyped

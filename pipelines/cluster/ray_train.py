@@ -26,18 +26,6 @@ SAID_AFTER = 5.0  # seconds without room for the workers until that is said
 logger = logging.getLogger(__name__)
 
 
-def quiet_environment() -> None:
-    """Settings that every Ray process of ours inherits: no usage reports, no print patching, colour-free logs."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
-    os.environ.setdefault("RAY_COLOR_PREFIX", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
-    # Embedded, the driver's own environment is the workers' environment: no per-task virtual environments.
-    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
-    # Ray will stop clearing CUDA_VISIBLE_DEVICES on workers without a GPU and warns until told which way to go.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-
-
 @contextlib.contextmanager
 def connect_ray(config: ClusterConfig) -> Iterator[None]:
     """Ray, embedded or at `config.address`, for the length of the block; a connection that was there stays.
@@ -45,20 +33,18 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
     Raises:
         UserError: nothing answers at `cluster.address`, or it holds fewer CPUs or GPUs than asked for.
     """
-    quiet_environment()
+    embedded_ray.quiet_environment()
     import ray
 
-    if ray.is_initialized():
+    if ray.is_initialized() and not embedded_ray.is_begun():
         check_capacity(config)
         yield
         return
     if config.address is None:
         logger.info("starting Ray")
-        # at least a slot for each of two workers, so that they run on a single core too
-        slots = max(os.cpu_count() or 1, 1 if config.device == "cuda" else 2)
         with contextlib.ExitStack() as stack:
             with _own_signals():
-                stack.enter_context(embedded_ray.start_ray(slots, 256 * 2**20))
+                stack.enter_context(embedded_ray.start_ray(config.device))
             check_capacity(config)
             yield
         return
@@ -194,7 +180,7 @@ def fit(
         )
         room = f"{config.workers} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
         try:
-            _in_thread(trainer.fit, lambda: _say_what_lacks(room))
+            _in_thread(trainer.fit, lambda: _say_what_lacks(room), trainer.end)
         except TrainingFailedError as problem:
             if refusal.exists():
                 raise UserError(refusal.read_text(encoding="utf-8")) from None
@@ -207,8 +193,9 @@ def fit(
             raise RuntimeError(f"training failed on the workers: {problem}") from problem
 
 
-def _in_thread(function: Callable[[], object], waiting: Callable[[], bool]) -> None:
-    """`function` in a thread of its own; `waiting` is asked every SAID_AFTER seconds, until it has spoken."""
+def _in_thread(function: Callable[[], object], waiting: Callable[[], bool], left: Callable[[], None]) -> None:
+    """`function` in a thread of its own; `waiting` is asked every SAID_AFTER seconds, until it has spoken, and `left`
+    is called where nobody waits any more."""
     end: Future[object] = Future()
 
     def run() -> None:
@@ -219,9 +206,12 @@ def _in_thread(function: Callable[[], object], waiting: Callable[[], bool]) -> N
 
     threading.Thread(target=run, name="ray-driver", daemon=True).start()
     spoken = False
-    while not end.done():
-        wait([end], timeout=None if spoken else SAID_AFTER)
-        spoken = spoken or end.done() or waiting()
+    try:
+        while not end.done():
+            wait([end], timeout=None if spoken else SAID_AFTER)
+            spoken = spoken or end.done() or waiting()
+    finally:
+        left()
     end.result()
 
 

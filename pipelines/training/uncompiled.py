@@ -35,4 +35,4 @@ class _StandIn(ModuleType):
 def leave_compiler_out() -> None:
     """Put the stand-in where `torch._dynamo` would be, unless that is loaded already."""
     if NAME not in sys.modules:
-        sys.modules[NAME] = torch._dynamo = _StandIn(NAME)  # type: ignore[assignment]  # it stands in for a module
+        sys.modules[NAME] = torch._dynamo = _StandIn(NAME)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
+from pipelines.loaders.pairs import ChunkOrder, LaneLoader
+from pipelines.settings import LoaderConfig
+from pipelines.shards.reader import ShardReader
+from pipelines.shards.verify import verify_once
 from pipelines.tracking.spool import Spool
 from pipelines.training import checkpoint, journal
 
@@ -180,6 +185,45 @@ def test_a_release_says_where_everything_is(undisturbed: Path) -> None:
     assert bundle["pair"] == "en-de"
     assert bundle["weights"]["steps"] == [350, 400]
     assert bundle["scores"]["test"]["lines"]["bleu"].startswith("BLEU|nrefs:1")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_final_evaluation(home: Path, undisturbed: Path, number: signal.Signals, code: int) -> None:
+    before = (undisturbed / "evaluation.test.json").stat().st_mtime_ns
+    settings = ["name=undisturbed", "cluster.backend=local", "decode.beam=64", "evaluate.sentences=0"]
+    process = start("train", home, *settings)
+    assert process.stdout is not None
+    while "is of these weights already" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    out = finish(process, code)
+    assert (undisturbed / "evaluation.test.json").stat().st_mtime_ns == before
+    assert "interrupted; " in out.splitlines()[-1] and "Traceback" not in out
+    assert [one.fields["status"] for one in Spool(undisturbed).records() if one.kind == "status"][-1] == "KILLED"
+
+
+def damage_first_chunk_of_rank_1(shards: Path) -> Path:
+    """In place, at the file's old time: whoever has read it before takes it for read. The damaged file."""
+    reader = ShardReader(shards, "train")
+    loader = LaneLoader(reader, LoaderConfig(lanes=2, batch_tokens=512), seed=1, rank=1, world=2)
+    shard, chunk = reader.places[ChunkOrder(reader.chunks, 1).window(0, 1, loader.windows)[0]]
+    file = shards / reader.entries[shard].name
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    with file.open("r+b") as stream:
+        stream.seek(reader.entries[shard].chunks[chunk][0])
+        stream.write(b"?")
+    os.utime(file, ns=times)
+    return file
+
+
+@pytest.mark.parametrize("backend", ["ray", "local"])
+def test_a_damaged_shard_that_one_rank_meets_ends_the_run_by_name(home: Path, tmp_path: Path, backend: str) -> None:
+    shards = Path(shutil.copytree(home / "shards", tmp_path / "shards")) / "phrasebook-en-de-bpe"
+    verify_once(shards, tmp_path / "verified")
+    file = damage_first_chunk_of_rank_1(shards)
+    out = finish(start("train", tmp_path, f"cluster.backend={backend}", "cluster.workers=2"), code=2)
+    assert f"{file}: " in out.splitlines()[-1] and "is not what the manifest says" in out.splitlines()[-1]
+    assert "Traceback" not in out
 
 
 @pytest.mark.parametrize(

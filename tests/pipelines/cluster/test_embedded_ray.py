@@ -5,8 +5,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+import ray
 
-from pipelines.cluster import ray_train
+from pipelines.cluster import embedded_ray, ray_train
 from pipelines.settings import ClusterConfig
 
 AGENT_PORT = 52365  # of a cluster that somebody starts with `ray start`
@@ -43,3 +44,18 @@ def test_an_embedded_ray_listens_on_loopback_at_free_ports_with_a_token_of_its_o
     assert len(token.read_text(encoding="utf-8")) == 64
     assert environment_of_task(0) == {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "the user's"}
     assert not (tmp_path / ".ray").exists()
+
+
+def test_a_ray_that_was_begun_is_the_one_that_is_used_and_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
+    with embedded_ray.begin_ray("cpu"):
+        assert embedded_ray.is_begun()
+        with ray_train.connect_ray(ClusterConfig()):
+            assert not embedded_ray.is_begun()
+            (known,) = ray_train.map_tasks(environment_of_task, [0], ClusterConfig())
+        assert known["RAY_AUTH_MODE"] == "token"
+        assert not ray.is_initialized()
+    with embedded_ray.begin_ray("cpu"):  # a command that is refused asks for none
+        pass
+    assert not ray.is_initialized() and not embedded_ray.is_begun()
+    assert environment_of_task(0) == {"RAY_AUTH_TOKEN": "the user's"}
