@@ -67,6 +67,7 @@ class TrainConfig:
     """How long and how; `every` fields count steps (updates)."""
 
     max_steps: int = 8000
+    schedule_steps: int = 0  # where cosine and linear end; 0: at the max_steps of the run's first start
     max_minutes: float = 0.0  # training time over all starts of the run; 0: no limit
     precision: Precision = "auto"  # settled by pipelines/tasks/precision.py before a Trainer is made
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -90,7 +91,7 @@ class TrainConfig:
         for key in ("max_steps", "log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints", "average_last"):
             if getattr(self, key) < 1:
                 raise UserError(f"train.{key}={getattr(self, key)}: must be at least 1")
-        for key in ("max_minutes", "bleu_every"):
+        for key in ("schedule_steps", "max_minutes", "bleu_every"):
             if getattr(self, key) < 0:
                 raise UserError(f"train.{key}={getattr(self, key)}: must be at least 0")
         if self.final_weights == "ema" and not self.optimizer.ema_decay:

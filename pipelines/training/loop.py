@@ -120,7 +120,7 @@ class Trainer:
         saved, stops = self.ranks.from_first((journal.seconds, self._asked()) if journal else None)
         while progress.step < config.max_steps and not progress.stopped and not stops:
             step = progress.step + 1
-            lr = learning_rate(config.optimizer, step, config.max_steps)
+            lr = learning_rate(config.optimizer, step, config.schedule_steps or config.max_steps)
             sums = self._gradients(model, self.loader.step(), step)
             if journal:
                 sums[-2], sums[-1] = journal.seconds, self._asked()
