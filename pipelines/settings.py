@@ -79,8 +79,8 @@ class TrainConfig:
     checkpoint_every: int = 500
     checkpoint_minutes: float = 10.0  # beside those, so long after the last one; 0: none by the clock
     keep_checkpoints: int = 2
-    average_last: int = 10  # weights of this many last checkpoints make the final model
-    final_weights: Literal["average", "last", "ema"] = "average"
+    average_last: int = 10  # weights of this many checkpoints make the final model: the last, or round the best
+    final_weights: Literal["average", "last", "ema", "best", "best_average"] = "average"
 
     def check(self) -> None:
         """Refuse values that no run can have.
@@ -94,6 +94,11 @@ class TrainConfig:
         for key in ("schedule_steps", "max_minutes", "bleu_every"):
             if getattr(self, key) < 0:
                 raise UserError(f"train.{key}={getattr(self, key)}: must be at least 0")
+        if self.final_weights in ("best", "best_average") and self.evaluate_every % self.checkpoint_every:
+            raise UserError(
+                f"train.final_weights={self.final_weights}: what is evaluated must be kept, so train.evaluate_every="
+                f"{self.evaluate_every} must be a multiple of train.checkpoint_every={self.checkpoint_every}"
+            )
         if self.final_weights == "ema" and not self.optimizer.ema_decay:
             raise UserError("train.final_weights=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
 

@@ -27,6 +27,7 @@ from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint, stopping
+from pipelines.training.final_weights import kept_weights
 from pipelines.training.journal import Journal
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
@@ -52,7 +53,9 @@ class Progress:
     step: int = 0
     items: int = 0  # target tokens seen
     skipped: int = 0  # steps without a finite gradient
-    best: float | None = None
+    best: float | None = None  # of `best_metric`, lower is better
+    best_metric: str = ""
+    best_step: int = 0
     waited: int = 0  # evaluations since the best one
     stopped: str = ""  # why the run is over before max_steps
     loss_scale: LossScale = field(default_factory=LossScale)
@@ -214,16 +217,16 @@ class Trainer:
         )
         if self.bleu is not None and wants_bleu:
             metrics["valid_bleu"] = self.bleu()
-        if config.early_stopping.metric != "none":
-            value = loss if config.early_stopping.metric == "loss" else -metrics["valid_bleu"]
-            if progress.best is None or value < progress.best:
-                progress.best, progress.waited = value, 0
-            else:
-                progress.waited += 1
-            if progress.waited >= config.early_stopping.patience:
-                progress.stopped = (
-                    f"no better validation {config.early_stopping.metric} in {progress.waited} evaluations"
-                )
+        metric = "bleu" if config.early_stopping.metric == "bleu" else "loss"
+        value = -metrics["valid_bleu"] if metric == "bleu" else loss
+        if metric != progress.best_metric and progress.best_step:  # a resumed run may watch another one
+            progress.best, progress.waited = None, 0
+        if math.isfinite(value) and (progress.best is None or value < progress.best):
+            progress.best, progress.best_metric, progress.best_step, progress.waited = value, metric, progress.step, 0
+        else:
+            progress.waited += 1
+        if config.early_stopping.metric != "none" and progress.waited >= config.early_stopping.patience:
+            progress.stopped = f"no better validation {metric} in {progress.waited} evaluations"
         return metrics
 
     def save(self, attempt: int, keep_weights: bool) -> None:
@@ -247,7 +250,7 @@ class Trainer:
                 "limits": limits(self.config),
             }
             checkpoint.write(self.run_dir, progress.step, attempt, tensors, state, keep_weights)
-            checkpoint.prune(self.run_dir, self.config.keep_checkpoints, max(self.config.average_last, 1))
+            checkpoint.prune(self.run_dir, self.config.keep_checkpoints, kept_weights(self.config, progress.best_step))
         self.ranks.wait()
 
     def resume(self) -> None:
