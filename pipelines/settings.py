@@ -134,3 +134,10 @@ class EvaluateConfig:
     length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served
     alignment: bool = False  # attention against the gold alignment too, by head; the phrasebook has one
+
+
+@dataclass
+class VerifyConfig:
+    """How a verification of a run is told."""
+
+    format: Literal["text", "json"] = "text"

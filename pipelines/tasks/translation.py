@@ -38,6 +38,7 @@ from pipelines.tasks.translation_release import compare, evaluate, judge, measur
 from pipelines.tracking.run import TrackedRun
 from pipelines.training.final_weights import stored_weights, weights_hashes
 from pipelines.training.loop import Progress, Trainer
+from pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
 
@@ -170,4 +171,5 @@ TRANSLATION = Task(
     compare=compare,
     judge=judge,
     measure_more=measure_more,
+    replay=lambda config: replay_lanes(LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed)),
 )

@@ -92,11 +92,26 @@ def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]
     Raises:
         UserError: a file is missing or is not the one that was written.
     """
-    files = _manifest(checkpoint)["files"]
-    for name in files:
-        _check(checkpoint, name, files)
+    files = check(checkpoint)
     groups = {Path(n).stem: load_file(checkpoint / n) for n in files if n.endswith(".safetensors")}
     return groups, state(checkpoint)
+
+
+def check(checkpoint: Path) -> dict[str, str]:
+    """Name -> sha256 (hex) of the files of a checkpoint, each compared with what lies there.
+
+    Raises:
+        UserError: a file is missing or is not the one that was written.
+    """
+    files: dict[str, str] = _manifest(checkpoint)["files"]
+    for name in files:
+        _check(checkpoint, name, files)
+    return files
+
+
+def every(run: Path) -> dict[int, Path]:
+    """Step -> complete checkpoint, in order."""
+    return dict(sorted(_list_numbered(run / "checkpoints", "")))
 
 
 def state(checkpoint: Path) -> dict[str, Any]:
@@ -130,7 +145,8 @@ def average(kept: Sequence[Path]) -> dict[str, Tensor]:
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}
     for path in kept:
-        _check_weights(path)
+        if recorded_hash(path) is None:
+            logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
         for name, value in _weights(path).items():
             types[name] = value.dtype
             total[name] = total[name] + value.double() if name in total else value.double()
@@ -153,18 +169,22 @@ def _weights(path: Path) -> dict[str, Tensor]:
     return held
 
 
-def _check_weights(path: Path) -> None:
-    """Raises UserError where kept weights are not those of their hash; a run from before hashes were kept has none."""
+def recorded_hash(path: Path) -> str | None:
+    """The sha256 (hex) that was kept beside weights, which they have; None in a run from before hashes were kept.
+
+    Raises:
+        UserError: they have another one.
+    """
     note = path.with_suffix(".sha256")
     if not note.is_file():
-        logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
-        return
+        return None
     expected, found = note.read_text(encoding="utf-8").partition(" ")[0], file_sha256(path)
     if found != expected:
         raise UserError(
             f"{path}: was changed after it was written (sha256 {found[:12]}..., expected {expected[:12]}...). Delete "
             f"it and the average is of one checkpoint less, or take the last weights alone: train.final_weights=last"
         )
+    return expected
 
 
 class StaleAttemptError(RuntimeError):

@@ -28,7 +28,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint, stopping
 from pipelines.training.final_weights import kept_weights
-from pipelines.training.journal import Journal
+from pipelines.training.journal import Journal, note_start, step_digest
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 from pipelines.training.validation import validation_loss
@@ -112,6 +112,7 @@ class Trainer:
             journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
             if journal:
                 stack.callback(journal.close)
+                note_start(self.run_dir, attempt, self.progress.step, self.ranks.world)
             self._steps(attempt, journal, report)
         return self.progress
 
@@ -140,7 +141,7 @@ class Trainer:
             metrics = {"loss": loss / items, "nll": nll / items, "lr": lr, "norm": norm}
             if journal:
                 line = {key: round(value, 9) if math.isfinite(value) else None for key, value in metrics.items()}
-                journal.write({"step": step, **line, "tokens": int(items), "batch": _digest(digests)})
+                journal.write({"step": step, **line, "tokens": int(items), "batch": step_digest(digests)})
             speed.count(items)
             if nonfinite >= MAX_NONFINITE:
                 raise FloatingPointError(
@@ -317,7 +318,3 @@ def merge_lanes(states: list[dict[str, Any]]) -> dict[str, Any]:
     """One loader state from every rank's: each knows its own lanes, the rest is the same on all."""
     lanes = {lane: position for state in states for lane, position in state["lanes"].items()}
     return {**states[0], "lanes": lanes}
-
-
-def _digest(lanes: list[float]) -> str:
-    return f"{zlib.crc32(repr([int(lane) for lane in lanes]).encode()):08x}"
