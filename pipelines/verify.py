@@ -1,4 +1,4 @@
-"""`dragoman verify RUN`: whether a run was trained on the batches of an undisturbed one, and its weights are as written.
+"""`dragoman verify RUN`: whether a run saw the batches of an undisturbed one, and its weights are as they were written.
 
 dragoman verify demo            the run `demo` of paths.runs; a path names one elsewhere
 dragoman verify demo verify.format=json

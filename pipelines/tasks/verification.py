@@ -4,7 +4,7 @@ Nothing is asked of the command line but where the run is: what it is made of st
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,14 @@ def verify(config: Config) -> list[Check]:
 
 
 def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
-    """What a run's batches depend on, as its record has it; settings that are younger than the run at their defaults."""
-    loader, vectors = (
-        kind(**{key: value for key, value in record.get(section, {}).items() if key in {f.name for f in fields(kind)}})
-        for kind, section in ((LoaderConfig, "loader"), (VectorsConfig, "vectors"))
+    """What a run's batches depend on, as its record has it; what is younger than the run stands at its default."""
+    return replace(
+        config,
+        seed=int(record.get("seed", config.seed)),
+        model=record["model"],
+        loader=replace(LoaderConfig(), **record.get("loader", {})),
+        vectors=replace(VectorsConfig(), **record.get("vectors", {})),
     )
-    seed = int(record.get("seed", config.seed))
-    return replace(config, seed=seed, model=record["model"], loader=loader, vectors=vectors)
 
 
 def find_shards(config: Config, record: Mapping[str, Any]) -> Path:
@@ -131,9 +132,7 @@ def compare_origin(run: Path, facts: Mapping[str, Any]) -> str:
         mean = checkpoint.average([kept[step] for step, _ in named])
         stored = load_file(run / "bundle" / WEIGHTS)
         if mean.keys() != stored.keys() or not all(torch.equal(value, stored[name]) for name, value in mean.items()):
-            raise DifferenceError(
-                f"{run / 'bundle' / WEIGHTS}: is not the mean of the run's weights that it says it is"
-            )
+            raise DifferenceError(f"{run / 'bundle' / WEIGHTS}: is not the mean of the weights that it names")
     if not named:
         return "of no weights of the run's"
     return f"made from weights of the run: {there} of {len(named)} are still there"

@@ -7,8 +7,8 @@ came after its checkpoint and writes it again.
 
 Word vectors have a line for several steps, `"steps"` of them; its `batch` is the sum of the digests of their segments.
 
-RUN/starts.jsonl has a line a start that came to training, `{"attempt", "step", "workers"}`: where it went on, on how many
-workers.
+RUN/starts.jsonl has a line a start that came to training, `{"attempt", "step", "workers"}`: the step after which it
+went on, and on how many workers.
 """
 
 import json

@@ -63,26 +63,25 @@ def check_steps(run: Path, replay: Replay | None) -> Check:
 
 def check_starts(run: Path, lanes: int | None) -> Check:
     """Where the run's starts went on, and on how many workers: attempts only rise, and workers share the lanes."""
+    made = checkpoint.current_attempt(run)
+    before = step = 0
+    told = []
     try:
-        starts = [(one["attempt"], one["step"], one["workers"]) for _, one in _lines(run / journal.STARTS)]
-        before = 0
-        for attempt, step, workers in starts:
-            if not before < attempt <= checkpoint.current_attempt(run):
-                raise DifferenceError(
-                    f"attempt {attempt} after attempt {before}, of {checkpoint.current_attempt(run)} that were made"
-                )
+        for _, start in _lines(run / journal.STARTS):
+            attempt, step, workers = (int(start[key]) for key in ("attempt", "step", "workers"))
+            if not before < attempt <= made:
+                raise DifferenceError(f"attempt {attempt} after attempt {before}, of {made} that were made")
             if lanes and lanes % workers:
                 raise DifferenceError(f"attempt {attempt} on {workers} workers, which cannot share {lanes} lanes")
-            if step > last_step(run):
-                raise DifferenceError(f"attempt {attempt} went on after step {step:,}, which the journal has not got")
             before = attempt
-    except (DifferenceError, KeyError, TypeError, ZeroDivisionError) as problem:
-        return Check("starts", "differs", _named(problem, journal.STARTS))
-    if not starts:
-        return Check("starts", "not recorded", f"{checkpoint.current_attempt(run)} in all")
-    return Check(
-        "starts", "same", ", ".join(f"{attempt}: from step {step:,} on {workers}" for attempt, step, workers in starts)
-    )
+            told.append(f"{attempt}: from step {step:,} on {workers}")
+        if step > last_step(run):
+            raise DifferenceError(f"attempt {before} went on after step {step:,}, which the journal has not got")
+    except DifferenceError as problem:
+        return Check("starts", "differs", str(problem))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+        return Check("starts", "differs", f"{journal.STARTS}: damaged ({problem!r})")
+    return Check("starts", "same", ", ".join(told)) if told else Check("starts", "not recorded", f"{made} in all")
 
 
 def check_weights(run: Path) -> Check:
@@ -126,26 +125,18 @@ def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
             raise DifferenceError(f"{journal.NAME}, line {number}: damaged") from None
         first = last - count + 1
         if first <= step or count < 1:
-            raise DifferenceError(
-                f"step {min(first, step):,} stands in the journal again (line {number}, after step {step:,})"
-            )
+            raise DifferenceError(f"step {first:,} stands in the journal again, in line {number} after step {step:,}")
         if first > step + 1:
-            raise DifferenceError(
-                f"step {step + 1:,} is missing: in line {number} step {first:,} follows step {step:,}"
-            )
+            raise DifferenceError(f"step {step + 1:,} is missing: line {number} follows step {step:,} with {first:,}")
         named = f"step {last:,}" if count == 1 else f"steps {first:,} to {last:,}"
         made = list(islice(replay, count))
-        expected = sum(one for one, _ in made) % 2**32
+        expected, size = sum(one for one, _ in made) % 2**32, sum(one for _, one in made)
         if not recorded and unrecorded < step:
             raise DifferenceError(f"{named}: the digest of its batches is missing")
         if recorded and digest != expected:
-            raise DifferenceError(
-                f"{named}: other batches than the shards give (digest {digest:08x}, not {expected:08x})"
-            )
-        if recorded and tokens != sum(size for _, size in made):
-            raise DifferenceError(
-                f"{named}: {tokens:,} tokens, where the shards give {sum(size for _, size in made):,}"
-            )
+            raise DifferenceError(f"{named}: other batches than the shards give ({digest:08x}, not {expected:08x})")
+        if recorded and tokens != size:
+            raise DifferenceError(f"{named}: {tokens:,} tokens, where the shards give {size:,}")
         step, unrecorded = last, unrecorded if recorded else last
     return step, unrecorded
 
@@ -162,7 +153,3 @@ def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
             raise DifferenceError(f"{path.name}, line {number}: damaged")
         found.append((number, line))
     return found
-
-
-def _named(problem: Exception, file: str) -> str:
-    return str(problem) if isinstance(problem, DifferenceError) else f"{file}: damaged ({problem!r})"
