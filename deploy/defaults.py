@@ -15,7 +15,7 @@ from conf import groups
 from model.networks.architectures import ARCHITECTURES
 from pipelines.unpack import UnpackRoot
 
-ROOTS = (pipelines.config.Config, services.config.Config, UnpackRoot)
+ROOTS = (pipelines.config.VerifyRoot, services.config.Config, UnpackRoot)
 
 
 def schemas() -> Iterator[tuple[str, str, type[Any]]]:

@@ -12,7 +12,7 @@ from model.settings import DecodeConfig
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.evaluation.comparison_settings import CompareConfig
-from pipelines.settings import ClusterConfig, EmbeddingsConfig, EvaluateConfig, LoaderConfig, TrainConfig
+from pipelines.settings import ClusterConfig, EmbeddingsConfig, EvaluateConfig, LoaderConfig, TrainConfig, VerifyConfig
 from pipelines.shards.manifest import ShardsConfig
 from pipelines.tracking.locate import locate_bundle
 from pipelines.tracking.promotion import PromoteConfig
@@ -119,3 +119,10 @@ class Config:
             return directory
         runs, cache = Path(self.paths.runs).absolute(), Path(self.paths.root).absolute() / "versions"
         return locate_bundle(wanted, key, runs, cache, self.tracking, self.registry)
+
+
+@dataclass
+class VerifyRoot(Config):
+    """What `dragoman verify` reads: of a run, so it is part of none."""
+
+    verify: VerifyConfig = field(default_factory=VerifyConfig)

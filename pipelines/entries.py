@@ -7,13 +7,16 @@ import contextlib
 import importlib
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from conf import compose
 from model.errors import UserError
 from pipelines.cluster.embedded_ray import begin_ray
-from pipelines.config import Config
+from pipelines.config import Config, VerifyRoot
 from pipelines.corpus.sharded import as_sharded
 from pipelines.shards.manifest import MANIFEST
+from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
@@ -22,8 +25,11 @@ OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "se
 def main(argv: Sequence[str]) -> int:
     """The exit code of the verb that is the first word."""
     verb, *words = argv
+    run = words.pop(0) if verb == "verify" and words and names_run(words[0]) else None
 
     def task(config: Config) -> int:
+        if run is not None:
+            config = of_run(config, run)
         if verb in READERS:
             refuse_without_shards(config, words)
         with begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext():
@@ -36,7 +42,21 @@ def main(argv: Sequence[str]) -> int:
                 refuse_without_shards(config, words)
             importlib.import_module(f"pipelines.{verb}").check(config)
 
-    return compose.run(task, Config, words, verb, check, as_sharded if verb in READERS else None)
+    root = VerifyRoot if verb == "verify" else Config
+    return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None)
+
+
+def names_run(word: str) -> bool:
+    """An override is KEY=VALUE; anything else, and whatever exists, is a run's name or folder."""
+    return not word.startswith("-") and ("=" not in word or Path(word).exists())
+
+
+def of_run(config: Config, given: str) -> Config:
+    """The configuration of the run in the folder `given`, else of that name in `paths.runs`."""
+    folder = Path(given).resolve()
+    if not (folder / RECORD).is_file():
+        return replace(config, name=given)
+    return replace(config, name=folder.name, paths=replace(config.paths, runs=str(folder.parent)))
 
 
 def needs_ray(verb: str, config: Config) -> bool:

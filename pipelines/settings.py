@@ -67,6 +67,7 @@ class TrainConfig:
     """How long and how; `every` fields count steps (updates)."""
 
     max_steps: int = 8000
+    schedule_steps: int = 0  # where cosine and linear end; 0: at the max_steps of the run's first start
     max_minutes: float = 0.0  # training time over all starts of the run; 0: no limit
     precision: Precision = "auto"  # settled by pipelines/tasks/precision.py before a Trainer is made
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -78,8 +79,8 @@ class TrainConfig:
     checkpoint_every: int = 500
     checkpoint_minutes: float = 10.0  # beside those, so long after the last one; 0: none by the clock
     keep_checkpoints: int = 2
-    average_last: int = 10  # weights of this many last checkpoints make the final model
-    final_weights: Literal["average", "last", "ema"] = "average"
+    average_last: int = 10  # weights of this many checkpoints make the final model: the last, or round the best
+    final_weights: Literal["average", "last", "ema", "best", "best_average"] = "average"
 
     def check(self) -> None:
         """Refuse values that no run can have.
@@ -88,7 +89,12 @@ class TrainConfig:
             UserError: names the key, its value and what it needs.
         """
         check_least("train", self, max_steps=1, log_every=1, evaluate_every=1, checkpoint_every=1)
-        check_least("train", self, keep_checkpoints=1, average_last=1, max_minutes=0, bleu_every=0)
+        check_least("train", self, keep_checkpoints=1, average_last=1, schedule_steps=0, max_minutes=0, bleu_every=0)
+        if self.final_weights in ("best", "best_average") and self.evaluate_every % self.checkpoint_every:
+            raise UserError(
+                f"train.final_weights={self.final_weights}: what is evaluated must be kept, so train.evaluate_every="
+                f"{self.evaluate_every} must be a multiple of train.checkpoint_every={self.checkpoint_every}"
+            )
         if self.final_weights == "ema" and not self.optimizer.ema_decay:
             raise UserError("train.final_weights=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
 
@@ -124,3 +130,10 @@ class EvaluateConfig:
     length_penalties: list[float] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: float = 0.5  # chrF that the int8 export may lose and still be served
     alignment: bool = False  # attention against the gold alignment too, by head; the phrasebook has one
+
+
+@dataclass
+class VerifyConfig:
+    """How a verification of a run is told."""
+
+    format: Literal["text", "json"] = "text"

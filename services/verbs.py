@@ -25,6 +25,12 @@ VERBS: dict[str, Verb] = {
         "train a model on shards; the same name again resumes",
         sections=("model", "train", "loader", "cluster", "tracking"),
     ),
+    "verify": Verb(
+        "pipelines.entries",
+        "prove that a run saw the batches of an undisturbed one, and kept its weights",
+        "RUN [key=value ...]",
+        ("verify",),
+    ),
     "evaluate": Verb(
         "pipelines.entries",
         "score a trained model on a held-out set",

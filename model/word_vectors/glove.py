@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError, check_least
+from model.word_vectors.learner import sampled_digest
 from model.word_vectors.tables import draw_table, zeros
 
 Floats = NDArray[np.float32]
@@ -63,6 +64,10 @@ class Cooccurrences:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def digest(self) -> int:
+        """crc32 of some of the words: equal runs have equal digests on any machine."""
+        return sampled_digest(self.words)
 
 
 class Glove:

@@ -6,7 +6,7 @@ they ask the row of the model's kind. A new kind is a row here, the functions it
 answer.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -73,6 +73,10 @@ class Task:
     write: Callable[[Measured, Path], Sequence[Path]]  # into a folder: the record first, then what belongs to it
     compare: Callable[[Config, Measured, Sequence[Any], Path], str]  # with other bundles; its files into the folder
     judge: Callable[[Registry, Version, Version, PromoteConfig, Path, EvaluateVectors], Comparison]
+    # verification: (digest, tokens) of the run's steps as its shards and settings give them, from the first on, without
+    # end; None: it has no steps
+    replay: Callable[[Config], Generator[tuple[int, int]] | None] = lambda config: None
+
     measure_more: Callable[[Config, Any], None] = lambda config, bundle: (
         None
     )  # what `evaluate` can be asked for besides

@@ -4,7 +4,7 @@ Networks that carry states read streams, those with a bounded view windows, mask
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +49,7 @@ from pipelines.tasks.run_directory import (
 )
 from pipelines.training.final_weights import stored_weights, weights_hashes
 from pipelines.training.loop import Progress
+from pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
 
@@ -165,11 +166,21 @@ def validate(config: Config) -> None:
 
 def fingerprint(config: Config) -> dict[str, Any]:
     """What makes two starts the same run: everything that the weights after a given step depend on."""
-    with torch.device("meta"):  # its shape is asked for, not its weights
-        network = any_network(model_config(config.model), len(SPECIAL), len(SPECIAL))
+    network = shape_of_network(config)
     if isinstance(network, LanguageNetwork):
         return network_fingerprint(config, OF_STREAMS if carries(network) else OF_WINDOWS)
     return network_fingerprint(config, OF_MASKED)
+
+
+def shape_of_network(config: Config) -> Network:
+    """The network without its weights."""
+    with torch.device("meta"):
+        return any_network(model_config(config.model), len(SPECIAL), len(SPECIAL))
+
+
+def replay(config: Config) -> Generator[tuple[int, int]]:
+    """(digest, tokens) of each step's batches."""
+    return replay_lanes(make_loader(config, shape_of_network(config), text_tokenizer(config)))
 
 
 LANGUAGE = Task(
@@ -189,5 +200,6 @@ LANGUAGE = Task(
     write=write,
     compare=compare,
     judge=judge,
+    replay=replay,
 )
 MASKED = replace(LANGUAGE, kind="masked")

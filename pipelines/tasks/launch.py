@@ -15,6 +15,7 @@ from pipelines.config import Config
 from pipelines.tasks.base import Plan, Task, task_for
 from pipelines.tasks.release import release
 from pipelines.tasks.run_directory import claim_run_dir, is_first, with_lanes
+from pipelines.tasks.schedule import describe_plans, settle_schedule
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import resolve_paths
@@ -46,11 +47,14 @@ def _train(config: Config) -> Path | None:
     task.validate(config)
     claim_run_dir(config, task.fingerprint(config))
     with claim_run(config) as received:
+        training = task.needs_training(config)
+        if training:
+            config = settle_schedule(config)
         # as it was written: with no path of this machine
         values = {key: value for key, value in compose.plain(config).items() if key not in task.unread}
         # workers may be started in another folder
         config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
-        if task.needs_training(config):
+        if training:
             run_ranks(task, config, task.plan(config), values, received)
         return release(config, task) if is_first() else None
 
@@ -111,4 +115,7 @@ def record_start(config: Config, values: Mapping[str, Any]) -> None:
     """Record what the run is made from; it stays open for whoever goes on with it."""
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
+        plans = describe_plans(config)
+        if plans:
+            tracked.tags({"schedule": plans})
         tracked.leave()

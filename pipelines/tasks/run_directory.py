@@ -20,7 +20,7 @@ from pipelines.tasks.precision import read_precision
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint
 from pipelines.training.loop import limits
-from pipelines.training.run_record import RECORD, read
+from pipelines.training.run_record import PLANS, RECORD, read
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +100,7 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
         atomic_write(path, json.dumps(fingerprint, indent=2, sort_keys=True))
         return
     stored = current_values(found)
+    stored.pop(PLANS, None)
     kept, asked = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
     # A run keeps the precision that it began in, whether that was asked for or is what `auto` chose.
     if asked and asked in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):

@@ -39,6 +39,7 @@ from pipelines.tasks.run_directory import (
 from pipelines.tasks.translation_release import compare, evaluate, judge, measure_more, record, save_bundle, write
 from pipelines.training.final_weights import stored_weights, weights_hashes
 from pipelines.training.loop import Progress
+from pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
 
@@ -158,4 +159,5 @@ TRANSLATION = Task(
     compare=compare,
     judge=judge,
     measure_more=measure_more,
+    replay=lambda config: replay_lanes(LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed)),
 )

@@ -1,6 +1,7 @@
 """Word vectors: the task's row, and what is to be known before their training starts."""
 
 import logging
+from collections.abc import Generator
 from dataclasses import replace
 
 from model.errors import UserError
@@ -15,6 +16,7 @@ from pipelines.tasks.vectors_comparison import compare, judge
 from pipelines.tasks.vectors_release import evaluate, origin, record, save_bundle, write
 from pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
 from pipelines.training import checkpoint
+from pipelines.word_vectors.loop import replay_segments
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +107,17 @@ def validate_settings(config: Config) -> None:
     config.vectors.check()
 
 
+def replay(config: Config) -> Generator[tuple[int, int]] | None:
+    """(digest, size) of each step's segment; co-occurrences that are there no more are counted again."""
+    if not is_learned(config):
+        return None
+    vocabulary, _ = shard_vocabulary(
+        config.shard_dir, "train", config.vectors.side, model_config(config.model).min_count
+    )
+    count(config, vocabulary, report_counting)
+    return replay_segments(make_feed(config, vocabulary))
+
+
 VECTORS = Task(
     kind="vectors",
     unread=("train", "loader", "decode", "embeddings"),
@@ -122,4 +135,5 @@ VECTORS = Task(
     write=write,
     compare=compare,
     judge=judge,
+    replay=replay,
 )

@@ -13,7 +13,7 @@ import json
 import logging
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +92,26 @@ def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]
     Raises:
         UserError: a file is missing or is not the one that was written.
     """
-    files = _manifest(checkpoint)["files"]
-    for name in files:
-        _check(checkpoint, name, files)
+    files = check(checkpoint)
     groups = {Path(n).stem: load_file(checkpoint / n) for n in files if n.endswith(".safetensors")}
     return groups, state(checkpoint)
+
+
+def check(checkpoint: Path) -> dict[str, str]:
+    """Name -> sha256 (hex) of the files of a checkpoint, each compared with what lies there.
+
+    Raises:
+        UserError: a file is missing or is not the one that was written.
+    """
+    files: dict[str, str] = _manifest(checkpoint)["files"]
+    for name in files:
+        _check(checkpoint, name, files)
+    return files
+
+
+def every(run: Path) -> dict[int, Path]:
+    """Step -> complete checkpoint, in order."""
+    return dict(sorted(_list_numbered(run / "checkpoints", "")))
 
 
 def state(checkpoint: Path) -> dict[str, Any]:
@@ -110,37 +125,37 @@ def state(checkpoint: Path) -> dict[str, Any]:
     return values
 
 
-def prune(run: Path, keep_checkpoints: int, keep_weights: int) -> None:
-    """Delete all but the newest ones."""
+def prune(run: Path, keep_checkpoints: int, wanted: Callable[[list[int]], Collection[int]] = lambda steps: ()) -> None:
+    """Delete all but the newest checkpoints, and of the kept weights those that are not `wanted` of their steps."""
     for _, path in sorted(_list_numbered(run / "checkpoints", ""))[:-keep_checkpoints]:
         shutil.rmtree(path)
-    for _, path in sorted(_list_numbered(run / "weights", ".safetensors"))[:-keep_weights]:
+    weights = weights_by_step(run)
+    keep = wanted(list(weights))
+    for path in (path for step, path in weights.items() if step not in keep):
         path.unlink()
         path.with_suffix(".sha256").unlink(missing_ok=True)
 
 
-def average(run: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
-    """The mean of the newest `last` kept weights, summed in float64, and the steps that went into it.
+def average(kept: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of kept weights, summed in float64; of one alone its very numbers.
 
     Raises:
-        UserError: the run has kept none, or one is damaged or not what was written.
+        UserError: one is damaged or not what was written.
     """
-    kept = kept_weights(run, last)
-    if not kept:
-        raise UserError(f"{run}: no weights to average; the run has not reached its first checkpoint")
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}
     for path in kept:
-        _check_weights(path)
+        if recorded_hash(path) is None:
+            logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
         for name, value in _weights(path).items():
             types[name] = value.dtype
             total[name] = total[name] + value.double() if name in total else value.double()
-    return {name: (value / len(kept)).to(types[name]) for name, value in total.items()}, [_step(path) for path in kept]
+    return {name: (value / len(kept)).to(types[name]) for name, value in total.items()}
 
 
-def kept_weights(run: Path, last: int) -> list[Path]:
-    """The newest `last` weight files, oldest first."""
-    return [path for _, path in sorted(_list_numbered(run / "weights", ".safetensors"))[-last:]]
+def weights_by_step(run: Path) -> dict[int, Path]:
+    """Step -> the file of the weights that were kept of it, in order."""
+    return dict(sorted(_list_numbered(run / "weights", ".safetensors")))
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
@@ -154,18 +169,22 @@ def _weights(path: Path) -> dict[str, Tensor]:
     return held
 
 
-def _check_weights(path: Path) -> None:
-    """Raises UserError where kept weights are not those of their hash; a run from before hashes were kept has none."""
+def recorded_hash(path: Path) -> str | None:
+    """The sha256 (hex) that was kept beside weights, which they have; None in a run from before hashes were kept.
+
+    Raises:
+        UserError: they have another one.
+    """
     note = path.with_suffix(".sha256")
     if not note.is_file():
-        logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
-        return
+        return None
     expected, found = note.read_text(encoding="utf-8").partition(" ")[0], file_sha256(path)
     if found != expected:
         raise UserError(
             f"{path}: was changed after it was written (sha256 {found[:12]}..., expected {expected[:12]}...). Delete "
             f"it and the average is of one checkpoint less, or take the last weights alone: train.final_weights=last"
         )
+    return expected
 
 
 class StaleAttemptError(RuntimeError):
@@ -245,7 +264,3 @@ def _list_numbered(folder: Path, suffix: str) -> list[tuple[int, Path]]:
     pattern = re.compile(rf"step-(\d+){re.escape(suffix)}")
     matches = [(pattern.fullmatch(path.name), path) for path in folder.glob("step-*")]
     return [(int(match.group(1)), path) for match, path in matches if match]
-
-
-def _step(path: Path) -> int:
-    return int(path.stem.removeprefix("step-"))

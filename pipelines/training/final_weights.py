@@ -1,11 +1,17 @@
-"""The weights that a network's run ends with: the newest, their moving average, or the mean of the last ones."""
+"""The weights that a network's run ends with: the newest, their moving average, the best validated, a mean of several.
 
-from collections.abc import Mapping
+The best are those of the evaluation with the lowest validation loss, or the highest BLEU where early stopping watches
+that. Round the best are `train.average_last` kept weights that follow each other, the best in their middle as far as
+there are enough on both sides: half of them before it, or more where the run ended soon after.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from model.errors import UserError
 from model.files import file_sha256
 from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint
@@ -15,20 +21,66 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
     """The weights that `train.final_weights` asks for, and the steps that they come from.
 
     Raises:
-        UserError: the run has no checkpoint yet.
+        UserError: the run has no checkpoint yet, has not kept its best weights, or something is damaged.
     """
+    if config.final_weights in ("last", "ema"):
+        tensors, state = checkpoint.read(checkpoint.last(run))
+        return tensors["average" if config.final_weights == "ema" else "network"], [state["step"]]
+    found = chosen_weights(run, config)
+    return checkpoint.average(list(found.values())), list(found)
+
+
+def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
+    """Step -> kept weights that the final ones are the mean of.
+
+    Raises:
+        UserError: the run has kept none, or not its best ones.
+    """
+    kept = checkpoint.weights_by_step(run)
+    if not kept:
+        raise UserError(f"{run}: no weights to average; the run has not reached its first checkpoint")
     if config.final_weights == "average":
-        return checkpoint.average(run, config.average_last)
-    tensors, state = checkpoint.read(checkpoint.last(run))
-    return tensors["average" if config.final_weights == "ema" else "network"], [state["step"]]
+        return {step: kept[step] for step in list(kept)[-config.average_last :]}
+    best = checkpoint.state(checkpoint.last(run)).get("best_step", 0)
+    if best not in kept:
+        known = f"those of step {best:,} were not kept" if best else "no evaluation has told which are the best"
+        raise UserError(
+            f"train.final_weights={config.final_weights}: {known} in {run}. A run that is to end with its best weights "
+            f"is started so, or with train.early_stopping. Choices for this one: average, last"
+        )
+    wanted = round_best(list(kept), best, config.average_last) if config.final_weights == "best_average" else [best]
+    return {step: kept[step] for step in wanted}
+
+
+def kept_weights(config: TrainConfig, best: int) -> Callable[[list[int]], Collection[int]]:
+    """Which steps' weights a run must keep, of those that it has: the last ones, and where somebody will or may ask
+    for the best, those too. `best`: the step of the best evaluation so far, 0: none."""
+    asked = config.final_weights in ("best", "best_average") or config.early_stopping.metric != "none"
+    count = config.average_last if config.final_weights == "best_average" else 1
+
+    def wanted(steps: list[int]) -> Collection[int]:
+        near = round_best(steps, best, count) if asked and best in steps else []
+        return {*steps[-config.average_last :], *near}
+
+    return wanted
+
+
+def round_best(steps: Sequence[int], best: int, count: int) -> Sequence[int]:
+    """`best` and its neighbours among the rising `steps`, `count` where there are so many.
+
+    It gives the same of all steps of a run as of those that are left where it was asked after each of them and only
+    what it gave and the last `count` were kept.
+    """
+    first = min(steps.index(best) - count // 2, len(steps) - count)
+    return steps[max(0, first) :][:count]
 
 
 def weights_hashes(run: Path, config: TrainConfig) -> list[str]:
     """sha256 of the files that the final weights come from."""
-    if config.final_weights == "average":
-        return [file_sha256(path) for path in checkpoint.kept_weights(run, config.average_last)]
-    name = "average.safetensors" if config.final_weights == "ema" else "network.safetensors"
-    return [file_sha256(checkpoint.last(run) / name)]
+    if config.final_weights in ("last", "ema"):
+        name = "average.safetensors" if config.final_weights == "ema" else "network.safetensors"
+        return [file_sha256(checkpoint.last(run) / name)]
+    return [file_sha256(path) for path in chosen_weights(run, config).values()]
 
 
 def weights_facts(run: Path, config: TrainConfig, steps: list[int]) -> dict[str, Any]:

@@ -4,17 +4,24 @@
 digest of the record ids of every lane, so that two runs can be compared batch by batch. An evaluation is a line of its
 own: `{"step", "valid_loss", "valid_perplexity", "valid_items"[, "valid_bleu"], "seconds"}`. A resumed run cuts off what
 came after its checkpoint and writes it again.
+
+Word vectors have a line for several steps, `"steps"` of them; its `batch` is the sum of the digests of their segments.
+
+RUN/starts.jsonl has a line a start that came to training, `{"attempt", "step", "workers"}`: the step after which it
+went on, and on how many workers.
 """
 
 import json
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from model.files import atomic_write
 
 NAME = "steps.jsonl"
+STARTS = "starts.jsonl"
 
 
 class Journal:
@@ -40,6 +47,18 @@ class Journal:
 
     def close(self) -> None:
         self._file.close()
+
+
+def note_start(run: Path, attempt: int, step: int, workers: int) -> None:
+    """Add a line to RUN/starts.jsonl: this start goes on after `step`."""
+    before = list(lines(run / STARTS))
+    start = {"attempt": attempt, "step": step, "workers": workers}
+    atomic_write(run / STARTS, "".join(_text(line) for line in (*before, start)))
+
+
+def step_digest(lanes: Iterable[float]) -> str:
+    """The digest of a step's batches, of those of all lanes in their order: the same for any number of workers."""
+    return f"{zlib.crc32(repr([int(lane) for lane in lanes]).encode()):08x}"
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:

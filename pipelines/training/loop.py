@@ -27,7 +27,8 @@ from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint, stopping
-from pipelines.training.journal import Journal
+from pipelines.training.final_weights import kept_weights
+from pipelines.training.journal import Journal, note_start, step_digest
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 from pipelines.training.uncompiled import leave_compiler_out
@@ -53,7 +54,9 @@ class Progress:
     step: int = 0
     items: int = 0  # target tokens seen
     skipped: int = 0  # steps without a finite loss and gradient: they updated nothing
-    best: float | None = None
+    best: float | None = None  # of `best_metric`, lower is better
+    best_metric: str = ""
+    best_step: int = 0
     waited: int = 0  # evaluations since the best one
     stopped: str = ""  # why the run is over before max_steps
     loss_scale: LossScale = field(default_factory=LossScale)
@@ -111,6 +114,7 @@ class Trainer:
             journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
             if journal:
                 stack.callback(journal.close)
+                note_start(self.run_dir, attempt, self.progress.step, self.ranks.world)
             self._steps(attempt, journal, report)
         return self.progress
 
@@ -122,7 +126,7 @@ class Trainer:
         saved, stops = self.ranks.from_first((journal.seconds, self._asked()) if journal else None)
         while progress.step < config.max_steps and not progress.stopped and not stops:
             step = progress.step + 1
-            lr = learning_rate(config.optimizer, step, config.max_steps)
+            lr = learning_rate(config.optimizer, step, config.schedule_steps or config.max_steps)
             sums = self._gradients(model, self.loader.step(), step)
             if journal:
                 sums[-2], sums[-1] = journal.seconds, self._asked()
@@ -138,7 +142,7 @@ class Trainer:
             metrics = {"loss": loss / items, "nll": nll / items, "lr": lr, "norm": norm}
             if journal:
                 line = {key: round(value, 9) if math.isfinite(value) else None for key, value in metrics.items()}
-                journal.write({"step": step, **line, "tokens": int(items), "batch": _digest(digests)})
+                journal.write({"step": step, **line, "tokens": int(items), "batch": step_digest(digests)})
             speed.count(items)
             if nonfinite >= MAX_NONFINITE:
                 raise FloatingPointError(
@@ -217,16 +221,16 @@ class Trainer:
         )
         if self.bleu is not None and wants_bleu:
             metrics["valid_bleu"] = self.bleu()
-        if config.early_stopping.metric != "none":
-            value = loss if config.early_stopping.metric == "loss" else -metrics["valid_bleu"]
-            if progress.best is None or value < progress.best:
-                progress.best, progress.waited = value, 0
-            else:
-                progress.waited += 1
-            if progress.waited >= config.early_stopping.patience:
-                progress.stopped = (
-                    f"no better validation {config.early_stopping.metric} in {progress.waited} evaluations"
-                )
+        metric = "bleu" if config.early_stopping.metric == "bleu" else "loss"
+        value = -metrics["valid_bleu"] if metric == "bleu" else loss
+        if metric != progress.best_metric and progress.best_step:  # a resumed run may watch another one
+            progress.best, progress.waited = None, 0
+        if math.isfinite(value) and (progress.best is None or value < progress.best):
+            progress.best, progress.best_metric, progress.best_step, progress.waited = value, metric, progress.step, 0
+        else:
+            progress.waited += 1
+        if config.early_stopping.metric != "none" and progress.waited >= config.early_stopping.patience:
+            progress.stopped = f"no better validation {metric} in {progress.waited} evaluations"
         return metrics
 
     def save(self, attempt: int, keep_weights: bool) -> None:
@@ -250,7 +254,7 @@ class Trainer:
                 "limits": limits(self.config),
             }
             checkpoint.write(self.run_dir, progress.step, attempt, tensors, state, keep_weights)
-            checkpoint.prune(self.run_dir, self.config.keep_checkpoints, max(self.config.average_last, 1))
+            checkpoint.prune(self.run_dir, self.config.keep_checkpoints, kept_weights(self.config, progress.best_step))
         self.ranks.wait()
 
     def resume(self) -> None:
@@ -317,7 +321,3 @@ def merge_lanes(states: list[dict[str, Any]]) -> dict[str, Any]:
     """One loader state from every rank's: each knows its own lanes, the rest is the same on all."""
     lanes = {lane: position for state in states for lane, position in state["lanes"].items()}
     return {**states[0], "lanes": lanes}
-
-
-def _digest(lanes: list[float]) -> str:
-    return f"{zlib.crc32(repr([int(lane) for lane in lanes]).encode()):08x}"

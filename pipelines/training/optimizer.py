@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from pipelines.settings import OptimizerConfig
 
 
-def learning_rate(config: OptimizerConfig, step: int, max_steps: int) -> float:
+def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> float:
     """The rate of update `step`, counted from 1.
 
     Warm-up is linear; after it the rate falls with 1/sqrt(step) (Vaswani et al. 2017, equation 3, scaled so that its
-    peak is `lr`), along half a cosine, along a line, or not at all.
+    peak is `lr`), along half a cosine, along a line, or not at all. Cosine and line end at step
+    `schedule_steps`; from there on the rate is `min_lr`.
     """
     if step < config.warmup_steps:
         return config.lr * step / config.warmup_steps
@@ -22,7 +23,7 @@ def learning_rate(config: OptimizerConfig, step: int, max_steps: int) -> float:
         return config.lr
     if config.schedule == "inverse_sqrt":
         return config.lr * math.sqrt(max(config.warmup_steps, 1) / step)
-    done = min(1.0, (step - config.warmup_steps) / max(1, max_steps - config.warmup_steps))
+    done = min(1.0, (step - config.warmup_steps) / max(1, schedule_steps - config.warmup_steps))
     left = 0.5 * (1.0 + math.cos(math.pi * done)) if config.schedule == "cosine" else 1.0 - done
     return config.min_lr + (config.lr - config.min_lr) * left
 

@@ -7,6 +7,7 @@ from typing import Any
 from model.errors import UserError
 
 RECORD = "run.json"  # what a run is made of; pipelines/tasks/run_directory.py writes it when the run begins
+PLANS = "plans"  # in it: how long it was to train and where its learning rate was to end, an object a change
 
 
 def read(path: Path) -> dict[str, Any] | None:

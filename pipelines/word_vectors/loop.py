@@ -6,10 +6,11 @@ steps mean the same whatever the number of ranks, and a run may go on with anoth
 """
 
 import contextlib
+import itertools
 import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from model.word_vectors.learner import Learner
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import NOTHING, Feed
 from pipelines.training import checkpoint, stopping
-from pipelines.training.journal import Journal
+from pipelines.training.journal import Journal, note_start
 from pipelines.word_vectors.averaging import as_tensor, finite, make_averaging, rate_factor
 from pipelines.word_vectors.settings import VectorsConfig
 
@@ -35,16 +36,18 @@ class Sums:
     loss: float = 0.0
     predictions: int = 0
     size: int = 0  # in the feed's unit: words
+    digest: int = 0  # sum of the segments' digests: the same in any order
 
     @property
     def mean(self) -> float | None:
         """Mean loss a prediction; None where nothing was predicted."""
         return self.loss / self.predictions if self.predictions else None
 
-    def add(self, loss: float, predictions: float, size: float) -> None:
+    def add(self, loss: float, predictions: float, size: float, digest: float) -> None:
         self.loss += loss
         self.predictions += int(predictions)
         self.size += int(size)
+        self.digest = (self.digest + int(digest)) % 2**32
 
 
 @dataclass
@@ -101,6 +104,8 @@ def train_tables(
         journal = Journal(run, progress.step) if ranks.first else None
         if journal:
             stack.callback(journal.close)
+            note_start(run, attempt, progress.step, ranks.world)
+        told = progress.step  # what the journal has lines of
         stops = ranks.from_first(stopping.read_request(run) is not None if ranks.first else None)
         while progress.epoch < config.epochs and not stops:
             rate = decay.at(progress.step / steps)
@@ -124,7 +129,9 @@ def train_tables(
             if saves or ends_epoch or rounds % config.log_every == 0:
                 speed, sent = recent.size / max(since_line, 1e-9), averaging.sent_since()
                 if journal:
-                    journal.write({"step": progress.step, "loss": recent.mean, "lr": rate, "tokens": recent.size})
+                    line = {"step": progress.step, "steps": progress.step - told, "loss": recent.mean, "lr": rate}
+                    journal.write({**line, "tokens": recent.size, "batch": f"{recent.digest:08x}"})
+                told = progress.step
                 report(progress.step, metrics(recent, rate, feed.unit, speed, sent * ranks.world))
                 recent = Sums()
                 clock.line()
@@ -142,14 +149,22 @@ def train_tables(
 
 def train_segment(
     learner: Learner, feed: Feed, progress: Progress, rate: float, ranks: Ranks, seed: int, threads: int
-) -> tuple[float, int, int]:
-    """This rank's segment of the round: (summed loss, predictions, size). An epoch may end with none for it."""
+) -> tuple[float, int, int, int]:
+    """This rank's segment of the round: (summed loss, predictions, size, digest). An epoch may end with none for it."""
     index = progress.segment + ranks.rank
     segment = feed.segment(progress.epoch, index) if index < feed.segments else NOTHING
     # what is drawn depends on the segment alone: any number of ranks draws the same
     drawn = zlib.crc32(f"{seed} {progress.epoch} {index}".encode())
     loss, predictions = learner.train(segment, rate, drawn, threads)
-    return loss, predictions, feed.size(segment)
+    return loss, predictions, feed.size(segment), segment.digest()
+
+
+def replay_segments(feed: Feed) -> Generator[tuple[int, int]]:
+    """(digest, size) of the segment of each step, over all epochs, without end."""
+    for epoch in itertools.count():
+        for index in range(feed.segments):
+            segment = feed.segment(epoch, index)
+            yield segment.digest(), feed.size(segment)
 
 
 def end_epoch(progress: Progress) -> float:
@@ -196,7 +211,7 @@ def save(
         state = {**vars(progress), "trained": vars(progress.trained), "segments": feed.segments}
         tables = {name: as_tensor(table) for name, table in learner.tables.items()}
         checkpoint.write(run, progress.step, attempt, {TABLES: tables}, state)
-        checkpoint.prune(run, config.keep_checkpoints, 0)
+        checkpoint.prune(run, config.keep_checkpoints)
     ranks.wait()
 
 
@@ -241,8 +256,8 @@ class Clock:
         self._ranks = ranks
         self._line = self._save = time.monotonic()
 
-    def beside(self, mine: tuple[float, int, int], asked: bool) -> torch.Tensor:
-        """(6,) float64: `mine`, then seconds since the last line and since the last checkpoint, and `asked`."""
+    def beside(self, mine: tuple[float, int, int, int], asked: bool) -> torch.Tensor:
+        """(7,) float64: `mine`, then seconds since the last line and since the last checkpoint, and `asked`."""
         now = time.monotonic()
         seconds = (now - self._line, now - self._save) if self._ranks.first else (0.0, 0.0)
         return torch.tensor([*mine, *seconds, asked], dtype=torch.float64, device=self._ranks.device)

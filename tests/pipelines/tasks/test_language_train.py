@@ -1,16 +1,17 @@
 """`dragoman shard`, `train`, `evaluate` and `promote` of language models, whole but small, in this process."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conf import compose
-from model.bundles.directory import bundle_kind
+from model.bundles.directory import bundle_kind, describe
 from model.bundles.language import load_text_bundle
 from model.errors import UserError
-from pipelines import evaluate, train
+from pipelines import entries, evaluate, train
 from pipelines.config import Config
 from pipelines.shard import shard
 from pipelines.tasks.language_release import judge
@@ -18,6 +19,7 @@ from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import Version
 from pipelines.word_vectors.settings import EvaluateVectors
 from services.commands.contents import contents
+from tests.pipelines.training.test_loop import flip_last_bit
 
 PEOPLE, DEEDS = ("anna", "ben", "carl", "dora"), ("sees", "hears", "likes", "calls")
 BEASTS = ("cat", "dog", "bird", "fish", "horse", "cow")
@@ -77,6 +79,28 @@ def test_a_run_becomes_a_measured_bundle(model: str, home: Path, capsys: pytest.
     before = [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")]
     assert train.task(config(home, f"model={model}", f"name={model}", *MODELS[model])) == 0
     assert [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")] == before
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_and_its_bundle_verify(
+    model: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = home / "artifacts" / "runs" / model
+    assert entries.main(["verify", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert "steps    same          4, each once" in shown and "starts   same          1: from step 0 on 1\n" in shown
+    assert "made from weights of the run: 2 of 2 are still there" in shown
+    copy, shards = tmp_path / "copy", f"paths.shards={config(home).shard_dir}"
+    shutil.copytree(run, copy)
+    weights = copy / "bundle" / "model.safetensors"
+    flip_last_bit(weights)
+    assert entries.main(["verify", str(copy), shards]) == 1
+    assert "model.safetensors: not the file that was saved" in capsys.readouterr().out
+    record = json.loads((copy / "bundle" / "config.json").read_text())
+    record["files"]["model.safetensors"] = describe(weights)  # somebody hides it
+    (copy / "bundle" / "config.json").write_text(json.dumps(record))
+    assert entries.main(["verify", str(copy), shards]) == 1
+    assert "model.safetensors: is not the mean of the weights that it names" in capsys.readouterr().out
 
 
 def test_bundles_are_evaluated_and_compared(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,7 @@ from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.pretrained_embeddings import identity, initialise, keep, kept_rows, matches
 from pipelines.tracking.registry import RegistryConfig, Version
 from pipelines.training import checkpoint, journal
+from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Trainer
 
 WIDTH, VOCABULARY = 16, 50  # of the shards that `make_shards` makes: words w0 to w43
@@ -335,7 +336,7 @@ def test_a_frozen_table_stays_as_it_began_through_training_and_resume(
     assert not any(name.startswith(f"{frozen}/") for name in tensors["optimizer"])
     assert torch.equal(tensors["network"][frozen], fresh.source_embedding.weight)
     assert torch.equal(tensors["average"][frozen], fresh.source_embedding.weight)
-    mean, _ = checkpoint.average(settings.run_dir, 2)
+    mean, _ = final_weights(settings.run_dir, settings.train)
     assert torch.equal(mean[frozen], fresh.source_embedding.weight)
 
 

@@ -111,6 +111,7 @@ def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(home: Pa
     here("train", *SETTINGS, "name=elastic")
     words = [sum(line.get("tokens", 0) for line in lines(one)) for one in (run, undisturbed)]
     assert words[0] == words[1]
+    assert entries.main(["verify", "elastic"]) == 0
     assert epoch_losses(run)[-1] == pytest.approx(epoch_losses(undisturbed)[-1], rel=0.05)
 
 
@@ -131,12 +132,16 @@ def test_a_finished_run_is_released_once(undisturbed: Path, caplog: pytest.LogCa
 
 
 @pytest.mark.parametrize("model", ["cbow_hierarchical", "glove", "tfidf"])
-def test_every_kind_of_method_comes_to_a_bundle(home: Path, model: str) -> None:
+def test_every_kind_of_method_comes_to_a_bundle(home: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     own = ["vectors.side=source", "vectors.epochs=2", "model.min_count=2"]
     here("train", f"model={model}", f"name={model}", *own, f"vectors.evaluate.pictures={model == 'tfidf'}")
     bundle = load_vectors(home / "runs" / model / "bundle")
     assert bundle.config.name == model and "the" in bundle.words
     assert (home / "runs" / model / "pictures" / "similarity.png").is_file() == (model == "tfidf")
+    assert entries.main(["verify", model]) == 0
+    told = "a model that is counted whole has none" if model == "tfidf" else "each once, their batches as replayed"
+    shown = capsys.readouterr().out
+    assert told in shown and f"{model}: nothing differs" in shown
 
 
 @pytest.mark.parametrize(

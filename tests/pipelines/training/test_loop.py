@@ -22,6 +22,7 @@ from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
 from pipelines.shards.reader import ShardReader
 from pipelines.training import checkpoint, journal
+from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Report, Trainer
 from pipelines.training.validation import validation_loss
 
@@ -267,7 +268,7 @@ def test_validation_loss_is_the_mean_over_tokens(shards: Path) -> None:
 
 def test_the_average_of_the_last_weights_is_their_mean(shards: Path, tmp_path: Path) -> None:
     train(shards, tmp_path / "run")
-    mean, used = checkpoint.average(tmp_path / "run", 2)
+    mean, used = final_weights(tmp_path / "run", CONFIG)
     assert used == [8, 12]
     parts = [checkpoint.read(tmp_path / f"run/checkpoints/step-{step:08d}")[0]["network"] for step in used]
     for name, value in mean.items():
@@ -283,7 +284,7 @@ def test_damaged_state_and_truncated_weights_are_refused_by_name(tmp_path: Path)
     weights.unlink()  # it is a second name of the checkpoint's file
     weights.write_bytes(whole[:-8])
     with pytest.raises(UserError, match=r"weights/step-00000004\.safetensors: was changed after"):
-        checkpoint.average(run, 1)
+        checkpoint.average([weights])
     (kept / "state.json").write_text('{"step": 4', encoding="utf-8")
     with pytest.raises(UserError, match=r"state\.json: does not match its manifest.*Delete"):
         checkpoint.state(kept)
@@ -293,7 +294,7 @@ def test_weights_that_were_changed_enter_no_average(shards: Path, tmp_path: Path
     train(shards, tmp_path / "run")
     flip_last_bit(tmp_path / "run/weights/step-00000008.safetensors")
     with pytest.raises(UserError, match=r"step-00000008\.safetensors: was changed after it was written"):
-        checkpoint.average(tmp_path / "run", 2)
+        final_weights(tmp_path / "run", CONFIG)
 
 
 def flip_last_bit(file: Path) -> None:

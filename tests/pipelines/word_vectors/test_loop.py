@@ -1,5 +1,6 @@
 """The loop of word vectors: exact resume, turns of one and two ranks, losses, and what is refused."""
 
+import json
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,9 @@ from model.word_vectors.learner import Text
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import ShardText, shard_vocabulary
 from pipelines.training import checkpoint, journal, stopping
+from pipelines.training.verification import Check, check_steps
 from pipelines.word_vectors.averaging import Averaging
-from pipelines.word_vectors.loop import Decay, Progress, Report, train_tables
+from pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables
 from pipelines.word_vectors.settings import VectorsConfig
 from tests.pipelines.conftest import MakeShards, random_records
 
@@ -78,6 +80,13 @@ def lines(run: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if k != "seconds"} for line in journal.lines(run / journal.NAME)]
 
 
+def verified(shards: Path, run: Path) -> Check:
+    """The run's journal against the segments of the shards."""
+    vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
+    feed = ShardText(shards, "train", vocabulary, None, CONFIG.segment_words)
+    return check_steps(run, replay_segments(feed))
+
+
 def dies_at(wanted: int) -> Report:
     def report(step: int, values: dict[str, float]) -> None:
         if step >= wanted:
@@ -94,6 +103,8 @@ def test_a_resumed_run_is_the_undisturbed_run(shards: Path, tmp_path: Path, deat
     resumed = train(shards, tmp_path / "cut")
     assert vars(resumed) == vars(whole)
     assert torch.equal(table(tmp_path / "cut"), table(tmp_path / "whole"))
+    for run in ("whole", "cut"):
+        assert verified(shards, tmp_path / run).result == "same"
     epochs = [[line for line in lines(tmp_path / run) if "epoch" in line] for run in ("whole", "cut")]
     assert epochs[0] == epochs[1] and len(epochs[0]) == 3
 
@@ -133,6 +144,38 @@ def test_the_journal_counts_every_word(shards: Path, tmp_path: Path) -> None:
     train(shards, tmp_path / "run")
     vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
     assert sum(line.get("tokens", 0) for line in lines(tmp_path / "run")) == 3 * vocabulary.tokens
+
+
+def test_a_journal_that_was_changed_does_not_verify(shards: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(shards, run)
+    whole = list(journal.lines(run / journal.NAME))
+    place = [at for at, line in enumerate(whole) if "batch" in line]
+    second = whole[place[1]]
+    first, last = second["step"] - second["steps"] + 1, second["step"]
+    for change, message in (
+        ({**second, "batch": "00000000"}, f"steps {first} to {last}: other batches than the shards give"),
+        ({**second, "tokens": second["tokens"] - 1}, f"steps {first} to {last}: "),
+        (None, f"step {first} is missing"),
+        (whole[place[0]], "step 1 stands in the journal again"),
+    ):
+        changed = [change if at == place[1] else line for at, line in enumerate(whole)]
+        (run / journal.NAME).write_text("".join(json.dumps(line) + "\n" for line in changed if line))
+        assert verified(shards, run).result == "differs"
+        assert verified(shards, run).detail.startswith(message)
+
+
+def test_a_journal_from_before_digests_goes_on_with_them(shards: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(shards, run, replace(CONFIG, epochs=1))
+    older = [
+        {k: v for k, v in line.items() if k not in ("batch", "steps")} for line in journal.lines(run / journal.NAME)
+    ]
+    (run / journal.NAME).write_text("".join(json.dumps(line) + "\n" for line in older))
+    assert verified(shards, run).result == "not recorded"
+    train(shards, run)
+    assert verified(shards, run).result == "same"
+    assert verified(shards, run).detail.endswith(f"but for the first {older[-1]['step']}, which have no digest")
 
 
 @pytest.mark.parametrize("factor", [1e30, float("nan")])
@@ -197,6 +240,7 @@ def test_one_and_two_ranks_take_turns(shards: Path, tmp_path: Path) -> None:
     alone = train(shards, tmp_path / "alone")
     assert turns.step == alone.step and turns.losses == pytest.approx(alone.losses, rel=1e-9)
     assert turns.losses[1] == alone.losses[1]
+    assert verified(shards, tmp_path / "turns").result == "same"
     sizes = {line["step"]: line.get("tokens", 0) for line in lines(tmp_path / "turns")}
     assert sum(line.get("tokens", 0) for line in lines(tmp_path / "turns")) == sum(
         line.get("tokens", 0) for line in lines(tmp_path / "alone")

@@ -1,0 +1,80 @@
+"""Where a run's learning rate ends: planned when the run begins and kept by it, changed only when that is asked for.
+
+A cosine or a line depends on its last step. Were that whatever `train.max_steps` a start is given, a run that goes on
+with another one would go on with a rate that jumps, and nothing would say so. Every plan stands in RUN/run.json, in
+order: `{"from_step", "max_steps", "schedule_steps"}`.
+"""
+
+import json
+import logging
+from dataclasses import replace
+from typing import Any
+
+from model.files import atomic_write
+from pipelines.config import Config
+from pipelines.settings import TrainConfig
+from pipelines.tasks.run_directory import is_first, newest_step
+from pipelines.tracking.spool import Spool
+from pipelines.training.optimizer import learning_rate
+from pipelines.training.run_record import PLANS, RECORD, read
+
+logger = logging.getLogger(__name__)
+
+WITH_AN_END = ("cosine", "linear")  # schedules whose rate at a step depends on where they end
+
+
+def settle_schedule(config: Config) -> Config:
+    """The configuration with its `train.schedule_steps` settled, and the plan kept in the claimed folder of the run.
+
+    It is what is asked for; else that of the run's last plan; else, for a run that has no checkpoint, `max_steps`.
+    Other models and schedules have no such end: they are left as they are.
+    """
+    path, train = config.run_dir / RECORD, config.train
+    record = read(path)
+    if record is None or record.get("train", {}).get("optimizer", {}).get("schedule") not in WITH_AN_END:
+        return config
+    begun = newest_step(config)
+    plans = (record.get(PLANS) or _earlier_plan(config)) if begun else []
+    kept = plans[-1]["schedule_steps"] if plans else train.max_steps
+    settled = replace(train, schedule_steps=train.schedule_steps or kept)
+    plan = {"from_step": begun, "max_steps": train.max_steps, "schedule_steps": settled.schedule_steps}
+    if plans:
+        _report(train, settled, kept, begun)
+    if not plans or plan != {**plans[-1], "from_step": begun}:
+        plans = [*plans, plan]
+    if is_first() and plans != record.get(PLANS):
+        atomic_write(path, json.dumps({**record, PLANS: plans}, indent=2, sort_keys=True))
+    return replace(config, train=settled)
+
+
+def describe_plans(config: Config) -> str:
+    """The run's plans in a line; empty where its schedule has no end."""
+    plans = (read(config.run_dir / RECORD) or {}).get(PLANS, [])
+    return "; ".join(
+        f"from step {one['from_step']:,}: {config.train.optimizer.schedule} to step {one['schedule_steps']:,}, "
+        f"trained to step {one['max_steps']:,}"
+        for one in plans
+    )
+
+
+def _earlier_plan(config: Config) -> list[dict[str, Any]]:
+    """The plan of a run that was begun before plans were kept: what its last start told MLflow."""
+    told = [record.fields["values"] for record in Spool(config.run_dir).records() if record.kind == "params"]
+    steps = next((int(one["train.max_steps"]) for one in reversed(told) if "train.max_steps" in one), 0)
+    return [{"from_step": 0, "max_steps": steps, "schedule_steps": steps}] if steps else []
+
+
+def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> None:
+    optimizer, steps, end = settled.optimizer, settled.schedule_steps, settled.max_steps
+    if steps != kept:
+        before, after = (learning_rate(optimizer, begun + 1, one) for one in (kept, steps))
+        logger.warning(
+            f"train.schedule_steps={steps}: the {optimizer.schedule} schedule of this run ended at step {kept:,} and "
+            f"ends at step {steps:,} from now on; the rate of step {begun + 1:,} is {after:.3g} instead of {before:.3g}"
+        )
+    elif end != steps and not asked.schedule_steps:
+        logger.warning(
+            f"train.max_steps={end}: the {optimizer.schedule} schedule of this run ends at step {steps:,} as it was "
+            f"planned; the rate at step {end:,} is {learning_rate(optimizer, end, steps):.3g}. "
+            f"train.schedule_steps={end} moves its end there"
+        )

@@ -1,0 +1,155 @@
+"""Proof from a run's own records: that it was trained on the batches of an undisturbed run, on weights as written.
+
+A step's batches depend on the shards, the seed and the settings alone. So they are made once more by one process and
+compared with what the journal says that they were, whatever happened to the run and on how many workers.
+"""
+
+import contextlib
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from model.errors import UserError
+from pipelines.loaders.prefetch import Lanes
+from pipelines.training import checkpoint, journal
+from pipelines.training.journal import step_digest
+
+Replay = Generator[tuple[int, int]]  # (digest, tokens) of each step, from the first on
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was looked at, how it compares, and the figures, or the first thing that differs."""
+
+    what: str
+    result: Literal["same", "differs", "not recorded"]
+    detail: str
+
+
+class DifferenceError(Exception):
+    """The first thing that is not as it should be."""
+
+
+def replay_lanes(loader: Lanes[Any]) -> Replay:
+    """Every step of a loader that has all lanes, without end."""
+    with contextlib.closing(loader):
+        while True:
+            batches = loader.step()
+            yield int(step_digest(batch.digest() for batch in batches), 16), sum(batch.items for batch in batches)
+
+
+def check_steps(run: Path, replay: Replay | None) -> Check:
+    """The journal against the batches as they are made today: none missing, none twice, none another."""
+    if replay is None:
+        return Check("steps", "not recorded", "a model that is counted whole has none")
+    try:
+        with contextlib.closing(replay):
+            steps, unrecorded = _compare_steps(run, replay)
+        newest = max(checkpoint.every(run), default=0)
+        if steps < newest:
+            raise DifferenceError(
+                f"step {steps + 1:,} is missing: the journal ends before it, and step {newest:,} was kept"
+            )
+    except (DifferenceError, UserError) as problem:
+        return Check("steps", "differs", str(problem))
+    if unrecorded == steps:
+        return Check("steps", "not recorded", f"{steps:,}, without digests: the run is from before there were any")
+    before = f" but for the first {unrecorded:,}, which have no digest" if unrecorded else ""
+    return Check("steps", "same", f"{steps:,}, each once, their batches as replayed from the shards{before}")
+
+
+def check_starts(run: Path, lanes: int | None) -> Check:
+    """Where the run's starts went on, and on how many workers: attempts only rise, and workers share the lanes."""
+    made = checkpoint.current_attempt(run)
+    before = step = 0
+    told = []
+    try:
+        for _, start in _lines(run / journal.STARTS):
+            attempt, step, workers = (int(start[key]) for key in ("attempt", "step", "workers"))
+            if not before < attempt <= made:
+                raise DifferenceError(f"attempt {attempt} after attempt {before}, of {made} that were made")
+            if lanes and lanes % workers:
+                raise DifferenceError(f"attempt {attempt} on {workers} workers, which cannot share {lanes} lanes")
+            before = attempt
+            told.append(f"{attempt}: from step {step:,} on {workers}")
+        if step > last_step(run):
+            raise DifferenceError(f"attempt {before} went on after step {step:,}, which the journal has not got")
+    except DifferenceError as problem:
+        return Check("starts", "differs", str(problem))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+        return Check("starts", "differs", f"{journal.STARTS}: damaged ({problem!r})")
+    return Check("starts", "same", ", ".join(told)) if told else Check("starts", "not recorded", f"{made} in all")
+
+
+def check_weights(run: Path) -> Check:
+    """Every file of every checkpoint, and the weights that were kept, against their sha256."""
+    checkpoints, kept, unrecorded = checkpoint.every(run), checkpoint.weights_by_step(run), []
+    try:
+        for step, path in checkpoints.items():
+            checkpoint.check(path)
+            if checkpoint.state(path)["step"] != step:
+                raise DifferenceError(f"{path}: is of step {checkpoint.state(path)['step']}")
+        unrecorded = [step for step, path in kept.items() if checkpoint.recorded_hash(path) is None]
+    except (DifferenceError, UserError) as problem:
+        return Check("weights", "differs", str(problem))
+    detail = f"{len(checkpoints)} checkpoints, weights of {len(kept)} steps"
+    if unrecorded:
+        return Check("weights", "not recorded", f"{detail}; no sha256 of those of step {unrecorded[0]:,}")
+    return Check("weights", "same", detail)
+
+
+def last_step(run: Path) -> int:
+    """Where the journal ends; 0 where there is none.
+
+    Raises:
+        DifferenceError: a line of it is damaged.
+    """
+    return max((int(line["step"]) for _, line in _lines(run / journal.NAME) if "step" in line), default=0)
+
+
+def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
+    """(steps of the journal, those at its beginning that have no digest)."""
+    step = unrecorded = 0
+    for number, line in _lines(run / journal.NAME):
+        if "tokens" not in line:  # an evaluation, or the end of an epoch
+            continue
+        try:
+            last, tokens = int(line["step"]), int(line["tokens"])
+            recorded = "batch" in line
+            count = int(line.get("steps", 1 if recorded else last - step))
+            digest = int(line["batch"], 16) if recorded else 0
+        except (KeyError, TypeError, ValueError):
+            raise DifferenceError(f"{journal.NAME}, line {number}: damaged") from None
+        first = last - count + 1
+        if first <= step or count < 1:
+            raise DifferenceError(f"step {first:,} stands in the journal again, in line {number} after step {step:,}")
+        if first > step + 1:
+            raise DifferenceError(f"step {step + 1:,} is missing: line {number} follows step {step:,} with {first:,}")
+        named = f"step {last:,}" if count == 1 else f"steps {first:,} to {last:,}"
+        made = list(islice(replay, count))
+        expected, size = sum(one for one, _ in made) % 2**32, sum(one for _, one in made)
+        if not recorded and unrecorded < step:
+            raise DifferenceError(f"{named}: the digest of its batches is missing")
+        if recorded and digest != expected:
+            raise DifferenceError(f"{named}: other batches than the shards give ({digest:08x}, not {expected:08x})")
+        if recorded and tokens != size:
+            raise DifferenceError(f"{named}: {tokens:,} tokens, where the shards give {size:,}")
+        step, unrecorded = last, unrecorded if recorded else last
+    return step, unrecorded
+
+
+def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """(number, content) of each whole line; a last one that a kill cut short is none."""
+    found = []
+    for number, text in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else (), 1):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        if not isinstance(line, dict):
+            raise DifferenceError(f"{path.name}, line {number}: damaged")
+        found.append((number, line))
+    return found

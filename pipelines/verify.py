@@ -1,0 +1,42 @@
+"""`dragoman verify RUN`: whether a run saw the batches of an undisturbed one, and its weights are as they were written.
+
+dragoman verify demo            the run `demo` of paths.runs; a path names one elsewhere
+dragoman verify demo verify.format=json
+
+Exit code 0: nothing differs. 1: something does; it is named. 2: a mistake in the command.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+
+from conf import compose
+from pipelines.config import VerifyRoot
+from pipelines.tasks.verification import verify
+
+
+def main(argv: list[str]) -> int:
+    """The verb's entry point; its exit code."""
+    return compose.run(task, VerifyRoot, argv, "verify")
+
+
+def task(config: VerifyRoot) -> int:
+    """Verify the run `name` and print what was compared.
+
+    Raises:
+        UserError: there is no such run, or its shards are out of sight.
+    """
+    checks = verify(config)
+    same = all(one.result != "differs" for one in checks)
+    if config.verify.format == "json":
+        print(json.dumps({"run": config.name, "same": same, "checks": [asdict(one) for one in checks]}, indent=2))
+    else:
+        for one in checks:
+            print(f"{one.what:<7}  {one.result:<12}  {one.detail}")
+        first = next((one for one in checks if one.result == "differs"), None)
+        print(f"{config.name}: {'nothing differs' if first is None else f'differs, first in its {first.what}'}")
+    return compose.OK if same else compose.FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""A learning rate that falls to an end: a run that goes on keeps the course that it began with, unless asked."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines import train
+from pipelines.shard import shard
+from pipelines.tracking.spool import Spool
+from pipelines.training import journal
+from tests.pipelines.tasks.test_language_train import LINES, MODELS, config
+
+FIRST = ["train.max_steps=8", "train.optimizer.lr=0.01"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    shard(config(folder))
+    return folder
+
+
+def start(home: Path, name: str, schedule: str, *overrides: str) -> Path:
+    words = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], f"name={name}", f"train.optimizer.schedule={schedule}"]
+    assert train.task(config(home, *words, *FIRST, *overrides)) == 0
+    return home / "artifacts" / "runs" / name
+
+
+def rates(run: Path) -> list[float]:
+    return [line["lr"] for line in journal.lines(run / journal.NAME) if "batch" in line]
+
+
+def plans(run: Path) -> Any:
+    return json.loads((run / "run.json").read_text()).get("plans")
+
+
+def tag(run: Path) -> str:
+    """What MLflow shows of the schedule."""
+    told = [one.fields["values"] for one in Spool(run).records() if one.kind == "tags"]
+    return str([values["schedule"] for values in told if "schedule" in values][-1])
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_a_run_that_goes_on_keeps_the_course_of_its_rate(
+    schedule: str, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = start(home, f"{schedule}-whole", schedule)
+    assert rates(whole)[7] == 0 and "train.schedule_steps" not in caplog.text
+    assert plans(whole) == [{"from_step": 0, "max_steps": 8, "schedule_steps": 8}]
+    start(home, f"{schedule}-cut", schedule, "train.max_steps=4", "train.schedule_steps=8")
+    cut = start(home, f"{schedule}-cut", schedule)
+    assert rates(cut) == rates(whole)
+    longer = start(home, f"{schedule}-whole", schedule, "train.max_steps=12", "train.optimizer.min_lr=0.0")
+    assert rates(longer)[8:] == [0.0] * 4
+    assert f"the {schedule} schedule of this run ends at step 8 as it was planned" in caplog.text
+    assert "train.schedule_steps=12 moves its end there" in caplog.text
+    assert [plan["schedule_steps"] for plan in plans(longer)] == [8, 8]
+
+
+def test_another_end_is_asked_for_and_both_plans_are_kept(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = start(home, "bent", "cosine")
+    assert start(home, "bent", "cosine", "train.max_steps=12", "train.schedule_steps=12") == run
+    assert 0 < rates(run)[11 - 1] < rates(run)[8] < 0.01 and rates(run)[11] == 0
+    assert "ended at step 8 and ends at step 12 from now on; the rate of step 9 is" in caplog.text
+    both = [
+        {"from_step": 0, "max_steps": 8, "schedule_steps": 8},
+        {"from_step": 8, "max_steps": 12, "schedule_steps": 12},
+    ]
+    assert plans(run) == both
+    assert tag(run) == (
+        "from step 0: cosine to step 8, trained to step 8; from step 8: cosine to step 12, trained to step 12"
+    )
+    start(home, "bent", "cosine", "train.max_steps=14")  # the last plan that was asked for stays
+    assert rates(run)[12:] == [0.0, 0.0] and plans(run)[-1]["schedule_steps"] == 12
+
+
+def test_a_rate_without_an_end_goes_on_as_ever(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = start(home, "inverse-whole", "inverse_sqrt", "train.max_steps=12")
+    start(home, "inverse", "inverse_sqrt")
+    run = start(home, "inverse", "inverse_sqrt", "train.max_steps=12")
+    assert rates(run) == rates(whole)
+    assert plans(run) is None and "schedule" not in caplog.text
+
+
+def test_a_run_from_before_plans_were_kept_has_that_of_its_last_start(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = start(home, "older", "linear")
+    record = json.loads((run / "run.json").read_text())
+    del record["plans"]
+    (run / "run.json").write_text(json.dumps(record))
+    caplog.set_level(logging.WARNING)
+    start(home, "older", "linear", "train.max_steps=10")
+    assert rates(run)[8:] == [0.0, 0.0]
+    assert [(plan["max_steps"], plan["schedule_steps"]) for plan in plans(run)] == [(8, 8), (10, 8)]
+
+
+def test_a_run_without_a_checkpoint_is_planned_anew(home: Path, tmp_path: Path) -> None:
+    run = start(home, "anew", "cosine")
+    for folder in (run / "checkpoints").iterdir():
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    start(home, "anew", "cosine", "train.max_steps=6")
+    assert plans(run) == [{"from_step": 0, "max_steps": 6, "schedule_steps": 6}]
+    assert rates(run)[5] == 0

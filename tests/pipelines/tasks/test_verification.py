@@ -1,0 +1,224 @@
+"""`dragoman verify`: runs that were disturbed and are the same, and records that somebody has changed."""
+
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.multiprocessing as multiprocessing
+
+from pipelines import entries
+from pipelines.loaders.pairs import OF_PAIRS
+from pipelines.shards.manifest import manifest_hash
+from pipelines.training import journal
+from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
+
+Table = dict[str, tuple[str, str]]
+
+
+@pytest.fixture
+def shards(make_shards: Callable[..., Path], random_pairs: list[Any]) -> Path:
+    return make_shards(random_pairs)
+
+
+@pytest.fixture
+def run(shards: Path, tmp_path: Path) -> Path:
+    """The folder of a run, claimed as the task of its network does it."""
+    run = tmp_path / "runs" / "one"
+    run.mkdir(parents=True)
+    record = {
+        "seed": 3,
+        "shards": manifest_hash(shards),
+        "model": {**NETWORKS["transformer"], "name": "tiny"},
+        "loader": {key: asdict(LOADER)[key] for key in OF_PAIRS},
+    }
+    (run / "run.json").write_text(json.dumps(record))
+    return run
+
+
+@pytest.fixture
+def verify(run: Path, shards: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Table]:
+    """verify(code) -> what was compared: (result, detail); the verb must end with that exit code."""
+
+    def verified(code: int = 0, *words: str) -> Table:
+        found = entries.main(["verify", str(run), f"paths.shards={shards}", "verify.format=json", *words])
+        printed = capsys.readouterr()
+        assert found == code, printed.out + printed.err
+        told = json.loads(printed.out)
+        assert told["same"] is (code == 0) and told["run"] == "one"
+        return {one["what"]: (one["result"], one["detail"]) for one in told["checks"]}
+
+    return verified
+
+
+def dies(step: int, values: dict[str, float]) -> None:
+    raise InterruptedError(f"at step {step}")
+
+
+def edit(run: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    path = run / journal.NAME
+    lines = list(journal.lines(path))
+    change(lines)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_an_undisturbed_run_is_one(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
+    train(shards, run)
+    found = verify()
+    assert found["steps"] == ("same", "12, each once, their batches as replayed from the shards")
+    assert found["starts"] == ("same", "1: from step 0 on 1")
+    assert found["weights"] == ("same", "3 checkpoints, weights of 2 steps")
+    assert found["bundle"] == ("not recorded", "there is none yet")
+    assert found["shards"] == ("same", f"4 files, manifest {manifest_hash(shards)[:12]}")
+
+
+@pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+def test_a_killed_run_that_went_on_alone_and_on_two_workers_is_one_too(
+    run: Path, shards: Path, verify: Callable[..., Table]
+) -> None:
+    with pytest.raises(InterruptedError):
+        train(shards, run, replace(CONFIG, evaluate_every=7, log_every=6), report=dies)
+    found = verify()
+    assert found["steps"][1].startswith("6, each once") and found["starts"] == ("same", "1: from step 0 on 1")
+    train(shards, run, replace(CONFIG, max_steps=8))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    multiprocessing.spawn(rank_process, (port, str(shards), str(run), CONFIG, "transformer"), nprocs=2)
+    found = verify()
+    assert found["steps"][0] == "same" and found["steps"][1].startswith("12, each once")
+    assert found["starts"] == ("same", "1: from step 0 on 1, 2: from step 4 on 1, 3: from step 8 on 2")
+
+
+def repeat(lines: list[dict[str, Any]]) -> None:
+    lines.insert(5, dict(lines[4]))
+
+
+def leave_out(lines: list[dict[str, Any]]) -> None:
+    del lines[4]
+
+
+def alter(lines: list[dict[str, Any]]) -> None:
+    lines[4]["batch"] = f"{int(lines[4]['batch'], 16) ^ 1:08x}"
+
+
+def swap(lines: list[dict[str, Any]]) -> None:
+    lines[3]["batch"], lines[4]["batch"] = lines[4]["batch"], lines[3]["batch"]
+
+
+def more_tokens(lines: list[dict[str, Any]]) -> None:
+    lines[4]["tokens"] += 1
+
+
+def without(lines: list[dict[str, Any]]) -> None:
+    del lines[4]["batch"]
+
+
+def shorter(lines: list[dict[str, Any]]) -> None:
+    del lines[8:]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (repeat, "step 5 stands in the journal again, in line 6 after step 5"),
+        (leave_out, "step 5 is missing: line 5 follows step 4 with 6"),
+        (alter, "step 5: other batches than the shards give ("),
+        (swap, "step 4: other batches than the shards give ("),
+        (more_tokens, "step 5: "),
+        (without, "step 5: the digest of its batches is missing"),
+        (shorter, "step 8 is missing: the journal ends before it, and step 12 was kept"),
+    ],
+)
+def test_the_first_step_of_a_changed_journal_is_named(
+    change: Callable[[list[dict[str, Any]]], None],
+    message: str,
+    run: Path,
+    shards: Path,
+    verify: Callable[..., Table],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    train(shards, run)
+    edit(run, change)
+    result, detail = verify(1)["steps"]
+    assert result == "differs" and detail.startswith(message)
+    assert entries.main(["verify", str(run), f"paths.shards={shards}"]) == 1
+    assert f"steps    differs       {message}" in (shown := capsys.readouterr().out)
+    assert shown.endswith("one: differs, first in its steps\n")
+
+
+def test_a_damaged_line_is_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
+    train(shards, run)
+    path = run / journal.NAME
+    path.write_text(path.read_text().replace('{"step":5,', '{"step":5', 1))
+    assert verify(1)["steps"] == ("differs", "steps.jsonl, line 5: damaged")
+
+
+@pytest.mark.parametrize(
+    "file", ["checkpoints/step-00000008/network.safetensors", "checkpoints/step-00000004/optimizer.safetensors"]
+)
+def test_a_flipped_bit_of_a_checkpoint_is_named(
+    file: str, run: Path, shards: Path, verify: Callable[..., Table]
+) -> None:
+    train(shards, run)
+    flip_last_bit(run / file)
+    found = verify(1)
+    assert found["weights"][0] == "differs" and f"{run / file}: does not match its manifest" in found["weights"][1]
+    assert found["steps"][0] == "same"
+
+
+def test_a_flipped_bit_of_kept_weights_is_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
+    train(shards, run, replace(CONFIG, keep_checkpoints=1))
+    flip_last_bit(run / "weights/step-00000008.safetensors")
+    assert "step-00000008.safetensors: was changed after" in verify(1)["weights"][1]
+
+
+def test_a_flipped_bit_of_the_shards_is_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
+    train(shards, run)
+    flip_last_bit(next(shards.glob("*.tar")))
+    found = verify(1)
+    assert found["shards"][0] == "differs" and ".tar: its sha256 is not the one in the manifest" in found["shards"][1]
+    assert found["steps"] == ("not recorded", "not compared, for the shards are not what they were")
+
+
+def test_starts_that_cannot_have_been_are_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
+    train(shards, run)
+    for start, message in (
+        ({"attempt": 2, "step": 4, "workers": 1}, "attempt 2 after attempt 1, of 1 that were made"),
+        ({"attempt": 1, "step": 0, "workers": 3}, "attempt 1 on 3 workers, which cannot share 2 lanes"),
+        ({"attempt": 1, "step": 99, "workers": 2}, "attempt 1 went on after step 99, which the journal has not got"),
+    ):
+        first = [] if start["attempt"] == 1 else [{"attempt": 1, "step": 0, "workers": 1}]
+        (run / "starts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (*first, start)))
+        assert verify(1)["starts"] == ("differs", message)
+
+
+def test_what_an_older_run_did_not_record_is_said_and_no_fault(
+    run: Path, shards: Path, verify: Callable[..., Table]
+) -> None:
+    train(shards, run)
+    (run / "starts.jsonl").unlink()
+    for note in (run / "weights").glob("*.sha256"):
+        note.unlink()
+    edit(run, lambda lines: [line.pop("batch", None) for line in lines] and None)
+    found = verify()
+    assert {found[what][0] for what in ("steps", "starts", "weights")} == {"not recorded"}
+    assert found["steps"][1] == "12, without digests: the run is from before there were any"
+
+
+def test_mistakes_in_the_command_have_their_own_code(
+    run: Path, shards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = f"paths.runs={run.parent}"
+    for words, message in (
+        (["on", runs], "'on' is not known. Did you mean 'one'?"),
+        (["one", runs, f"paths.shards={tmp_path / 'nowhere'}"], "Say where they are: paths.shards=FOLDER"),
+        (["../one", runs], "name"),
+        (["one", runs, "verify.format=xml"], "verify.format: 'xml' is not known. Choices: json, text"),
+    ):
+        assert entries.main(["verify", *words]) == 2
+        assert message in capsys.readouterr().err
+    assert entries.main(["verify", "one", runs, f"paths.shards={shards}"]) == 0  # nothing was trained yet
