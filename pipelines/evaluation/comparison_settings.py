@@ -17,6 +17,7 @@ class CompareConfig:
     name: str = "compare-phrasebook-en-de"  # of the comparison's run; a network trained for it is NAME-MODEL
     max_tokens: int = 8_000_000  # target tokens a model is trained on; 0: as many as train.max_steps has
     max_minutes: float = 30.0  # of training a model; 0: no limit
+    seeds: int = 1  # how often each network is trained, from seed, seed + 1 and so on
     warmup: float = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
     recipes: dict[str, dict[str, Any]] = field(  # architecture -> keys of train.optimizer
         default_factory=lambda: {
@@ -47,6 +48,8 @@ class CompareConfig:
         for name in ("max_tokens", "max_minutes", "map_count", "cost_width"):
             if getattr(self, name) < 0:
                 raise UserError(f"compare.{name}: {getattr(self, name)} must not be negative")
+        if self.seeds < 1:
+            raise UserError(f"compare.seeds: {self.seeds} must be at least 1")
         if not 0 <= self.warmup < 1:
             raise UserError(f"compare.warmup: {self.warmup} must be at least 0 and below 1: it is a share of the steps")
         if self.gradient_distance < 2:
