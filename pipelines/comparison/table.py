@@ -37,7 +37,6 @@ class Row:
         """(large, small) text of each column of HEAD."""
         one, record = self.measures, self.record
         dash = ("–", "")
-        step = self.step
         return [
             (one.label, self.covers.partition(" and ")[2] if one.trained_here else "as it stands"),
             (f"{one.bleu.score:z.1f}", f"{one.bleu.low:z.1f} to {one.bleu.high:z.1f}"),
