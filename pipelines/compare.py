@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from conf import compose
+from model.inference.bleu import tokeniser
 from pipelines.cluster import ray_train
 from pipelines.comparison import record
 from pipelines.comparison.entries import Entry, model_file, resolve
@@ -13,6 +14,7 @@ from pipelines.comparison.figures import Compared, draw_figures
 from pipelines.comparison.measures import measure, record_of
 from pipelines.comparison.page import Report
 from pipelines.comparison.samples import samples
+from pipelines.comparison.seeds import over_seeds, with_seeds
 from pipelines.comparison.table import Row, as_text, rows
 from pipelines.comparison.training import bundle_of, with_budget
 from pipelines.config import Config
@@ -32,17 +34,23 @@ def check(config: Config) -> None:
 def task(config: Config) -> int:
     """Resolve all, train what is to be trained, measure, draw, write."""
     config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
-    entries = with_budget(config, resolve(config))
+    entries = with_budget(config, with_seeds(resolve(config), config.compare.seeds))
     sources, references = held_out(config.shard_dir, config.evaluate.split, config.languages, config.evaluate.sentences)
-    found = Compared({}, {}, {}, sources, references)
+    found = Compared({}, {}, {}, sources, references, {})
     with session(config, entries):
         for number, one in enumerate(entries, 1):
             logger.info(f"{number} of {len(entries)}: {one.label}")
             measures, bundle = measure(config, one, bundle_of(one), references)
-            found.measures[one.label], found.bundles[one.label] = measures, bundle
+            found.runs.setdefault(one.again or one.label, []).append(measures)
+            if one.again:
+                continue  # what is looked at inside of a network, is looked at in its first seed
+            found.bundles[one.label] = bundle
             training = record_of(bundle)
             if training is not None:
                 found.records[one.label] = training
+    tokenize = tokeniser(config.evaluate.tokenize, config.languages[1])
+    for label, runs in found.runs.items():
+        found.measures[label] = over_seeds(runs, references, tokenize, config.evaluate.bootstrap)
     report = make_report(config, found)
     page = record.write(config, report)
     print(as_text(report.table))
@@ -63,7 +71,9 @@ def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractCont
 def make_report(config: Config, found: Compared) -> Report:
     """The page's content."""
     settings, every = config.evaluate, list(found.measures.values())
-    table = rows(every, found.records, found.references, config.languages[1], settings.tokenize, settings.bootstrap)
+    table = rows(
+        every, found.records, found.references, config.languages[1], settings.tokenize, settings.bootstrap, found.runs
+    )
     manifest = read_manifest(config.shard_dir)
     return Report(
         title=f"{len(every)} networks on {manifest.corpus}, {' to '.join(config.languages)}",
@@ -89,9 +99,21 @@ def lead(config: Config, found: Compared) -> str:
     if trained:
         limit = f", each for at most {' and '.join(budget)}" if budget else ""
         said += f" {trained} of the networks were trained for this page on the same batches in the same order{limit}."
+        if config.compare.seeds > 1:
+            said += f" Each was trained from {config.compare.seeds} seeds; scores are their means."
     if trained < len(found.measures):
         said += f" {len(found.measures) - trained} were taken as they stand, whatever they were trained with."
     return said
+
+
+def coverage(config: Config) -> str:
+    """What the intervals and p-values are over."""
+    if config.compare.seeds == 1:
+        return "They cover the choice of the sentences alone: from another seed a network may score higher or lower."
+    return (
+        f"Of networks trained here they cover the sentences and {config.compare.seeds} seeds, both resampled; of those "
+        f"taken as they stand the sentences alone."
+    )
 
 
 def notes(config: Config, table: Sequence[Row]) -> list[str]:
@@ -108,7 +130,8 @@ def notes(config: Config, table: Sequence[Row]) -> list[str]:
     return [
         f"BLEU {first.signatures['bleu']}; chrF {first.signatures['chrf']}. Intervals: 95 % of "
         f"{config.evaluate.bootstrap:,} sets resampled from the sentences; p: paired bootstrap resampling of the same "
-        f"sets, two-sided.",
+        f"sets, two-sided, and behind it as Holm (1979) corrects it for the {len(table) - 1} comparisons of this page. "
+        + coverage(config),
         f"Decoding: {engines}; beam {first.beam}; length penalty chosen on the validation set: {penalties}. Speeds are "
         f"those of the machine that this ran on, with everything else that ran there.",
         *([f"Trained here other than conf/model says: {said}."] if said else []),

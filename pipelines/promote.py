@@ -4,12 +4,14 @@
     dragoman promote promote.version=7
     dragoman promote promote.force=true promote.reason="the champion mistranslates names"
 
-Both versions translate the same split of `paths.shards`, each as it would be served; word vectors answer the same
-similarity sets and analogies (`vectors.evaluate`); language models are asked for the likelihood of the split. The lead
-has to hold under paired bootstrap resampling.
+Both versions translate the gate of `paths.shards` (the split `gate`, else `valid`), each as it would be served;
+language models are asked for its likelihood; word vectors answer half of the similarity sets and analogies. The lead
+has to hold under paired bootstrap resampling, the more clearly the oftener the gate was asked. Scores on the test set
+are reported, and nothing depends on them.
 Exit code 0: the version is champion now. 1: it is not better, the champion stays.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from conf import compose
@@ -60,13 +62,14 @@ def promote_version(
 def comparison(registry: Registry, config: PromoteConfig, shards: Path, sets: EvaluateVectors | None = None) -> Compare:
     """How two versions are compared: by the task of their kind, on what is read when it comes to it."""
 
-    def compare(candidate: Version, champion: Version) -> Comparison:
+    def compare(candidate: Version, champion: Version, samples: int) -> Comparison:
         kinds = [version.tags.get(KIND_TAG, "translation") for version in (candidate, champion)]
         if kinds[0] != kinds[1]:
             raise UserError(
                 f"registry.name: version {candidate.number} is of kind {kinds[0]}, the champion {champion.number} of "
                 f"kind {kinds[1]}; they cannot be compared and belong under different names"
             )
-        return task_of(kinds[0]).judge(registry, candidate, champion, config, shards, sets or EvaluateVectors())
+        asked = replace(config, samples=samples)
+        return task_of(kinds[0]).judge(registry, candidate, champion, asked, shards, sets or EvaluateVectors())
 
     return compare

@@ -27,6 +27,8 @@ from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
 from pipelines.corpus.cutting import with_auto_cut, with_auto_settled
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.identity import difference, identity
+from pipelines.corpus.leaks import RULES as LEAK_RULES
+from pipelines.corpus.leaks import leak_rules
 from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
@@ -44,6 +46,7 @@ from pipelines.shards.verify import verify
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
+MANY_LEAKS = 0.1  # of the training pairs
 READ = ("pair", "seed", "paths", "corpus", "tokenizer", "shards", "tracking", "cluster")  # what a sharding goes by
 
 
@@ -153,13 +156,17 @@ def _make(
     all_of("reading files", stage, staging_tasks(sources, scratch), here())
     blocks = blocks_of(sources, scratch)
     with workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
-        tasks = [CleaningTask(block, config.corpus.clean, config.corpus.on_error, clean, encodings) for block in blocks]
+        near = leak_rules(config.corpus) != "source"
+        tasks = [
+            CleaningTask(block, config.corpus.clean, config.corpus.on_error, clean, encodings, near) for block in blocks
+        ]
         all_of("cleaning", clean_block, tasks, cluster)
         runs = _find_misaligned_runs(config, sources, blocks, clean, scratch, cluster)
         drop = runs if config.corpus.misaligned == "drop" else {}
         corpus = with_auto_cut(config.corpus, sum(block.lines for block in blocks))
         plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
         _check_kept(plan)
+        _warn_of_leaks(plan)
         record = _tokenizers(config, directory, clean, scratch, plan).describe()
         splits = [split for split in SPLITS if plan.records(split)]
         shards = [
@@ -224,6 +231,17 @@ def _check_kept(plan: Plan) -> None:
     if not plan.records("train"):
         rules = ", ".join(f"{rule} {number:,}" for rule, number in plan.dropped["train"].items())
         raise UserError(f"corpus.clean: no training pair is left; dropped: {rules or 'none'}")
+
+
+def _warn_of_leaks(plan: Plan) -> None:
+    """A corpus of sentences made by a pattern is mostly near-copies, and the guard would leave little of it."""
+    found = sum(plan.dropped["train"].get(rule, 0) for rule in LEAK_RULES)
+    share = found / (found + plan.records("train"))
+    if share > MANY_LEAKS:
+        logger.warning(
+            f"warning: corpus.leaks: {found:,} training pairs ({100 * share:.0f} %) say on a side what a held-out pair "
+            f"says, and are dropped. Where sentences recur by design, corpus.leaks=source compares sources alone"
+        )
 
 
 def _tokenizers(config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan) -> TokenizerPair:

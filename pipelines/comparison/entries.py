@@ -24,6 +24,7 @@ class Entry:
     label: str
     config: Config | None = None  # of the run that trains it with the comparison's budget
     bundle: Path | None = None  # as it stands
+    again: str = ""  # the label of the network that this is another seed of
 
 
 def resolve(config: Config) -> list[Entry]:

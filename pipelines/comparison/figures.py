@@ -30,6 +30,7 @@ class Compared:
     records: dict[str, TrainingRecord]  # of those whose journal is there
     sources: list[str]
     references: list[str]
+    runs: dict[str, list[Measures]]  # one, or as many as the network was trained from seeds
 
     @property
     def labels(self) -> list[str]:
@@ -53,6 +54,8 @@ def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
 def quality(found: Compared) -> Picture:
     every = list(found.measures.values())
     samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
+    if any(len(runs) > 1 for runs in found.runs.values()):
+        samples = "Dots are means over seeds; lines cover 95 % of resampled sentences and seeds."
     return picture("scores", "quality", "Quality", samples, scores.caption(every), scores.draw(every))
 
 

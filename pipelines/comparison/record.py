@@ -49,4 +49,5 @@ def metrics(table: Sequence[Row]) -> dict[str, float]:
         found |= {f"{label}/{name}": value for name, value in row.measures.figures(row.record).items()}
         if row.step is not None:
             found |= {f"{label}/bleu_won": row.step.difference, f"{label}/bleu_won_p": row.step.p_value}
+            found[f"{label}/bleu_won_p_holm"] = row.corrected
     return found

@@ -2,11 +2,14 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from model.inference.bleu import tokeniser
 from pipelines.comparison.measures import Measures
+from pipelines.comparison.seeds import compare_seeds, covers
 from pipelines.comparison.speed import TrainingRecord
 from pipelines.evaluation.metrics import Significance, paired_bootstrap
+from pipelines.evaluation.resampling import holm
 
 HEAD = (
     ("network", ""),
@@ -27,15 +30,19 @@ class Row:
     measures: Measures
     record: TrainingRecord | None
     step: Significance | None  # against the row before; None in the first row
+    corrected: float = 1.0  # its p-value by Holm, for all rows of the table
+    covers: str = "sentences"  # what the intervals are over
 
     def cells(self) -> list[tuple[str, str]]:
         """(large, small) text of each column of HEAD."""
         one, record = self.measures, self.record
         dash = ("–", "")
         return [
-            (one.label, "" if one.trained_here else "as it stands"),
+            (one.label, self.covers.partition(" and ")[2] if one.trained_here else "as it stands"),
             (f"{one.bleu.score:z.1f}", f"{one.bleu.low:z.1f} to {one.bleu.high:z.1f}"),
-            dash if self.step is None else (f"{self.step.difference:+z.1f}", f"p = {self.step.p_value:.3f}"),
+            dash
+            if self.step is None
+            else (f"{self.step.difference:+z.1f}", f"p = {self.step.p_value:.3f}, Holm {self.corrected:.3f}"),
             (f"{one.chrf.score:z.1f}", f"{one.chrf.low:z.1f} to {one.chrf.high:z.1f}"),
             (amount(one.parameters), ""),
             dash if record is None else (amount(record.tokens), duration(record.minutes)),
@@ -51,17 +58,24 @@ def rows(
     language: str,
     tokenize: str,
     samples: int,
+    runs: Mapping[str, Sequence[Measures]],
 ) -> list[Row]:
-    """The table; each step's significance by paired bootstrap resampling of the same sets."""
+    """The table; each step's significance by paired bootstrap resampling of the same sets, and of the seeds where
+    `runs` has several of a label."""
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it tells of every pair
     found: list[Row] = []
     for place, one in enumerate(every):
         step = None
         if place and samples > 1:
-            before = every[place - 1]
-            step = paired_bootstrap(before.hypotheses, one.hypotheses, references, language, tokenize, samples)
-        found.append(Row(one, records.get(one.label), step))
-    return found
+            before, own = (runs[each.label] for each in (every[place - 1], one))
+            if len(before) == len(own) == 1:
+                texts = before[0].hypotheses, own[0].hypotheses
+                step = paired_bootstrap(*texts, references, language, tokenize, samples)
+            else:
+                step = compare_seeds(before, own, references, tokeniser(tokenize, language), samples)
+        found.append(Row(one, records.get(one.label), step, covers=covers(runs[one.label])))
+    corrected = iter(holm([row.step.p_value for row in found if row.step is not None]))
+    return [row if row.step is None else replace(row, corrected=next(corrected)) for row in found]
 
 
 def amount(number: int) -> str:

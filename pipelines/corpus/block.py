@@ -1,8 +1,7 @@
 """The cleaning task: one block of lines in, one file of clean pairs with their hashes out."""
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -12,11 +11,11 @@ import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.corpus.cleaning import clean
+from pipelines.corpus.keys import Keys, near_keys, text_keys
 from pipelines.corpus.records import read_records
 from pipelines.corpus.settings import CleanConfig, OnError
 from pipelines.corpus.staging import Block
 
-Keys = npt.NDArray[np.uint64]
 SIDES = ("source", "target")
 
 
@@ -29,6 +28,7 @@ class CleaningTask:
     on_error: OnError
     folder: Path  # of clean blocks
     encodings: tuple[str, ...] = ("utf-8",)
+    near: bool = True  # whether both sides are hashed for the leak guard, or the source alone
 
 
 @dataclass
@@ -58,14 +58,16 @@ def clean_block(task: CleaningTask) -> int:
     line = np.flatnonzero(cleaned.kept).astype(np.int32)
     source = [cleaned.source[number] for number in line]
     target = [cleaned.target[number] for number in line]
-    folded = "\n".join(source).casefold().split("\n") if source else []
+    folded = [_fold(side) for side in (source, target)]
     facts = {
         "lines": task.block.lines,
         "dropped": dict(sorted(cleaned.dropped.items())),
         "changed": dict(sorted((cleaned.changed + records.counts).items())),
     }
     pairs = map("\n".join, zip(source, target, strict=True))
-    save_block(path, [source, target], line, text_keys(folded), text_keys(pairs), facts)
+    source_key = text_keys(folded[0])
+    leak = [source_key, text_keys(folded[1]), *map(near_keys, folded)] if task.near else []
+    save_block(path, [source, target], line, source_key, text_keys(pairs), facts, leak)
     return task.block.number
 
 
@@ -76,10 +78,13 @@ def save_block(
     source_key: Keys,
     pair_key: Keys,
     facts: Mapping[str, Any],
+    leak_keys: Sequence[Keys] = (),
 ) -> None:
-    """Write a clean block: its one or two sides, and what `CleanBlock` and `load_facts` give back."""
+    """Write a clean block: its one or two sides, and what `CleanBlock`, `load_facts` and `load_leak_keys` give back."""
     arrays: dict[str, Any] = {name: _bytes("\n".join(side)) for name, side in zip(SIDES, sides, strict=False)}
     arrays |= {"line": line, "source_key": source_key, "pair_key": pair_key, "facts": _bytes(json.dumps(facts))}
+    if leak_keys:
+        arrays["leak_keys"] = np.stack(leak_keys)
     with atomic_open(path, durable=False) as file:
         np.savez(file, **arrays)
 
@@ -108,11 +113,15 @@ def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, K
         return arrays["line"], arrays["source_key"], arrays["pair_key"]
 
 
-def text_keys(texts: Iterable[str]) -> Keys:
-    """(n,) 64-bit BLAKE2b of each text: two of 10^8 sentences meet by chance with a probability of 1 in 4,000."""
-    digest = hashlib.blake2b
-    joined = b"".join([digest(text.encode(), digest_size=8).digest() for text in texts])
-    return np.frombuffer(joined, "<u8").astype(np.uint64)
+def load_leak_keys(folder: Path, number: int) -> Keys:
+    """(4, n) hashes of source and target as they are but for case, then of both as near-copies share them."""
+    with np.load(block_path(folder, number), allow_pickle=False) as arrays:
+        found: Keys = arrays["leak_keys"]
+        return found
+
+
+def _fold(side: Sequence[str]) -> list[str]:
+    return "\n".join(side).casefold().split("\n") if side else []
 
 
 def _bytes(text: str) -> npt.NDArray[np.uint8]:

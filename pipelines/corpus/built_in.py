@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 from model.errors import UserError
-from pipelines.corpus.phrasebook.generate import write_corpus
+from pipelines.corpus.phrasebook.generate import SPLITS, write_corpus
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.corpus.sources import SPLITS, Source, languages_of
+from pipelines.corpus.sources import Source, languages_of
 
 LANGUAGES = ("en", "de")
 

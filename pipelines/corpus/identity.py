@@ -23,10 +23,12 @@ _LATER: dict[str, Any] = {
     "place": "drawn",
     "blank": "drop",
     "keep_text": False,
+    "gate": 0.0,
+    "leaks": "auto",
     "phrases": dataclasses.asdict(PhrasesConfig()),
 }
 # Where files lie and what they are called on the command line does not matter: their content stands for them.
-_ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "fetch", "languages"}
+_ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
 _PHRASEBOOK = Path(__file__).parent / "phrasebook"
 
 

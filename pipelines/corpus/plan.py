@@ -15,17 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from model.files import atomic_open
-from pipelines.corpus.block import Keys, load_facts, load_keys
+from pipelines.corpus import leaks
+from pipelines.corpus.block import load_facts, load_keys, load_leak_keys
+from pipelines.corpus.keys import Keys
 from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.corpus.sources import SPLITS
+from pipelines.corpus.sources import SPLITS, Split
 from pipelines.corpus.staging import Block
 
 Codes = npt.NDArray[np.uint8]
 
 # A pair's code is its split's place in SPLITS plus 4 x its rule's place here; rule 0 keeps it.
-RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference")
+RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leaks.RULES)
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
@@ -47,7 +49,7 @@ class Plan:
         return sum(self.kept[split])
 
 
-def code(split: str, rule: str = "kept") -> int:
+def code(split: Split, rule: str = "kept") -> int:
     """The code of a pair of `split` judged by `rule`."""
     return SPLITS.index(split) + 4 * RULES.index(rule)
 
@@ -95,21 +97,63 @@ def _decide(
     misaligned: Mapping[str, Sequence[Misaligned]],
 ) -> None:
     """Write all codes."""
-    held = {split: _held_out_keys(blocks, clean, split) for split in ("valid", "test")}
-    forbidden = {"train": _union(held["valid"], held["test"]), "valid": held["test"], "test": np.empty(0, np.uint64)}
+    held = {split: _held_out_keys(blocks, clean, split) for split in leaks.HELD_OUT}
+    own = forbidden_keys(held)
+    guarded = leaks.guarded_splits(config, {block.source.split for block in blocks})
+
+    def split_codes(block: Block, source: Keys) -> Codes:
+        codes = _drawn_codes(block, source, config, seed)
+        mark_leaked(codes, source, own[block.source.split])
+        return codes
+
+    forbidden = leaks.forbidden_to(_guarded_keys(blocks, clean, config, guarded, split_codes))
     partitions = Partitions(scratch / "partitions", sum(block.lines for block in blocks))
 
     def each() -> Iterator[Codes]:
         first = 0
         for block in blocks:
             line, source, pair = load_keys(clean, block.number)
-            codes = _first_codes(block, line, source, config, seed, misaligned, forbidden[block.source.split])
+            codes = split_codes(block, source)
+            if guarded:
+                _mark_likenesses(codes, load_leak_keys(clean, block.number), forbidden)
+            _mark_misaligned(codes, block, line, misaligned.get(block.source.name, ()))
             if block.source.split == "train":
                 partitions.deal(codes, source, pair, first)
             first += len(codes)
             yield codes
 
     write_codes(scratch, each(), partitions, config)
+
+
+def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:
+    """Split -> sorted keys that its records may not have: training none that is held out, validation none of the test
+    set and the gate, the gate none of the test set."""
+    gate = np.union1d(held["test"], held["gate"])
+    return {
+        "train": np.union1d(held["valid"], gate),
+        "valid": gate,
+        "test": np.empty(0, np.uint64),
+        "gate": held["test"],
+    }
+
+
+def _guarded_keys(
+    blocks: Sequence[Block],
+    clean: Path,
+    config: CorpusConfig,
+    guarded: Sequence[Split],
+    split_codes: Callable[[Block, Keys], Codes],
+) -> dict[Split, list[Keys]]:
+    """Split -> (4, n) keys of its pairs, block by block, of the splits whose both sides are guarded."""
+    held: dict[Split, list[Keys]] = {split: [] for split in guarded}
+    cuts = any(config.cut.share(split) for split in guarded)
+    for block in blocks:
+        if block.source.split in guarded or (cuts and block.source.split == "train"):
+            codes = split_codes(block, load_keys(clean, block.number)[1])
+            keys = load_leak_keys(clean, block.number)
+            for split in guarded:
+                held[split].append(keys[:, codes == code(split)])
+    return held
 
 
 def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", config: CorpusConfig) -> None:
@@ -131,45 +175,42 @@ def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", c
         np.asarray(starts, "<u8").tofile(out)
 
 
-def _held_out_keys(blocks: Sequence[Block], clean: Path, split: str) -> Keys:
+def _held_out_keys(blocks: Sequence[Block], clean: Path, split: Split) -> Keys:
     """Sorted source keys of a split that is given by files."""
     found = [load_keys(clean, block.number)[1] for block in blocks if block.source.split == split]
     return np.unique(np.concatenate(found)) if found else np.empty(0, np.uint64)
 
 
-def _union(first: Keys, second: Keys) -> Keys:
-    return np.union1d(first, second)
-
-
-def _first_codes(
-    block: Block,
-    line: npt.NDArray[np.int32],
-    source: Keys,
-    config: CorpusConfig,
-    seed: int,
-    misaligned: Mapping[str, Sequence[Misaligned]],
-    forbidden: Keys,
-) -> Codes:
-    """(n,) codes as far as they follow from each pair by itself: split, misaligned, leaked."""
-    codes = np.full(len(line), code(block.source.split), np.uint8)
+def _drawn_codes(block: Block, source: Keys, config: CorpusConfig, seed: int) -> Codes:
+    """(n,) codes of the splits: of training files those that the hash of each source sentence draws."""
+    codes = np.full(len(source), code(block.source.split), np.uint8)
     if block.source.split == "train":
-        draw = uniform(source, seed)
-        test, valid = config.cut.share("test"), config.cut.share("valid")
-        codes[draw < test + valid] = code("valid")
-        codes[draw < test] = code("test")
-    mark_leaked(codes, source, forbidden)
+        draw, below = uniform(source, seed), 0.0
+        edges = [(split, below := below + config.cut.share(split)) for split in ("test", "valid", "gate")]
+        for split, edge in reversed(edges):
+            codes[draw < edge] = code(split)
+    return codes
+
+
+def _mark_likenesses(codes: Codes, keys: Keys, forbidden: Mapping[Split, leaks.HeldOutKeys]) -> None:
+    """Codes that keep a pair become those of the leak guard's rules, the first that holds."""
+    for split, others in forbidden.items():
+        places = np.flatnonzero(codes == code(split))
+        for rule, marks in reversed(others.find(keys[:, places]).items()):
+            codes[places[marks]] = code(split, rule)
+
+
+def _mark_misaligned(codes: Codes, block: Block, line: npt.NDArray[np.int32], runs: Sequence[Misaligned]) -> None:
+    """Codes that keep a pair inside of one of the `runs` become `misaligned`."""
     number = line.astype(np.int64) + block.first_line
-    for run in misaligned.get(block.source.name, ()):
+    for run in runs:
         inside = (number >= run.first) & (number <= run.last)
         codes[inside & (codes < 4)] += 4 * RULES.index("misaligned")
-    return codes
 
 
 def mark_leaked(codes: Codes, keys: Keys, forbidden: Keys) -> None:
     """Codes that keep a pair become `leaked` where its key is one of the `forbidden`, which are sorted."""
-    if len(forbidden) and len(keys):
-        place = np.minimum(np.searchsorted(forbidden, keys), len(forbidden) - 1)
-        codes[(forbidden[place] == keys) & (codes < 4)] += 4 * RULES.index("leaked")
+    codes[leaks.contains(forbidden, keys) & (codes < 4)] += 4 * RULES.index("leaked")
 
 
 def uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
@@ -215,7 +256,11 @@ def _sum_counts(blocks: Sequence[Block], clean: Path, scratch: Path) -> dict[str
             dropped[split].update({rule: int(counts[code(split, rule)]) for rule in RULES[1:]})
     return {
         "kept": kept,
-        "dropped": {split: _without_zeros(counts) for split, counts in dropped.items()},
+        "dropped": {
+            split: found
+            for split, counts in dropped.items()
+            if (found := _without_zeros(counts)) or split != "gate"  # which few corpora have
+        },
         "changed": {name: _without_zeros(counts) for name, counts in changed.items()},
     }
 

@@ -11,11 +11,12 @@ from typing import Any
 from model.errors import UserError
 from model.files import atomic_write, exclusive, remove_parts
 
+LAYOUT = 2  # of the files in the folder: another program's half-made ones are not gone on with
 FOLDER = ".work"  # inside the shard directory, gone when the manifest stands
 
 # What a sharding leaves in its directory; nothing else there is ever touched.
 _OURS = re.compile(
-    r"manifest\.json|(train|valid|test)-\d{6}\.(tar|json)|(train|valid|test)\.[\w-]+\.txt(\.zst)?"
+    r"manifest\.json|(train|valid|test|gate)-\d{6}\.(tar|json)|(train|valid|test|gate)\.[\w-]+\.txt(\.zst)?"
     r"|(tokenizer|source|target)\.(model|json)|\.part-.*|.*\.(part|tmp)"
 )
 
@@ -59,14 +60,14 @@ def open_scratch(directory: Path, config_hash: str) -> tuple[Path, str]:
     What another configuration or another corpus left is wiped: the two are never mixed.
     """
     scratch = directory / FOLDER
-    marker = scratch / "made-for.json"
-    if read_json(marker) == config_hash:
+    marker, wanted = scratch / "made-for.json", f"{config_hash}.{LAYOUT}"
+    if read_json(marker) == wanted:
         remove_parts(directory)
         return scratch, "continued"
     found = "replaced" if scratch.exists() or (directory / "manifest.json").exists() else "new"
     clear(directory)
     scratch.mkdir()
-    write_json(marker, config_hash)
+    write_json(marker, wanted)
     return scratch, found
 
 

@@ -52,6 +52,7 @@ class CutConfig:
 
     valid: float | Literal["auto"] = "auto"
     test: float | Literal["auto"] = "auto"
+    gate: float = 0.0  # what promotions alone are decided on
     references: Literal["first", "all"] = "first"  # of a held-out source with several translations
     run: int = 256  # text only: neighbouring records that stay together in one split
     place: Literal["drawn", "end"] = "drawn"  # text only: runs drawn by the seed, or the last ones (test after valid)
@@ -84,6 +85,7 @@ class CorpusConfig:
     train: SplitFiles = field(default_factory=SplitFiles)
     valid: SplitFiles = field(default_factory=SplitFiles)
     test: SplitFiles = field(default_factory=SplitFiles)
+    gate: SplitFiles = field(default_factory=SplitFiles)
     languages: dict[str, str] = field(default_factory=dict)  # how the files write a language: de -> deu
     columns: list[str] = field(default_factory=lambda: ["source", "target"])  # of a TSV, first column first
     fields: dict[str, str] = field(
@@ -96,6 +98,8 @@ class CorpusConfig:
     between: list[str] = field(default_factory=list)  # text: how the lines before and after what is kept begin
     on_error: OnError = "raise"  # text in no such encoding or a malformed row: stop, or skip and count
     misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not each other's translation
+    # pairs: which training pairs are too like a held-out one, see `leaks`; auto: near, of the phrasebook source
+    leaks: Literal["auto", "near", "source"] = "auto"
     clean: CleanConfig = field(default_factory=CleanConfig)
     cut: CutConfig = field(default_factory=CutConfig)
     phrases: PhrasesConfig = field(default_factory=PhrasesConfig)

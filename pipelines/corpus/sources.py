@@ -8,9 +8,9 @@ from typing import Literal
 from model.errors import UserError
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 
-Split = Literal["train", "valid", "test"]
+Split = Literal["train", "valid", "test", "gate"]
 _PATTERN = re.compile(r"[*?\[]")
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+SPLITS: tuple[Split, ...] = ("train", "valid", "test", "gate")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def languages_of(pair: str) -> tuple[str, str]:
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
-    """All texts of the corpus in their fixed order: train, valid, test, each in the order configured.
+    """All texts of the corpus in their fixed order: train, valid, test, gate, each in the order configured.
 
     Raises:
         UserError: no training file, `corpus.root` needed but not given, one side without the other, a file that is
@@ -195,11 +195,12 @@ def _fields(config: CorpusConfig, pair: str) -> tuple[str, str]:
 
 
 def _check_cut(config: CorpusConfig, found: list[Source]) -> None:
-    for name in ("valid", "test"):
+    for name in SPLITS[1:]:
         share = config.cut.share(name)
         if not 0.0 <= share < 1.0:
             raise UserError(f"corpus.cut.{name}={share}: expected a fraction from 0 to below 1")
         if share and any(source.split == name for source in found):
             raise UserError(f"corpus.cut.{name}={share}: the {name} split is given by files already; cut it or give it")
-    if config.cut.share("valid") + config.cut.share("test") >= 1.0:
-        raise UserError(f"corpus.cut: valid {config.cut.valid} and test {config.cut.test} leave nothing for training")
+    if sum(config.cut.share(name) for name in SPLITS[1:]) >= 1.0:
+        shares = " and ".join(f"{name} {share}" for name in SPLITS[1:] if (share := config.cut.share(name)))
+        raise UserError(f"corpus.cut: {shares} leave nothing for training")

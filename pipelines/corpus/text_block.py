@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.corpus.block import Keys, block_path, save_block, text_keys
+from pipelines.corpus.block import block_path, save_block
 from pipelines.corpus.cleaning import normalise_side
+from pipelines.corpus.keys import Keys, text_keys
 from pipelines.corpus.records import block_bytes, decoded_lines
 from pipelines.corpus.settings import CleanConfig, OnError
 from pipelines.corpus.staging import Block

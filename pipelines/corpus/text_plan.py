@@ -11,12 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from model.errors import UserError
-from pipelines.corpus.block import Keys, load_keys
-from pipelines.corpus.plan import Codes, Partitions, Plan, code, make_plan_by, mark_leaked, uniform, write_codes
+from pipelines.corpus.block import load_keys
+from pipelines.corpus.keys import Keys
+from pipelines.corpus.plan import (
+    Codes,
+    Partitions,
+    Plan,
+    code,
+    forbidden_keys,
+    make_plan_by,
+    mark_leaked,
+    uniform,
+    write_codes,
+)
 from pipelines.corpus.settings import CorpusConfig, CutConfig
+from pipelines.corpus.sources import Split
 from pipelines.corpus.staging import Block
 
-HELD_OUT = ("test", "valid")
+HELD_OUT: tuple[Split, ...] = ("test", "valid", "gate")  # in the order in which their runs are drawn
 
 
 def make_text_plan(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> Plan:
@@ -33,15 +45,16 @@ def make_text_plan(blocks: Sequence[Block], clean: Path, scratch: Path, config: 
 
 def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> None:
     runs = _draw_runs(blocks, clean, config.cut, seed)
-    held: dict[str, list[Keys]] = {split: [] for split in HELD_OUT}
+    held: dict[Split, list[Keys]] = {split: [] for split in HELD_OUT}
     for block in blocks:
         if block.source.split != "train" or (block.number in runs and runs[block.number].any()):
             _, keys, _ = load_keys(clean, block.number)
             codes = _split_codes(block, len(keys), runs, config.cut.run)
             for split in HELD_OUT:
                 held[split].append(keys[codes == code(split)])
-    test, valid = (_sort_keys(held[split]) for split in HELD_OUT)
-    forbidden = {code("train"): np.union1d(test, valid), code("valid"): test}
+    forbidden = {
+        code(split): keys for split, keys in forbidden_keys({key: _sort_keys(held[key]) for key in HELD_OUT}).items()
+    }
     records = sum(block.lines for block in blocks) if config.clean.duplicates else 0
     partitions = Partitions(scratch / "partitions", records)
 

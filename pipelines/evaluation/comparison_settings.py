@@ -17,6 +17,7 @@ class CompareConfig:
     name: str = "compare-phrasebook-en-de"  # of the comparison's run; a network trained for it is NAME-MODEL
     max_tokens: int = 8_000_000  # target tokens a model is trained on; 0: as many as train.max_steps has
     max_minutes: float = 30.0  # of training a model; 0: no limit
+    seeds: int = 1  # how often each network is trained, from seed, seed + 1 and so on
     warmup: float = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
     recipes: dict[str, dict[str, Any]] = field(  # architecture -> keys of train.optimizer
         default_factory=lambda: {
@@ -44,7 +45,9 @@ class CompareConfig:
         Raises:
             UserError: a number out of its range.
         """
-        check_least("compare", self, max_tokens=0, max_minutes=0, map_count=0, cost_width=0, gradient_distance=2)
+        check_least(
+            "compare", self, max_tokens=0, max_minutes=0, map_count=0, cost_width=0, gradient_distance=2, seeds=1
+        )
         if not 0 <= self.warmup < 1:
             raise UserError(f"compare.warmup: {self.warmup} must be at least 0 and below 1: it is a share of the steps")
         if self.cost_width % HEADS:

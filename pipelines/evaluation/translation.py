@@ -135,6 +135,28 @@ def held_out_lines(shards: Path, split: str, language: str, most: int = 0, key: 
     return lines[:most] if most else lines
 
 
+def gate_split(shards: Path, wanted: str) -> str:
+    """The split that a promotion is decided on: the one that `promote.split` names; `auto`: gate, else valid.
+
+    Raises:
+        UserError: there is none, no such split, or it is the test set.
+    """
+    texts = [split for split in read_manifest(shards).texts if split not in ("train", "test")]
+    if wanted == "test":
+        raise UserError(
+            f"promote.split=test: a test set is reported and not selected on. Choices: auto, {', '.join(texts) or '-'}"
+        )
+    if wanted != "auto" and wanted not in texts:
+        raise unknown("promote.split", wanted, ["auto", *texts])
+    found = [split for split in ("gate", "valid") if split in texts] if wanted == "auto" else [wanted]
+    if not found:
+        raise UserError(
+            f"promote.split: {shards} keeps neither a gate nor a validation set; corpus.cut.gate=0.02 gives one "
+            f"(dragoman shard), or use promote.force=true with a reason"
+        )
+    return found[0]
+
+
 def hypotheses_file(evaluation: Evaluation, directory: Path) -> Path:
     """Where `write_evaluation` keeps the translations."""
     return directory / f"hypotheses.{evaluation.split}.{evaluation.pair.partition('-')[2]}.txt"

@@ -24,11 +24,13 @@ from pipelines.evaluation.language.evaluation import (
     write_text_evaluation,
 )
 from pipelines.evaluation.language.plots import curves, surprise_by_line
+from pipelines.evaluation.translation import gate_split, held_out_lines
 from pipelines.loaders.segments import side_number
 from pipelines.loaders.text import side_tokenizer
 from pipelines.shards.manifest import read_manifest
 from pipelines.tasks.base import Measured
 from pipelines.tasks.run_directory import origin_facts
+from pipelines.tracking.gate import set_name
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
@@ -126,14 +128,15 @@ def judge(
     """The candidate against the champion by the likelihood of a held-out split of `shards`.
 
     Raises:
-        UserError: a metric of other models, no such split, versions that cannot be compared.
+        UserError: a metric of other models, no such split, the test set, versions that cannot be compared.
     """
     if config.metric not in METRICS:
         raise UserError(
             f"promote.metric={config.metric}: language models are compared by the likelihood of a text. "
             f"Choices: {', '.join(METRICS)}"
         )
-    baseline, ours = (measure(registry, version, config.split, shards) for version in (champion, candidate))
+    split = gate_split(shards, config.split)
+    baseline, ours = (measure(registry, version, split, shards) for version in (champion, candidate))
     found = significance(baseline, ours, config.samples)
     return Comparison(
         found.metric,
@@ -144,6 +147,8 @@ def judge(
         "records",
         lower_is_better=True,
         digits=4,
+        gate=set_name(held_out_lines(shards, split, ours.language)),
+        of=split,
     )
 
 

@@ -20,6 +20,7 @@ from pipelines.evaluation.metrics import paired_bootstrap
 from pipelines.evaluation.translation import (
     Evaluation,
     evaluate_bundle,
+    gate_split,
     held_out,
     hypotheses_file,
     report,
@@ -31,6 +32,7 @@ from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.alignment_report import measure_run, record_alignment
 from pipelines.tasks.base import Measured
 from pipelines.tasks.run_directory import newest_step, origin_facts
+from pipelines.tracking.gate import set_name
 from pipelines.tracking.hypotheses import hypotheses
 from pipelines.tracking.lineage import log_hypotheses
 from pipelines.tracking.plots import curves
@@ -164,19 +166,20 @@ def judge(
     """The candidate's translations of the held-out split against the champion's.
 
     Raises:
-        UserError: a metric of word vectors, or no such split.
+        UserError: a metric of word vectors, no such split, or the test set.
     """
     names: dict[str, Literal["bleu", "chrf"]] = {"auto": "bleu", "bleu": "bleu", "chrf": "chrf"}
     if config.metric not in names:
         raise unknown("promote.metric", config.metric, names)
     metric = names[config.metric]
-    languages = read_manifest(shards).languages
-    sources, references = held_out(shards, config.split, languages, key="promote.split")
-    champions = hypotheses(registry, champion, config.split, sources, translate)
-    candidates = hypotheses(registry, candidate, config.split, sources, translate)
+    languages, split = read_manifest(shards).languages, gate_split(shards, config.split)
+    sources, references = held_out(shards, split, languages, key="promote.split")
+    champions = hypotheses(registry, champion, split, sources, translate)
+    candidates = hypotheses(registry, candidate, split, sources, translate)
     found = paired_bootstrap(champions, candidates, references, languages[1], samples=config.samples, metric=metric)
     label = {"bleu": "BLEU", "chrf": "chrF"}[metric]
-    return Comparison(label, found.candidate, found.baseline, found.p_value, len(sources))
+    held_out_set = set_name([*sources, *references])
+    return Comparison(label, found.candidate, found.baseline, found.p_value, len(sources), gate=held_out_set, of=split)
 
 
 def translate(bundle: Path, lines: Sequence[str]) -> list[str]:

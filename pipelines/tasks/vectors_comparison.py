@@ -9,10 +9,11 @@ from model.errors import UserError, unknown
 from model.word_vectors.embeddings import Embeddings
 from pipelines.config import Config
 from pipelines.evaluation.word_vectors.comparison import METRICS, method_table, significance
-from pipelines.evaluation.word_vectors.evaluation import Sets, read_sets, table
+from pipelines.evaluation.word_vectors.evaluation import Sets, halves, read_sets, table
 from pipelines.evaluation.word_vectors.plots import methods
 from pipelines.tasks.base import Measured
 from pipelines.tasks.vectors_release import Details, draw
+from pipelines.tracking.gate import set_name
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.word_vectors.settings import EvaluateVectors
@@ -75,7 +76,9 @@ def judge(
     _shards: Path,
     settings: EvaluateVectors,
 ) -> Comparison:
-    """The candidate against the champion on the sets of `vectors.evaluate`, over the words that both have.
+    """The candidate against the champion on half of the sets of `vectors.evaluate`, over the words that both have.
+
+    The other half is their test set: its score is reported, and decides nothing.
 
     Raises:
         UserError: a metric of translations, no sets, or vectors that have nothing in common.
@@ -87,13 +90,27 @@ def judge(
             "vectors.evaluate.root: word vectors are promoted by similarity sets and analogies; name their folder "
             "(vectors=english lists the English files), or use promote.force=true with a reason"
         )
-    sets = read_sets(settings)
-    found = significance(
-        fetch(registry, champion), fetch(registry, candidate), sets, settings.restrict, config.metric, config.samples
-    )
+    asked, test = halves(read_sets(settings))
+    versions = fetch(registry, champion), fetch(registry, candidate)
+    found = significance(*versions, asked, settings.restrict, config.metric, config.samples)
+    try:
+        other = significance(*versions, test, settings.restrict, config.metric, samples=1)
+        reported = f"{other.metric} {other.candidate:.2f} against {other.baseline:.2f}"
+    except UserError:  # few pairs, and none of them in this half
+        reported = "nothing that both know"
     sizes = dict(part.split(":") for part in found.signature.split("|"))
     items = int(sizes["pairs"]) + int(sizes["questions"])
-    return Comparison(found.metric, found.candidate, found.baseline, found.p_value, items, "pairs and questions")
+    return Comparison(
+        found.metric,
+        found.candidate,
+        found.baseline,
+        found.p_value,
+        items,
+        "pairs and questions",
+        gate=set_name(asked.items()),
+        of="the half that is the gate",
+        reported=reported,
+    )
 
 
 def fetch(registry: Registry, version: Version) -> Embeddings:

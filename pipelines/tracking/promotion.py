@@ -8,7 +8,7 @@ from typing import Literal
 
 from model.errors import UserError
 from model.files import exclusive
-from pipelines.tracking import history
+from pipelines.tracking import gate, history
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import Event
 from pipelines.tracking.registry import Registry, Version
@@ -23,19 +23,19 @@ class PromoteConfig:
     """Which version is to become champion, and what it must prove."""
 
     version: str | None = None  # null: the newest
-    split: str = "test"
+    split: str = "auto"  # of texts; auto: gate where the shards have it, else valid. Never the test set
     # auto: BLEU; of word vectors the mean of Spearman's correlation and of analogies right; of language models the
     # likelihood, as bits a character (masked ones: nats a guessed token)
     metric: Literal["auto", "bleu", "chrf", "similarity", "analogies", "likelihood"] = "auto"
-    samples: int = 1000  # bootstrap resamples
-    p_value: float = 0.05  # the chance of so large a difference by luck must be below
+    samples: int = 1000  # bootstrap resamples at least; more where the level asks for them
+    p_value: float = 0.05  # all questions to a gate together have this to spend, see `gate.level`
     force: bool = False  # promote without proof; needs a reason
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two versions on the same test set."""
+    """Two versions on the same held-out set."""
 
     metric: str
     candidate: float
@@ -45,6 +45,9 @@ class Comparison:
     unit: str = "sentences"
     lower_is_better: bool = False  # as of losses
     digits: int = 2
+    gate: str = "unnamed"  # what it was asked of: `gate.set_name` of a set that no score is reported on
+    of: str = ""  # the same for people: the split's name
+    reported: str = ""  # the test set's scores, on which nothing depends
 
     def better(self, p_value: float) -> bool:
         """Whether the candidate's lead is real at that level."""
@@ -53,7 +56,8 @@ class Comparison:
 
     def __str__(self) -> str:
         ours, theirs = (f"{value:.{self.digits}f}" for value in (self.candidate, self.champion))
-        return f"{self.metric} {ours} against {theirs} on {self.items:,} {self.unit}, p = {self.p_value:.4f}"
+        where = f" of {self.of}" if self.of else ""
+        return f"{self.metric} {ours} against {theirs} on {self.items:,} {self.unit}{where}, p = {self.p_value:.3g}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,13 @@ class Outcome:
     message: str
 
 
-Compare = Callable[[Version, Version], Comparison]  # candidate, champion
+Compare = Callable[[Version, Version, int], Comparison]  # candidate, champion, bootstrap resamples
+TEST_SCORES = {  # tags of a version with the scores of its test set
+    "test_bleu": "BLEU",
+    "test_chrf": "chrF",
+    "test_bits_per_character": "bits a character",
+    "test_nats": "nats a token",
+}
 
 
 def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: Path) -> Outcome:
@@ -131,9 +141,29 @@ def _judge(
         rival = next((one for one in _former(registry, None) if one.number != candidate.number), None)
     if rival is None:
         return "promoted", "the first champion"
-    result = compare(candidate, rival)
-    reason = f"{result} (version {candidate.number} against {rival.number})"
-    return ("promoted" if result.better(config.p_value) else "refused"), reason
+    client, name = registry.client, registry.config.name
+    result = compare(candidate, rival, gate.enough_samples(client, name, config.p_value, config.samples))
+    question = gate.Question(
+        candidate.number, rival.number, result.metric, result.p_value, user_and_machine(), history.now()
+    )
+    number = gate.ask(client, name, result.gate, question)
+    level = gate.level(config.p_value, number)
+    reported = result.reported or test_scores(candidate, rival)
+    reason = (
+        f"{result}, to be below {level:.3g} as question {number} to this gate "
+        f"(version {candidate.number} against {rival.number}"
+        f"{f'; test set, reported only: {reported}' if reported else ''})"
+    )
+    return ("promoted" if result.better(level) else "refused"), reason
+
+
+def test_scores(candidate: Version, champion: Version) -> str:
+    """What the registry says of both on their test sets; empty where it says nothing of one."""
+    return ", ".join(
+        f"{label} {candidate.tags[key]} against {champion.tags[key]}"
+        for key, label in TEST_SCORES.items()
+        if key in candidate.tags and key in champion.tags
+    )
 
 
 def _former(registry: Registry, champion: Version | None) -> list[Version]:

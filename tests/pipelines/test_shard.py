@@ -31,6 +31,7 @@ from pipelines.tracking.server import TrackingConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs", "über", "naïve", "猫"]
+LETTERS = str.maketrans("0123456789", "bcdfghklmn")  # other numbers would make near-copies
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +47,8 @@ def _pairs(count: int, seed: int) -> list[tuple[str, str]]:
     pairs = []
     for number in range(count):
         words = rng.choices(WORDS, k=rng.randint(2, 12))
-        pairs.append(
-            (
-                " ".join([*words, f"{seed}{number}"]),
-                " ".join([f"{word[::-1]}o" for word in words] + [f"{seed}{number}"]),
-            )
-        )
+        own = f"{seed}{number}".translate(LETTERS)
+        pairs.append((" ".join([*words, own]), " ".join([f"{word[::-1]}o" for word in words] + [own])))
     return pairs
 
 
@@ -423,3 +420,29 @@ def test_the_record_of_a_sharding_has_the_keys_that_it_used(make: Make, monkeypa
     assert recorded[0]["seed"] == config.seed
     assert recorded[0].keys() >= {"pair", "corpus", "tokenizer", "shards"}
     assert not recorded[0].keys() & {"train", "model", "loader", "decode", "evaluate", "name", "registry"}
+
+
+def test_many_leaks_are_said_and_counted_in_the_manifest(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train, test = _pairs(400, 1), _pairs(60, 3)
+    again = [(f"{source} said", target.upper()) for source, target in test]  # the target, in capitals
+    files = {"train": _write(tmp_path, "leaky", train + again), "test": _write(tmp_path, "test", test)}
+    result = shard(make("shards", corpus=CorpusConfig(name="leaky", **files)))
+    assert result.manifest.dropped["train"] == {"leaked_target": 60}
+    assert "60 training pairs (13 %) say on a side what a held-out pair says" in caplog.text
+    caplog.clear()
+    spared = shard(make("spared", corpus=CorpusConfig(name="leaky", leaks="source", **files)))
+    assert spared.manifest.split("train").records == 460
+    assert "say on a side" not in caplog.text
+
+
+def test_a_gate_is_a_split_like_the_others(make: Make, tmp_path: Path) -> None:
+    corpus = CorpusConfig(
+        name="gated", train=_write(tmp_path, "train", _pairs(900, 1)), cut=CutConfig(valid=0.05, test=0.05, gate=0.1)
+    )
+    manifest = shard(make("shards", corpus=corpus)).manifest
+    assert set(manifest.splits) == {"train", "valid", "test", "gate"}
+    assert set(manifest.texts) == {"valid", "test", "gate"}
+    assert 50 < manifest.split("gate").records < 150
+    assert sum(split.records for split in manifest.splits.values()) == 900

@@ -1,5 +1,6 @@
 """An evaluation of word vectors: similarity sets, analogies, neighbours, and retrieval where texts are held out."""
 
+import hashlib
 import logging
 import time
 from collections.abc import Sequence
@@ -32,6 +33,14 @@ class Sets:
 
     similarity: list[SimilaritySet]
     analogies: dict[str, dict[str, list[Question]]]  # file -> section -> questions
+
+    def items(self) -> list[str]:
+        """Every pair with its mark and every question, as a line."""
+        pairs = [
+            f"{a} {b} {mark}" for one in self.similarity for (a, b), mark in zip(one.pairs, one.marks, strict=True)
+        ]
+        asked = (each for sections in self.analogies.values() for questions in sections.values() for each in questions)
+        return [*pairs, *map(" ".join, asked)]
 
     def words(self) -> list[str]:
         """The words of the similarity sets in their order, each once."""
@@ -100,6 +109,29 @@ def read_sets(settings: EvaluateVectors) -> Sets:
         [read_similarity(Path(root) / name) for name in settings.similarity],
         {Path(name).stem: read_analogies(Path(root) / name) for name in settings.analogies},
     )
+
+
+def halves(sets: Sets) -> tuple[Sets, Sets]:
+    """Two sets without an item in common, each with about half of every file: drawn by a hash of the item's words."""
+
+    def first(words: Sequence[str]) -> bool:
+        return hashlib.sha256(" ".join(words).casefold().encode()).digest()[0] % 2 == 0
+
+    def half(chosen: bool) -> Sets:
+        similarity = []
+        for one in sets.similarity:
+            rows = [row for row, pair in enumerate(one.pairs) if first(sorted(pair)) is chosen]
+            similarity.append(SimilaritySet(one.name, [one.pairs[row] for row in rows], one.marks[rows]))
+        analogies = {
+            file: {
+                section: [question for question in questions if first(question) is chosen]
+                for section, questions in sections.items()
+            }
+            for file, sections in sets.analogies.items()
+        }
+        return Sets(similarity, analogies)
+
+    return half(True), half(False)
 
 
 def evaluate_embeddings(

@@ -113,6 +113,7 @@ def test_the_page_stands_alone_and_says_everything(home: Path) -> None:
     assert "url(" not in text
     assert "@import" not in text
     assert "$" not in text
+    assert "They cover the choice of the sentences alone" in text
     assert len(page.alts) >= 8
     assert all(len(alt) > 20 for alt in page.alts)
     assert {address[1:] for address in page.addresses if address.startswith("#")} <= set(page.ids)
@@ -199,6 +200,7 @@ SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run t
         ("rnnenc", ["pair=en-fr"], "no shards"),
         ("rnnenc", [*SMALL, "compare.max_tokens=3000"], "more than this budget"),
         ("rnnenc", [*SMALL, "compare.warmup=0.5"], "train.optimizer.warmup_steps was"),
+        ("rnnenc", ["compare.seeds=0"], "compare.seeds: 0 must be at least 1"),
         ("rnnenc", ["compare.warmup=1.5"], "compare.warmup: 1.5"),
         ("rnnenc", ["compare.cost_width=6"], "multiple of 4"),
         ("rnnenc", ["compare.cost_lengths=[8]"], "must be two lengths at least"),
@@ -222,3 +224,24 @@ def test_mistakes_are_refused_before_anything_starts(
     assert compare(home, models, *overrides) == 2
     assert message in capsys.readouterr().err
     assert sorted(path.name for path in (home / "runs").iterdir()) == before
+
+
+def test_several_seeds_are_trained_and_the_page_says_what_its_intervals_cover(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.compare.draw_figures", lambda config, found: iter(()))
+    assert compare(home, "rnnenc,tiny-transformer_tiny,tiny-rnnsearch_additive", *SMALL, "compare.seeds=2") == 0
+    seeds = [json.loads((home / "runs" / f"tiny-rnnenc{end}" / "run.json").read_text()) for end in ("", "-seed2")]
+    assert seeds[0] != seeds[1]
+    measures = [json.loads((run_dir(home) / "measures" / f"rnnenc{end}.json").read_text()) for end in ("", "-seed2")]
+    text = (run_dir(home) / "compare.html").read_text(encoding="utf-8")
+    assert "rnnenc<small>2 seeds" in text
+    assert "tiny-transformer_<wbr>tiny<small>as it stands" in text
+    assert "Of networks trained here they cover the sentences and 2 seeds" in text
+    assert "for the 2 comparisons of this page" in text
+    assert len(re.findall(r"p = [01]\.\d{3}, Holm [01]\.\d{3}", text)) == 2
+    values: dict[str, float] = {}
+    for record in spool(home):
+        values |= record["values"] if record["kind"] == "metrics" else {}
+    assert values["rnnenc/bleu"] == pytest.approx(sum(one["bleu"]["score"] for one in measures) / 2)
+    assert values["tiny-transformer_tiny/bleu_won_p_holm"] >= values["tiny-transformer_tiny/bleu_won_p"]

@@ -64,7 +64,7 @@ def test_training_never_holds_a_held_out_source(tmp_path: Path) -> None:
     train, valid, test = _random_pairs(900, 2), _random_pairs(60, 3), _random_pairs(60, 4)
     train = [(source.upper(), target) for source, target in train]  # case does not hide a sentence
     blocks, clean = _prepared(tmp_path, {"train": train, "valid": valid, "test": test})
-    plan = make_plan(blocks, clean, tmp_path, CorpusConfig(clean=CleanConfig(duplicates=False)), 1, {})
+    plan = make_plan(blocks, clean, tmp_path, CorpusConfig(clean=CleanConfig(duplicates=False), leaks="source"), 1, {})
     tested = {source.lower() for source, _ in test}
     validated = {source.lower() for source, _ in valid}
     assert _texts(clean, plan, "test") == test
@@ -77,7 +77,8 @@ def test_training_never_holds_a_held_out_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize("references", ["first", "all"])
 def test_cut_splits_share_no_source(tmp_path: Path, references: str) -> None:
     pairs = _random_pairs(3000, 5)
-    config = CorpusConfig(cut=CutConfig(valid=0.1, test=0.2, references=references))  # type: ignore[arg-type]
+    cut = CutConfig(valid=0.1, test=0.2, references=references)  # type: ignore[arg-type]
+    config = CorpusConfig(cut=cut, leaks="source")
     blocks, clean = _prepared(tmp_path, {"train": pairs})
     plan = make_plan(blocks, clean, tmp_path, config, 1, {})
     splits = {split: _texts(clean, plan, split) for split in ("train", "valid", "test")}
@@ -97,7 +98,7 @@ def test_cut_splits_share_no_source(tmp_path: Path, references: str) -> None:
 
 def test_the_cut_depends_on_the_seed_alone(tmp_path: Path) -> None:
     pairs = _random_pairs(1000, 6)
-    config = CorpusConfig(cut=CutConfig(test=0.2))
+    config = CorpusConfig(cut=CutConfig(test=0.2), leaks="source")
     tests = []
     for number, (order, seed) in enumerate(((pairs, 1), (pairs[::-1], 1), (pairs, 2))):
         folder = tmp_path / str(number)

@@ -22,7 +22,7 @@ from model.text.tokenizer import SPECIAL, TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.evaluation.metrics import paired_bootstrap, quick_bleu
-from pipelines.evaluation.translation import held_out
+from pipelines.evaluation.translation import gate_split, held_out
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
 from pipelines.tasks.base import Measured, Task
@@ -97,7 +97,7 @@ def write(measured: Measured, folder: Path) -> Sequence[Path]:
 
 
 def judge(store: Registry, new: Version, old: Version, config: PromoteConfig, shards: Path, _sets: Any) -> Comparison:
-    sources, references = held_out(shards, config.split, read_manifest(shards).languages)
+    sources, references = held_out(shards, gate_split(shards, config.split), read_manifest(shards).languages)
     bundles = [load(store.bundle(one, shards.parent / f"version-{one.number}")) for one in (old, new)]
     theirs, ours = ([one.text for one in bundle.translate(sources)] for bundle in bundles)
     found = paired_bootstrap(theirs, ours, references, bundles[0].languages[1], samples=config.samples)

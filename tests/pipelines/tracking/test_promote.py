@@ -11,6 +11,7 @@ from model.bundles.directory import bundle_hash
 from model.errors import UserError
 from model.files import file_sha256
 from pipelines import entries
+from pipelines.evaluation.translation import gate_split
 from pipelines.promote import promote_version
 from pipelines.shards.manifest import Manifest, write_manifest
 from pipelines.tracking import history
@@ -28,15 +29,15 @@ REFERENCES = [f"der {word} Hund sieht {number} Katzen im Garten ." for word in "
 def shards(tmp_path: Path) -> Path:
     directory = tmp_path / "shards"
     directory.mkdir()
-    names = {"en": "test.en.txt", "de": "test.de.txt"}
-    (directory / names["en"]).write_text("".join(f"line {i}\n" for i in range(100)), encoding="utf-8")
-    (directory / names["de"]).write_text("".join(f"{line}\n" for line in REFERENCES), encoding="utf-8")
-    texts = {
-        "test": {
+    texts = {}
+    for split in ("valid", "test"):
+        names = {"en": f"{split}.en.txt", "de": f"{split}.de.txt"}
+        (directory / names["en"]).write_text("".join(f"{split} {i}\n" for i in range(100)), encoding="utf-8")
+        (directory / names["de"]).write_text("".join(f"{line}\n" for line in REFERENCES), encoding="utf-8")
+        texts[split] = {
             language: {"file": name, "sha256": file_sha256(directory / name), "lines": 100}
             for language, name in names.items()
         }
-    }
     write_manifest(directory, Manifest("demo", ["en", "de"], {"files": []}, "<u2", {}, texts=texts))
     return directory
 
@@ -81,12 +82,12 @@ def test_versions_are_promoted_by_their_translations_and_rolled_back(
     assert translators.calls == [], "the first champion needs no comparison"
     assert promote("2")
     assert not promote("3")
-    assert sorted(translators.calls) == [40, 79, 80], "each version translates the test set once"
+    assert sorted(translators.calls) == [40, 79, 80], "each version translates the gate once, and nobody the test set"
     registry = Registry(tracking, REGISTRY)
     events = history.read(registry.client, REGISTRY.name)
     assert [event.action for event in events] == ["promoted", "promoted", "refused"]
     assert events[1].reason.startswith("BLEU ")
-    assert "on 100 sentences, p = 0.0" in events[1].reason
+    assert "on 100 sentences of valid, p = 0.0" in events[1].reason
     assert rollback(registry, "complaints", tmp_path / "promote.lock").champion == "1"
     assert history.read(registry.client, REGISTRY.name)[-1].reason == "complaints"
 
@@ -97,10 +98,10 @@ def test_translations_stored_by_the_training_are_taken(
     for right in (40, 80):
         register(tracking, tmp_path, right)
         bundle = tmp_path / f"run-{right}" / "bundle"
-        sources = (shards / "test.en.txt").read_text().split("\n")[:-1]
+        sources = (shards / "valid.en.txt").read_text().split("\n")[:-1]
         with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
             lines = Translators()(bundle, sources)
-            run.text("".join(f"{line}\n" for line in lines), file_name("test", sources, bundle_hash(bundle)))
+            run.text("".join(f"{line}\n" for line in lines), file_name("valid", sources, bundle_hash(bundle)))
     promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
     assert promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path).accepted
     assert translators.calls == []
@@ -112,8 +113,38 @@ def test_a_split_that_was_not_held_out_is_named(
     for right in (40, 80):
         register(tracking, tmp_path, right)
     promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
-    with pytest.raises(UserError, match=r"promote\.split: 'valid' is not known\. Choices: test"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="valid"), shards, tmp_path)
+    with pytest.raises(UserError, match=r"promote\.split: 'gate' is not known\. .*Choices: auto, valid"):
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="gate"), shards, tmp_path)
+    with pytest.raises(UserError, match=r"promote\.split=test: a test set is reported and not selected on"):
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="test"), shards, tmp_path)
+    assert translators.calls == []
+
+
+def test_a_gate_that_is_not_the_one_that_was_written_is_refused(
+    tracking: TrackingConfig, tmp_path: Path, shards: Path, translators: Translators
+) -> None:
+    for right in (40, 80):
+        register(tracking, tmp_path, right)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    (shards / "valid.de.txt").write_text("".join(f"{line} !\n" for line in REFERENCES), encoding="utf-8")
+    with pytest.raises(UserError, match=r"valid\.de\.txt: not the file that was written"):
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path)
+
+
+def test_a_gate_goes_before_validation(tmp_path: Path) -> None:
+    def choose(splits: str, wanted: str) -> str:
+        texts: dict[str, dict[str, dict[str, object]]] = {split: {"en": {}} for split in splits.split()}
+        write_manifest(tmp_path, Manifest("demo", ["en", "de"], {"files": []}, "<u2", {}, texts=texts))
+        return gate_split(tmp_path, wanted)
+
+    assert [choose("train valid test gate", wanted) for wanted in ("auto", "gate", "valid")] == [
+        "gate",
+        "gate",
+        "valid",
+    ]
+    assert choose("valid test", "auto") == "valid"
+    with pytest.raises(UserError, match=r"neither a gate nor a validation set"):
+        choose("test", "auto")
 
 
 def test_exit_codes_of_the_verbs(

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from model.errors import UserError
-from pipelines.tracking import history
+from pipelines.tracking import gate, history
+from pipelines.tracking.gate import Question
 from pipelines.tracking.history import Event, former_champions
 from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote, rollback
 from pipelines.tracking.registry import Registry, RegistryConfig, Version
@@ -29,10 +30,10 @@ def registry(tracking: TrackingConfig, tmp_path: Path) -> Registry:
 
 
 def verdict(candidate: float, champion: float, p_value: float) -> Compare:
-    return lambda one, other: Comparison("BLEU", candidate, champion, p_value, 1000)
+    return lambda one, other, samples: Comparison("BLEU", candidate, champion, p_value, 1000)
 
 
-def unasked(candidate: Version, champion: Version) -> Comparison:
+def unasked(candidate: Version, champion: Version, samples: int) -> Comparison:
     pytest.fail("nothing was to be compared")
 
 
@@ -91,6 +92,48 @@ def test_only_a_lead_beyond_chance_moves_the_alias(stage: Stage, compare: Compar
     assert stage.events()[-1] == ("promoted" if accepted else "refused", "2", "1")
 
 
+def test_the_oftener_a_gate_is_asked_the_more_an_answer_must_prove(stage: Stage) -> None:
+    """20 equal models at p = 0.04 each: one of them would be champion by luck."""
+    stage.promote("1", unasked)
+    asked: list[int] = []
+
+    def compare(candidate: Version, champion: Version, samples: int) -> Comparison:
+        asked.append(samples)
+        return Comparison("BLEU", 31.0, 30.0, 0.02, 1000, gate="set", of="valid")
+
+    refused = Comparison("BLEU", 30.5, 30.0, 0.04, 1000, gate="set", of="valid")
+    first = stage.promote("2", lambda *given: refused)
+    assert not first.accepted
+    assert "p = 0.04, to be below 0.025 as question 1 to this gate" in first.message
+    assert not stage.promote("2", lambda *given: refused).accepted
+    second = stage.promote("3", compare)
+    assert not second.accepted, "0.02 would have done for the first question"
+    assert "to be below 0.00833 as question 2 to this gate" in second.message, "the same again spends nothing"
+    elsewhere = replace(refused, gate="another", p_value=0.02)
+    assert stage.promote("4", lambda *given: elsewhere).accepted, "a set is asked for itself"
+    for number in range(3, 9):
+        gate.ask(
+            stage.registry.client, "demo-en-de", "set", Question(f"x{number}", "1", "BLEU", 0.5, "me", f"9{number}")
+        )
+    stage.promote("3", compare)
+    assert asked == [1000, 3600], "question 9 must be below 0.05 / 90: 1,000 resamples cannot say that"
+
+
+def test_what_all_questions_together_spend_is_bounded() -> None:
+    spent = [gate.level(0.05, number) for number in range(1, 10_000)]
+    assert sum(spent) < 0.05
+    assert spent[:3] == pytest.approx([0.025, 0.05 / 6, 0.05 / 12])
+
+
+def test_test_scores_are_reported_and_decide_nothing(stage: Stage) -> None:
+    stage.promote("1", unasked)
+    for version, score in (("1", "39.00"), ("2", "38.00")):
+        stage.registry.tag_version(version, "test_bleu", score)
+    outcome = stage.promote("2", BETTER)
+    assert outcome.accepted
+    assert "test set, reported only: BLEU 38.00 against 39.00" in outcome.message
+
+
 def test_force_moves_without_proof_and_is_recorded_with_its_reason(stage: Stage) -> None:
     stage.promote("1", unasked)
     with pytest.raises(UserError, match=r"promote\.reason"):
@@ -134,7 +177,7 @@ def test_a_champion_that_changes_during_the_comparison_is_compared_with_again(st
     stage.promote("1")
     rivals = []
 
-    def slow(candidate: Version, champion: Version) -> Comparison:
+    def slow(candidate: Version, champion: Version, samples: int) -> Comparison:
         rivals.append(champion.number)
         if len(rivals) == 1:
             stage.registry.set_champion("2")  # somebody else was faster
@@ -153,7 +196,7 @@ def test_of_two_promotions_at_once_the_second_has_to_beat_the_first(stage: Stage
     def run(version: str) -> None:
         met = []
 
-        def compare(candidate: Version, champion: Version) -> Comparison:
+        def compare(candidate: Version, champion: Version, samples: int) -> Comparison:
             if not met:
                 met.append(both.wait())  # both have looked at champion 1
             quality = {"1": 10.0, "2": 20.0, "3": 30.0}

@@ -109,7 +109,7 @@ def test_versions_are_promoted_by_likelihood_and_kinds_are_not_mixed(tracking: T
     register(tracking, tmp_path, "masked")
 
     def promote(version: str) -> bool:
-        config = PromoteConfig(version=version, split="valid", samples=200)
+        config = PromoteConfig(version=version, samples=200)
         return promote_version(tracking, REGISTRY, config, shards, tmp_path).accepted
 
     assert promote("1"), "the first"

@@ -117,7 +117,8 @@ def test_versions_are_promoted_by_their_sets_and_rolled_back(
     registry = Registry(tracking, REGISTRY)
     events = history.read(registry.client, REGISTRY.name)
     assert [event.action for event in events] == ["promoted", "promoted", "refused"]
-    assert "on 200 pairs and questions, p = 0.00" in events[1].reason
+    assert "on 112 pairs and questions of the half that is the gate, p = 0.00" in events[1].reason
+    assert "test set, reported only: similarity 92" in events[1].reason, "the other half"
     assert promote("3", force=True, reason="smaller")
     assert rollback(registry, "complaints", tmp_path / "promote.lock").champion == "2"
 

@@ -1,0 +1,75 @@
+"""Scores of resampled test sets, the same sets for every system, and of systems that were trained several times.
+
+Resampling the sentences alone says how a score would differ on other sentences; how it would differ had the same
+network been trained from another seed, it cannot say. The second level draws the seeds as well. A few seeds drawn with
+replacement vary too little by (S - 1) / S, so their deviations are widened to the unbiased variance of a mean of S (the
+rescaling bootstrap of Rao and Wu 1988).
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+AT_ONCE = 50  # resampled sets in memory
+
+
+def score_resampled(
+    systems: Sequence[Sequence[str]],
+    references: Sequence[str],
+    metric: Literal["bleu", "chrf"],
+    tokenize: str,
+    samples: int,
+) -> tuple[Floats, Floats]:
+    """(systems,) scores of the whole set and (samples, systems) of sets drawn with replacement, by sacreBLEU.
+
+    `tokenize` is BLEU's tokeniser; the seed is sacreBLEU's (12345, or SACREBLEU_SEED).
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    scorer: Any = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()
+    gold = [list(references)]
+    every = [scorer._extract_corpus_statistics(list(system), gold) for system in systems]  # as its own test
+    exact = [scorer._aggregate_and_compute(each).score for each in every]
+    statistics = [np.asarray(each, np.float64) for each in every]  # (sentences, numbers) each
+    drawn = np.empty((samples, len(systems)))
+    rng = np.random.default_rng(int(os.environ.get("SACREBLEU_SEED", "12345")))
+    for first in range(0, samples, AT_ONCE):
+        rows = rng.integers(0, len(references), (min(AT_ONCE, samples - first), len(references)))
+        for place, each in enumerate(statistics):
+            sums = each[rows].sum(axis=1)
+            drawn[first : first + len(rows), place] = [scorer._compute_score_from_stats(one).score for one in sums]
+    return np.asarray(exact), drawn
+
+
+def draw_seeds(drawn: Floats, seed: int = 12345) -> Floats:
+    """(samples,) means over seeds that are drawn too, from the (samples, seeds) scores of resampled sets."""
+    seeds = drawn.shape[1]
+    if seeds == 1:
+        return drawn[:, 0]
+    rng = np.random.default_rng(seed)
+    mean = drawn.mean(axis=1)
+    chosen = np.take_along_axis(drawn, rng.integers(0, seeds, drawn.shape), axis=1).mean(axis=1)
+    found: Floats = mean + math.sqrt(seeds / (seeds - 1)) * (chosen - mean)
+    return found
+
+
+def two_sided_p(differences: Floats, difference: float) -> float:
+    """How often a resampled difference lies further from their mean than the one seen lies from 0; never 0."""
+    beyond = int((np.abs(differences - differences.mean()) > abs(difference)).sum())
+    return (beyond + 1) / (len(differences) + 1) if difference else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values of a family of tests, each corrected so that it may be read by itself (Holm 1979)."""
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    found, largest = [1.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        found[place] = largest
+    return found

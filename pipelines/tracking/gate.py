@@ -1,0 +1,66 @@
+"""How often a held-out set has been asked which version is better, and what each further answer must prove.
+
+Who asks often enough is told by luck that one version is better. So the k-th question to a set is answered at the level
+alpha / (k (k + 1)): these add up to alpha however many are asked, which bounds the chance that any of them moves
+the alias by luck (alpha-spending, Bonferroni's inequality over an open end: Foster and Stine 2008, section 2).
+
+A question is a tag of the *registered model*, `gate/SET/QUESTION`, for the reasons that `history` gives. The same
+question again (candidate, champion and metric) has the same answer and spends nothing.
+"""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+PREFIX = "gate/"
+RESOLUTION = 2  # a level is at least so many times the smallest p-value that the resampling can give
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which of two versions is better on a held-out set."""
+
+    candidate: str  # version number
+    champion: str
+    metric: str
+    p_value: float  # the answer
+    by: str  # user@machine
+    time: str  # ISO 8601, UTC
+
+
+def set_name(lines: Iterable[str]) -> str:
+    """The name of a held-out set: a digest of its texts."""
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()[:16]
+
+
+def level(p_value: float, number: int) -> float:
+    """What the p-value of question `number` (from 1) must be below, where all together have `p_value` to spend."""
+    return p_value / (number * (number + 1))
+
+
+def enough_samples(client: Any, name: str, p_value: float, samples: int) -> int:
+    """`samples`, or as many more as the next question to any set of the registered model needs to be answerable."""
+    asked = Counter(key.split("/")[1] for key in _tags(client, name))
+    return max(samples, math.ceil(RESOLUTION / level(p_value, max(asked.values(), default=0) + 1)))
+
+
+def ask(client: Any, name: str, held_out: str, question: Question) -> int:
+    """Put the question to the set on record, once; its number among those to the same set, from 1."""
+    asked = f"{question.candidate} {question.champion} {question.metric}"
+    key = f"{PREFIX}{held_out}/{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+    if key not in _tags(client, name):
+        client.set_registered_model_tag(name, key, json.dumps(asdict(question)))
+    of_set = {one: json.loads(text) for one, text in _tags(client, name).items() if one.split("/")[1] == held_out}
+    return sorted(of_set, key=lambda one: (of_set[one]["time"], one)).index(key) + 1
+
+
+def _tags(client: Any, name: str) -> dict[str, str]:
+    tags = client.get_registered_model(name).tags
+    return {key: value for key, value in tags.items() if key.startswith(PREFIX)}
