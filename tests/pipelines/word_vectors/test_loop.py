@@ -151,7 +151,7 @@ def test_a_journal_that_was_changed_does_not_verify(shards: Path, tmp_path: Path
     train(shards, run)
     whole = list(journal.lines(run / journal.NAME))
     place = [at for at, line in enumerate(whole) if "batch" in line]
-    second = whole[place[1]]
+    second = whole[place[2]]
     first, last = second["step"] - second["steps"] + 1, second["step"]
     for change, message in (
         ({**second, "batch": "00000000"}, f"steps {first} to {last}: other batches than the shards give"),
@@ -159,7 +159,7 @@ def test_a_journal_that_was_changed_does_not_verify(shards: Path, tmp_path: Path
         (None, f"step {first} is missing"),
         (whole[place[0]], "step 1 stands in the journal again"),
     ):
-        changed = [change if at == place[1] else line for at, line in enumerate(whole)]
+        changed = [change if at == place[2] else line for at, line in enumerate(whole)]
         (run / journal.NAME).write_text("".join(json.dumps(line) + "\n" for line in changed if line))
         assert verified(shards, run).result == "differs"
         assert verified(shards, run).detail.startswith(message)
