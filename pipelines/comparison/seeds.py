@@ -32,7 +32,7 @@ def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: st
     def of(metric: Metric) -> Interval:
         exact, drawn = score_resampled([one.hypotheses for one in runs], references, metric, tokenize, samples)
         low, high = np.percentile(draw_seeds(drawn), (2.5, 97.5))
-        return Interval(float(exact.mean()), float(low), float(high))
+        return Interval(float(exact.mean()), max(0.0, float(low)), min(100.0, float(high)))  # what widening may pass
 
     return replace(runs[0], bleu=of("bleu"), chrf=of("chrf"))
 

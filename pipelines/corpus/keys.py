@@ -44,7 +44,8 @@ def near_texts(folded: Sequence[str]) -> list[str]:
     digit[1:] &= digit[:-1]
     if len(digit):
         digit[0] = False
-    return points[~digit].tobytes().decode("utf-32-le").split("\n")
+    text: str = points[~digit].tobytes().decode("utf-32-le")
+    return text.split("\n")
 
 
 @lru_cache

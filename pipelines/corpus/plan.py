@@ -49,7 +49,7 @@ class Plan:
         return sum(self.kept[split])
 
 
-def code(split: Split, rule: str = "kept") -> int:
+def code(split: str, rule: str = "kept") -> int:
     """The code of a pair of `split` judged by `rule`."""
     return SPLITS.index(split) + 4 * RULES.index(rule)
 

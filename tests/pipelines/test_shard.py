@@ -427,12 +427,14 @@ def test_many_leaks_are_said_and_counted_in_the_manifest(
 ) -> None:
     train, test = _pairs(400, 1), _pairs(60, 3)
     again = [(f"{source} said", target.upper()) for source, target in test]  # the target, in capitals
-    files = {"train": _write(tmp_path, "leaky", train + again), "test": _write(tmp_path, "test", test)}
-    result = shard(make("shards", corpus=CorpusConfig(name="leaky", **files)))
+    corpus = CorpusConfig(
+        name="leaky", train=_write(tmp_path, "leaky", train + again), test=_write(tmp_path, "test", test)
+    )
+    result = shard(make("shards", corpus=corpus))
     assert result.manifest.dropped["train"] == {"leaked_target": 60}
     assert "60 training pairs (13 %) say on a side what a held-out pair says" in caplog.text
     caplog.clear()
-    spared = shard(make("spared", corpus=CorpusConfig(name="leaky", leaks="source", **files)))
+    spared = shard(make("spared", corpus=dataclasses.replace(corpus, leaks="source")))
     assert spared.manifest.split("train").records == 460
     assert "say on a side" not in caplog.text
 

@@ -194,7 +194,7 @@ def test_of_two_promotions_at_once_the_second_has_to_beat_the_first(stage: Stage
     outcomes: dict[str, Outcome] = {}
 
     def run(version: str) -> None:
-        met = []
+        met: list[int] = []
 
         def compare(candidate: Version, champion: Version, samples: int) -> Comparison:
             if not met:
