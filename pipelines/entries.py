@@ -61,9 +61,9 @@ def of_run(config: Config, given: str) -> Config:
 
 def needs_ray(verb: str, config: Config) -> bool:
     """Whether the verb will start a Ray of its own, as far as it can be known without torch."""
-    cluster = config.cluster
-    finished = (config.run_dir / "release.json").is_file()
-    return verb == "train" and cluster.backend == "ray" and cluster.address is None and not finished
+    if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
+        return False
+    return not (config.run_dir / "release.json").is_file()
 
 
 def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
