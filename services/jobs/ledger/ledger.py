@@ -204,9 +204,8 @@ class Ledger:
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state."""
         with self.database.read() as session:
-            return {
-                state: count for state, count in session.execute(select(Job.state, func.count()).group_by(Job.state))
-            }
+            rows = session.execute(select(Job.state, func.count()).group_by(Job.state))
+            return {str(state): count for state, count in rows}
 
     def attempts(self, name: str) -> list[Attempt]:
         with self.database.read() as session:

@@ -1,4 +1,4 @@
-"""The ledger's tables. Times are seconds since 1970 in UTC; the order of events is that of `changes.id`, not of clocks."""
+"""The ledger's tables. Times are seconds since 1970 (UTC); the order of events is that of `changes.id`."""
 
 from typing import Any
 
