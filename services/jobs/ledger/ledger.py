@@ -52,7 +52,14 @@ class Ledger:
         """
         now = self.now()
         job = Job(
-            **{"owner": owner, "verb": verb, "words": list(words), "priority": priority, "after": list(after)},
+            **{
+                "owner": owner,
+                "verb": verb,
+                "words": list(words),
+                "priority": priority,
+                "after": list(after),
+                "follows": bool(after),
+            },
             **{"retries": retries, "max_seconds": max_seconds, "deadline": deadline, "key": key},
             **{"state": State.SUBMITTED, "submitted": now, "changed": now, "choices": [], "id": "", "queued": 0},
         )
@@ -206,6 +213,18 @@ class Ledger:
         with self.database.read() as session:
             rows = session.execute(select(Job.state, func.count()).group_by(Job.state))
             return {str(state): count for state, count in rows}
+
+    def states(self, names: Sequence[str]) -> dict[str, str]:
+        """Id -> state of those of `names` that there are."""
+        with self.database.read() as session:
+            rows = session.execute(select(Job.id, Job.state).where(Job.id.in_(names)))
+            return {str(name): str(state) for name, state in rows}
+
+    def following(self) -> list[Job]:
+        """Waiting jobs that come after others."""
+        query = select(Job).where(Job.state == State.WAITING, Job.follows)
+        with self.database.read() as session:
+            return list(session.scalars(query))
 
     def attempts(self, name: str) -> list[Attempt]:
         with self.database.read() as session:

@@ -48,6 +48,7 @@ class Job(Base):
     run: Mapped[str] = mapped_column(String(160), default="")  # its name; empty until it is planned
     priority: Mapped[int] = mapped_column(default=0)
     after: Mapped[list[str]]
+    follows: Mapped[bool] = mapped_column(default=False)  # whether `after` names any
     retries: Mapped[int] = mapped_column(default=0)  # failures that are tried again
     max_seconds: Mapped[float | None]  # of running, over all attempts
     deadline: Mapped[float | None]
@@ -88,6 +89,7 @@ class Attempt(Base):
     outcome: Mapped[str | None] = mapped_column(String(16))  # succeeded, yielded, stopped, failed, lost
     cause: Mapped[str | None] = mapped_column(String(64))  # what ended it, for the bill of faults
     code: Mapped[int | None]  # exit code
+    incarnation: Mapped[str | None] = mapped_column(String(160))  # the life of the cluster that it was started in
     message: Mapped[str] = mapped_column(Text, default="")
     lost_seconds: Mapped[float] = mapped_column(default=0.0)  # trained and not kept
     lost_tokens: Mapped[int] = mapped_column(default=0)
