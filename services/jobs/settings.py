@@ -10,7 +10,7 @@ from model.errors import UserError
 class ServiceConfig:
     """Where it listens, where it remembers, what it runs jobs on. Times in seconds."""
 
-    host: str = "127.0.0.1"
+    host: str = "127.0.0.1"  # on another one tokens are asked for
     port: int = 8300  # 0: a free one
     ledger: str = "sqlite:///artifacts/service/ledger.db"  # or postgresql://USER@HOST/NAME
     executor: Literal["ray", "kueue"] = "ray"

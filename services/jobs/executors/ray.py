@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from model.errors import ServiceError, UserError
 from services.jobs.executors.base import Observation, Start
 from services.jobs.job_client import JobsConfig, talking
 from services.jobs.records import Request, attempt_of
@@ -27,8 +28,11 @@ class RayExecutor:
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Any]:
-        with talking(self.config) as client:
-            yield client
+        try:
+            with talking(self.config) as client:
+                yield client
+        except UserError as problem:  # nobody can mend a command for it: the cluster is away, or refuses us
+            raise ServiceError(str(problem)) from None
 
     def submit(self, start: Start) -> None:
         words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]

@@ -208,11 +208,17 @@ class Ledger:
         with self.database.read() as session:
             return list(session.scalars(query.limit(limit)))
 
-    def counts(self) -> dict[str, int]:
+    def counts(self, owner: str | None = None) -> dict[str, int]:
         """How many jobs are in each state."""
+        query = select(Job.state, func.count()).group_by(Job.state)
+        if owner is not None:
+            query = query.where(Job.owner == owner)
         with self.database.read() as session:
-            rows = session.execute(select(Job.state, func.count()).group_by(Job.state))
-            return {str(state): count for state, count in rows}
+            return {str(state): count for state, count in session.execute(query)}
+
+    def unended(self, owner: str) -> int:
+        """How many jobs of an owner have not ended."""
+        return sum(count for state, count in self.counts(owner).items() if state not in ENDED)
 
     def states(self, names: Sequence[str]) -> dict[str, str]:
         """Id -> state of those of `names` that there are."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from model.errors import UserError
+from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import ConflictError, Ledger
 from services.jobs.ledger.tables import Job, Measurement
 from services.jobs.planning.estimate import Estimate, estimate
@@ -73,7 +73,7 @@ class Intake:
             try:
                 plan = self.plan(job.owner, job.verb, job.words, capacity)
                 choices = self._in_time(job, plan)
-            except UserError as problem:
+            except (UserError, ServiceError) as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
             found = plan["seconds"].get(str(choices[0]))
@@ -118,8 +118,8 @@ class Intake:
         if room.holds(plan["cpus"], plan["gpus"], least) < least:
             gpus = f" and {least * plan['gpus']:g} GPUs" if plan["gpus"] else ""
             raise UserError(
-                f"cluster.workers={least}: needs {least * plan['cpus']:g} CPUs{gpus}; the cluster has {room.cpus:g} CPUs "
-                f"and {room.gpus:g} GPUs in all. Ask for fewer workers, or join more nodes to it"
+                f"cluster.workers={least}: needs {least * plan['cpus']:g} CPUs{gpus}; the cluster has {room.cpus:g} "
+                f"CPUs and {room.gpus:g} GPUs in all. Ask for fewer workers, or join more nodes to it"
             )
 
     def _check_owner(self, plan: dict[str, Any], owner: str) -> None:

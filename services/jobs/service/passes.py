@@ -33,13 +33,10 @@ class Passes:
         """Entries and quotas for the scheduler, the jobs by id, and the number of the last pass."""
         with self.ledger.database.read() as session:
             number = session.scalars(select(Meta.value).where(Meta.key == "passes")).one()
-            versions = {
-                seq: version
-                for seq, version in session.execute(select(Job.seq, Job.version).where(Job.state.in_(LIVE)))
-            }
-            new = [
-                seq for seq, version in versions.items() if (k := self._known.get(seq)) is None or k.version != version
-            ]
+            rows = session.execute(select(Job.seq, Job.version).where(Job.state.in_(LIVE)))
+            versions = {int(seq): int(version) for seq, version in rows}
+            known = {seq: job.version for seq, job in self._known.items()}
+            new = [seq for seq, version in versions.items() if known.get(seq) != version]
             self._known = {seq: job for seq, job in self._known.items() if seq in versions}
             for start in range(0, len(new), AT_ONCE):
                 query = select(Job).where(Job.seq.in_(new[start : start + AT_ONCE]))
@@ -48,7 +45,7 @@ class Passes:
             states: dict[str, str] = {}
             if others:
                 found = session.execute(select(Job.id, Job.state).where(Job.id.in_(sorted(others))))
-                states = {name: state for name, state in found}
+                states = {str(name): str(state) for name, state in found}
         jobs = list(self._known.values())
         return entries(jobs, states), quotas(self.access.quotas()), {job.id: job for job in jobs}, number
 
