@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -70,13 +71,21 @@ class Attempt:
         return any(int(number) > self.number for number in others if number.isdigit())
 
     def hold(self) -> int | None:
-        """Lock the attempt for whoever inherits the descriptor; None where another process has it."""
+        """Take the attempt, for whoever inherits the descriptor; None where it was taken before, by whomever.
+
+        The lock is made, locked, and only then given its name: nobody ever sees a free one whose owner still comes.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o644)
-        if _lock(descriptor):
-            return descriptor
-        os.close(descriptor)
-        return None
+        descriptor, name = tempfile.mkstemp(prefix=".part-", dir=self.folder)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            os.link(name, self.lock)
+        except FileExistsError:
+            os.close(descriptor)
+            return None
+        finally:
+            Path(name).unlink()
+        return descriptor
 
     def held(self) -> bool | None:
         """Whether a process of the attempt lives; None where none has ever been seen from here."""
@@ -85,9 +94,14 @@ class Attempt:
         except (FileNotFoundError, NotADirectoryError):
             return None
         try:
-            return not _lock(descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as problem:
+            if problem.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            return True
         finally:
             os.close(descriptor)
+        return False
 
     def read_log(self, offset: int, limit: int) -> bytes:
         """Bytes of the log from `offset` on; none where there are none."""
@@ -97,16 +111,6 @@ class Attempt:
                 return file.read(limit)
         except FileNotFoundError:
             return b""
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        if problem.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        return False
-    return True
 
 
 def attempt_of(home: Path, job: str, number: int) -> Attempt:

@@ -25,7 +25,7 @@ from services.jobs.records import YIELDED, Attempt, attempt_of
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
 IN_ORDER = {128 + signal.SIGTERM, 128 + signal.SIGINT}  # how a verb ends that was asked to
 PARENT_DIED = 1  # prctl: the signal that a process gets when its parent has gone
-NOT_BEGUN = 3  # exit code: the attempt is another's, or over
+NOT_BEGUN = 3  # exit code: the attempt is another's
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,8 +33,8 @@ def main(argv: Sequence[str]) -> int:
     home, job, number, *words = argv
     attempt = attempt_of(Path(home), job, int(number))
     descriptor = attempt.hold()
-    if descriptor is None or "code" in attempt.record() or attempt.superseded():
-        print(f"{job}: attempt {number} runs already, has ended, or was followed by another", file=sys.stderr)
+    if descriptor is None or attempt.superseded():
+        print(f"{job}: attempt {number} was taken before, or followed by another", file=sys.stderr)
         return NOT_BEGUN
     attempt.write(pid=os.getpid(), host=socket.gethostname(), started=time.time())
     code = _run(attempt, [sys.executable, "-m", "services.cli", *words], descriptor)

@@ -8,6 +8,7 @@ with JobClient("http://127.0.0.1:8300") as client:
 import base64
 import contextlib
 import json
+import logging
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -68,6 +69,7 @@ class JobClient:
         if owner:
             headers["X-Dragoman-Owner"] = owner
         self.address = address
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
 
     def __enter__(self) -> Self:
@@ -112,9 +114,10 @@ class JobClient:
 
     def planned(self, name: str, patience: float = 180.0) -> Detail:
         """The job once its plan is made, or refused."""
-        deadline = time.monotonic() + patience
+        deadline, pause = time.monotonic() + patience, 0.1
         while (job := self.job(name))["state"] in ("submitted", "planned") and time.monotonic() < deadline:
-            time.sleep(0.15)
+            time.sleep(pause)
+            pause = min(1.0, 1.5 * pause)
         return job
 
     def jobs(self, states: Sequence[str] = (), cursor: int | None = None, limit: int = 50) -> dict[str, Any]:

@@ -19,8 +19,12 @@ from services.verbs import SHARED_MODULES, VERBS
 ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")
 
 
-def make_plan(verb: str, words: Sequence[str], roots: Sequence[Path], gpus: float) -> dict[str, Any]:
+def make_plan(
+    verb: str, words: Sequence[str], roots: Sequence[Path], gpus: float, early: bool = False
+) -> dict[str, Any]:
     """The plan as plain values; `gpus` is what the cluster has in all.
+
+    `early`: what it reads may not be there yet, for a job before it makes that, and only its settings are checked.
 
     Raises:
         UserError: whatever the verb would refuse, and what refusals.py does.
@@ -39,7 +43,8 @@ def make_plan(verb: str, words: Sequence[str], roots: Sequence[Path], gpus: floa
         if not choices:
             raise UserError(f"cluster.workers={least}..{most}: none of them divides loader.lanes={lanes}")
         words = [*(word for word in words if not word.startswith("loader.lanes=")), f"loader.lanes={lanes}"]
-    _rehearse(verb, [*words, *([f"cluster.workers={choices[-1]}"] if most else [])])
+    sized = [f"cluster.workers={choices[-1]}"] if most else []
+    _rehearse(verb, [*words, *sized, *(["paths.root=out-of-sight"] if early else [])])
     wants_gpu = cluster["device"] == "cuda" or (
         cluster["device"] == "auto" and verb == "train" and gpus >= choices[0] * float(cluster["gpus_per_worker"]) > 0
     )

@@ -22,14 +22,14 @@ class Planner:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
-    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0) -> dict[str, Any]:
+    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
         """The plan of a submission.
 
         Raises:
             UserError: it is refused.
             ServiceError: the planner failed.
         """
-        question = {"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus}
+        question = {"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus, "early": early}
         with self._lock:
             line = self._ask(json.dumps(question))
         answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}

@@ -22,7 +22,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """`{"plan": ...}` or `{"refused": reason}`; `{"failed": reason}` where the fault is ours."""
     try:
         roots = [Path(root) for root in question["roots"]]
-        return {"plan": make_plan(question["verb"], question["words"], roots, question["gpus"])}
+        return {"plan": make_plan(question["verb"], question["words"], roots, question["gpus"], question["early"])}
     except UserError as problem:
         return {"refused": str(problem)}
     except Exception as problem:  # whatever it is, the next question is answered

@@ -36,14 +36,16 @@ class Intake:
                 logger.info("job %s changed while it was planned", job.id)
         return len(jobs)
 
-    def plan(self, owner: str, verb: str, words: Sequence[str], capacity: Capacity | None) -> dict[str, Any]:
-        """The plan of a submission with its time on each number of workers.
+    def plan(
+        self, owner: str, verb: str, words: Sequence[str], capacity: Capacity | None, early: bool = False
+    ) -> dict[str, Any]:
+        """The plan of a submission with its time on each number of workers. `early`: before what it comes after.
 
         Raises:
             UserError: it is refused, the cluster can never hold it, or its run is another owner's.
         """
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
-        plan = self.planner.plan(verb, words, gpus)
+        plan = self.planner.plan(verb, words, gpus, early)
         if capacity is not None and capacity.nodes:
             self._check_room(plan, capacity)
         self._check_owner(plan, owner)
@@ -71,7 +73,9 @@ class Intake:
     def _plan(self, job: Job, capacity: Capacity | None) -> None:
         if job.state == State.SUBMITTED:
             try:
-                plan = self.plan(job.owner, job.verb, job.words, capacity)
+                states = self.ledger.states(job.after)
+                early = any(states.get(other) != State.SUCCEEDED for other in job.after)
+                plan = self.plan(job.owner, job.verb, job.words, capacity, early)
                 choices = self._in_time(job, plan)
             except (UserError, ServiceError) as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))

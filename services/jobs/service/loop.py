@@ -197,14 +197,19 @@ class Loop:
     def _hand_over(self, job: Job) -> None:
         """Start an attempt; one that was handed over before stays as it is."""
         incarnation = self.executor.incarnation()
-        with self.ledger.database.write() as session:
-            where = (Attempt.job == job.id, Attempt.number == job.attempt)
-            session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
+        if self._incarnation(job) != incarnation:
+            with self.ledger.database.write() as session:
+                where = (Attempt.job == job.id, Attempt.number == job.attempt)
+                session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
         self.executor.submit(handed(job))
+
+    def _incarnation(self, job: Job) -> str | None:
+        """The life of the cluster that the running attempt belongs to."""
+        return next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
 
     def _same_cluster(self, job: Job) -> bool:
         """Whether the cluster that the attempt was started on still lives; asked only where that matters."""
-        before = next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
+        before = self._incarnation(job)
         try:
             return before is None or self.executor.incarnation() == before
         except ServiceError:
