@@ -79,8 +79,12 @@ class Children:
             with child.log.open("ab") as log:
                 child.process = subprocess.Popen(
                     child.command,
-                    **{"cwd": child.cwd, "env": dict(child.environment), "stdin": subprocess.DEVNULL},
-                    **{"stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True},
+                    cwd=child.cwd,
+                    env=dict(child.environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
                 )
             child.starts += 1
             child.since = time.monotonic()

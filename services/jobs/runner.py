@@ -55,8 +55,12 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int) -> int:
         # In a session of its own: Ray's signals to the group reach it through us, and so once.
         child = subprocess.Popen(
             command,
-            **{"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT},
-            **{"pass_fds": (descriptor,), "start_new_session": True, "preexec_fn": _end_with_parent},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(descriptor,),
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
         )
         asked = False
         try:

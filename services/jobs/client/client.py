@@ -101,7 +101,7 @@ class JobClient:
         by: float | None = None,
     ) -> Job:
         """Enter a job. A connection that is lost meanwhile makes no second one of it."""
-        body = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
+        body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
         body |= {"retries": retries, "max_hours": max_hours, "by": by, "key": secrets.token_hex(16)}
         deadline = time.monotonic() + PATIENCE
         while True:

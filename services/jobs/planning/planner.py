@@ -50,7 +50,10 @@ class Planner:
             self._end()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "services.jobs.planning.worker"],
-                **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
             )
         process = self._process
         assert process.stdin is not None and process.stdout is not None

@@ -94,8 +94,12 @@ def create_app(parts: Parts) -> FastAPI:
         loop = parts.loop
         nodes = [schemas.NodeView.model_validate(node) for node in loop.capacity.nodes] if loop.capacity else []
         return schemas.StatusView(
-            **{"status": "degraded" if loop.trouble else "ok", "trouble": loop.trouble, "version": version()},
-            **{"counts": parts.ledger.counts(), "nodes": nodes, "keys": parts.keys},
+            status="degraded" if loop.trouble else "ok",
+            trouble=loop.trouble,
+            version=version(),
+            counts=parts.ledger.counts(),
+            nodes=nodes,
+            keys=parts.keys,
             pass_seconds=loop.passes.seconds,
         )
 

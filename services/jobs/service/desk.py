@@ -169,4 +169,5 @@ class Desk:
             query = query.where(Job.owner == only)
         with self.ledger.database.read() as session:
             names = ("owner", "job", "cause", "attempts", "seconds", "tokens")
-            return [schemas.BillRow(**dict(zip(names, row, strict=True))) for row in session.execute(query)]
+            found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
+        return [schemas.BillRow.model_validate(row) for row in found]
