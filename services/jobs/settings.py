@@ -13,11 +13,8 @@ class ServiceConfig:
     host: str = "127.0.0.1"  # on another one tokens are asked for
     port: int = 8300  # 0: a free one
     ledger: str = "sqlite:///artifacts/service/ledger.db"  # or postgresql://USER@HOST/NAME
-    executor: Literal["ray", "kueue"] = "ray"
+    executor: Literal["ray"] = "ray"
     address: str | None = None  # of a standing Ray head's dashboard, http://HOST:8265; null: one is started here
-    namespace: str = "default"  # kueue: of the jobs
-    queue: str = "dragoman"  # kueue: the LocalQueue
-    image: str = "dragoman-train"  # kueue: of head and workers
     cpus: int = 0  # of the Ray that is started here; 0: the cores of this machine
     roots: list[str] = field(default_factory=list)  # folders that jobs may read beside paths.root
     environment: dict[str, str] = field(default_factory=dict)  # variables of every job

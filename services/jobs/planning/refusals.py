@@ -55,7 +55,7 @@ def check_words(verb: str, words: Sequence[str]) -> None:
         if any(name in word for name in CODE):
             raise UserError(f"{shown}: a job names no code")
         for name, reason in OURS.items():
-            key = match[2].partition("@")[0]
+            key = match[2].partition("@")[0].replace("/", ".")
             if key == name or key.startswith(f"{name}."):
                 raise UserError(f"{shown}: {reason}")
         if match[4] is None and match[1] != "~":
