@@ -16,6 +16,7 @@ from model.errors import UserError
 from services.jobs import jobs as ray_head
 from services.jobs.client import verbs
 from services.jobs.job_client import JobsConfig
+from services.jobs.planning.refusals import ELASTIC
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=|cluster=|cluster\.address=)")  # what says whom to ask, and how
 OF_RAY = {"submit", "jobs", "logs", "stop"}  # verbs that a Ray head knows
@@ -39,7 +40,8 @@ def main(argv: Sequence[str]) -> int:
     rehearsing = not found
     options = any(word.startswith("-") and word not in ("-f", "--follow") for word in words)
     if verb in OF_RAY and (rehearsing or options or found[0].jobs.address is not None):
-        return ray_head.main(argv)
+        # A head takes a number of workers; where nothing is handed over, the largest of a range stands for it.
+        return ray_head.main([ELASTIC.sub(r"cluster.workers=\2", word) for word in argv] if rehearsing else argv)
     if rehearsing:
         return compose.OK
     rest = [word for word in words if not re.match(r"[+~]*jobs[.=]", word)]

@@ -5,18 +5,15 @@ import contextlib
 import importlib
 import io
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from conf import compose
 from model.errors import UserError
-from services.jobs.planning.refusals import SPREADING, check_values, check_words
+from services.jobs.planning.refusals import ELASTIC, SPREADING, check_values, check_words
 from services.jobs.planning.work import training
 from services.verbs import SHARED_MODULES, VERBS
-
-ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")
 
 
 def make_plan(

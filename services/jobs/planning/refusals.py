@@ -15,6 +15,7 @@ from model.errors import UserError, unknown
 VERBS = ("shard", "train", "evaluate", "compare", "promote", "rollback", "sync", "unpack", "doctor")
 SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for workers
 MOST_WORDS, LONGEST = 100, 2000  # words, characters of one
+ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")  # a job that takes what is free
 WORD = re.compile(r"(\+{0,2}|~)([a-zA-Z_][\w.@/]*)(=(.*))?", re.DOTALL)
 OURS = {  # keys that the service sets, and sections that lead elsewhere
     "cluster.address": "the service says where a job runs",

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from model.errors import ServiceError
+from model.errors import ServiceError, UserError
 from services.jobs.executors.base import Observation, Start
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database
@@ -108,7 +108,9 @@ class StubPlanner:
         self.roots = [home]
 
     def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
-        values = dict(word.split("=", 1) for word in words)
+        values = {key: value for key, _, value in (word.partition("=") for word in words)}
+        if not values.get("steps", "").isdecimal() or "run" not in values:
+            raise UserError("the stub needs run= and steps=")
         workers = int(values.get("cluster.workers", "1"))
         return {
             **{"verb": verb, "words": list(words), "elastic": False, "spreads": False, "choices": [workers]},
