@@ -2,9 +2,9 @@
 
     python -m bench jobs [--quick]
 
-50 clients list, submit and follow at once against a real server over sqlite in a temporary folder; nothing is run. The
-figure is the 99th percentile of a submission in milliseconds, against the 100 that it should stay below. The rest is
-printed: lists, passes, the growth of memory, and how many of 100,000 jobs a second the scheduler plays through.
+50 clients list and submit, each once a second, against a real server over sqlite in a temporary folder; nothing is run.
+The figure is the 99th percentile of a submission in milliseconds, against the 100 that it should stay below. The rest
+is printed: lists, passes, the growth of memory, and how many of 100,000 jobs a second the scheduler plays through.
 """
 
 import random
@@ -13,7 +13,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,7 +47,7 @@ FULL = Capacity((Node("here", 2.0),))
 def run(quick: bool, args: Sequence[str]) -> Result:
     """The 99th percentile of a submission, milliseconds."""
     assert not args
-    waiting, simulated, seconds = (1000, 2000, 3.0) if quick else (10_000, 100_000, 20.0)
+    waiting, simulated, seconds = (1000, 2000, 5.0) if quick else (10_000, 100_000, 20.0)
     simulate(simulated)
     with tempfile.TemporaryDirectory() as name:
         loop = make(Path(name), waiting)
@@ -141,31 +143,40 @@ def ask(loop: Loop, seconds: float) -> tuple[list[float], list[float], float]:
     thread.start()
     while not server.started:
         time.sleep(0.05)
+    before = psutil.Process().memory_info().rss
+    with ProcessPoolExecutor(1, get_context("spawn")) as other:  # the clients share no interpreter with the server
+        submits, lists = other.submit(clients, port, seconds).result()
+    grown = (psutil.Process().memory_info().rss - before) / 2**20
+    server.should_exit = True
+    thread.join()
+    return submits, lists, grown
+
+
+def clients(port: int, seconds: float) -> tuple[list[float], list[float]]:
+    """Milliseconds of submissions and of lists: half of the clients submit, half list, each once a second."""
     submits: list[float] = []
     lists: list[float] = []
-    before, end = psutil.Process().memory_info().rss, time.monotonic() + seconds
+    end = time.monotonic() + seconds
 
     def client(number: int) -> None:
         body: dict[str, Any] = {"verb": "train", "overrides": ["model=transformer_tiny"]}
         headers = {"X-Dragoman-Owner": f"o{number}"}
+        submit = number % 2 == 0
+        time.sleep(number / CLIENTS)
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as http:
             while time.monotonic() < end:
                 began = time.perf_counter()
-                submit = number % 2 == 0
                 answer = http.post("/v1/jobs", json=body) if submit else http.get("/v1/jobs", params={"limit": 50})
                 answer.raise_for_status()
                 (submits if submit else lists).append(1000 * (time.perf_counter() - began))
                 time.sleep(1.0)
 
-    clients = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
-    for one in clients:
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
+    for one in threads:
         one.start()
-    for one in clients:
+    for one in threads:
         one.join()
-    grown = (psutil.Process().memory_info().rss - before) / 2**20
-    server.should_exit = True
-    thread.join()
-    return submits, lists, grown
+    return submits, lists
 
 
 def at(values: Sequence[float], percent: int) -> float:
