@@ -30,7 +30,8 @@ complete -c dragoman -f -a '(__dragoman_complete)'"""
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish": "complete -c dragoman -e"}
 VERB_FIRST = {"submit"}  # verbs whose first word is a verb again
-WORDS_FIRST = {"inspect", "neighbours", "analogy", "export", "logs", "stop"}  # verbs that take words of no key
+OF_A_JOB = {"job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "report"}
+WORDS_FIRST = {"inspect", "neighbours", "analogy", "export", *OF_A_JOB}  # verbs that take words of no key
 
 
 @dataclass

@@ -10,13 +10,14 @@ from services.commands.export import ExportConfig
 from services.commands.inspect import InspectConfig
 from services.commands.query import QueryConfig
 from services.jobs.job_client import JobsConfig
+from services.jobs.settings import ServiceConfig
 from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
 
 
 @dataclass
 class Config:
     """What `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`, `export`,
-    `inspect`, `clean` and the verbs of jobs read."""
+    `inspect`, `clean`, `up` and the verbs of jobs read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -33,4 +34,5 @@ class Config:
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)
     jobs: JobsConfig = field(default_factory=JobsConfig)
+    service: ServiceConfig = field(default_factory=ServiceConfig)
     clean: CleanConfig = field(default_factory=CleanConfig)

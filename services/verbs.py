@@ -91,14 +91,24 @@ VERBS: dict[str, Verb] = {
     "clean": Verb(
         "services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", sections=("clean",)
     ),
-    "submit": Verb("services.jobs.jobs", "run a verb as a job of a Ray cluster", "VERB [key=value ...]", ("jobs",)),
-    "jobs": Verb("services.jobs.jobs", "list the jobs of the cluster", sections=("jobs",)),
-    "logs": Verb("services.jobs.jobs", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)),
-    "stop": Verb("services.jobs.jobs", "stop a job", "JOB [key=value ...]", ("jobs",)),
+    "up": Verb("services.jobs.up", "the whole service on this machine, until Ctrl-C", sections=("service",)),
+    "submit": Verb("services.jobs.entries", "plan a verb and queue it as a job", "VERB [key=value ...]", ("jobs",)),
+    "jobs": Verb("services.jobs.entries", "list the jobs (-f: live)", "[-f] [key=value ...]", ("jobs",)),
+    "job": Verb("services.jobs.entries", "a job and everything that happened to it", "JOB [key=value ...]", ("jobs",)),
+    "why": Verb("services.jobs.entries", "what a job waits for, and until when", "JOB [key=value ...]", ("jobs",)),
+    "logs": Verb("services.jobs.entries", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)),
+    "stop": Verb("services.jobs.entries", "stop a job", "JOB [key=value ...]", ("jobs",)),
+    "yield": Verb("services.jobs.entries", "have a job make room and go on later", "JOB [key=value ...]", ("jobs",)),
+    "retry": Verb("services.jobs.entries", "queue an ended job again", "JOB [key=value ...]", ("jobs",)),
+    "priority": Verb(
+        "services.jobs.entries", "put a job before or behind others", "JOB low|normal|high [key=value ...]", ("jobs",)
+    ),
+    "rm": Verb("services.jobs.entries", "forget an ended job", "JOB [key=value ...]", ("jobs",)),
+    "report": Verb("services.jobs.entries", "a job on one HTML page", "JOB [key=value ...]", ("jobs",)),
     "doctor": Verb(
         "services.commands.doctor", "what this machine offers and what is missing", "[key=value ...]", ("jobs",)
     ),
     "demo": Verb("services.commands.demo", "the whole main job on the built-in corpus, in minutes"),
 }
 # Modules of several verbs: they are told which one.
-SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.jobs", "services.commands.query"}
+SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.entries", "services.commands.query"}

@@ -24,6 +24,7 @@ RAY = (
     "tests/pipelines/test_shard.py::test_two_workers_write_the_same_bytes",
     "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
     "tests/services/jobs/test_jobs.py::test_a_job_runs_on_a_real_head",
+    "tests/services/jobs/test_up.py",
 )
 # Pieces of text that break programs: control and invisible characters, line ends that are none, marks that pile up or
 # turn the direction, what looks like markup or code, and letters of many scripts in composed and decomposed form.

@@ -51,12 +51,14 @@ INSIDE = {
 STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": ["pipelines/cluster", "services/jobs"],
+    "ray": ["pipelines/cluster", "services/jobs/job_client.py", "services/jobs/jobs.py", "services/jobs/executors"],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
     "hydra": ["conf"],
     "omegaconf": ["conf"],
     "webdataset": ["pipelines/shards"],
-    "fastapi": ["services/endpoint"],
+    "fastapi": ["services/endpoint", "services/jobs/service"],
+    "sqlalchemy": ["services/jobs"],
+    "alembic": ["services/jobs/ledger"],
 }
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import logging
 import signal
 import socket
@@ -20,7 +19,14 @@ from model.inference.translator import Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.connections import ACCEPTED_AT_ONCE, QuietAccept, connection_class, reserve_descriptors
+from services.endpoint.connections import (
+    ACCEPTED_AT_ONCE,
+    QUEUED_BY_THE_KERNEL,
+    QuietAccept,
+    bind,
+    connection_class,
+    reserve_descriptors,
+)
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.vector_routes import VectorsQueue
 from services.models.follower import Follower
@@ -34,7 +40,6 @@ from services.settings import ServeConfig
 Model = TypeVar("Model", bound=Answering)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
 logger = logging.getLogger(__name__)
 
 
@@ -167,37 +172,6 @@ def check(config: ServeConfig) -> None:
     check_least("serve", config, poll=0.1, timeout=0.1, receive_timeout=0.1)
     if config.port > 65_535:
         raise UserError(f"serve.port={config.port}: must be at most 65535")
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket.
-
-    Raises:
-        UserError: the port is taken or forbidden, or the host is not this machine's.
-    """
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-    except socket.gaierror as problem:
-        raise UserError(f"serve.host: {host!r} is not an address of this machine ({problem.strerror})") from None
-    # With its protocol named: without, asyncio leaves Nagle's algorithm on, 40 ms a request on a kept-alive connection.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-        listening.listen(QUEUED_BY_THE_KERNEL)
-    except OSError as problem:
-        listening.close()
-        if problem.errno == errno.EADDRINUSE:
-            raise UserError(
-                f"serve.port: {port} is in use on {host}. Stop what listens there, or choose another: "
-                f"serve.port=0 takes a free one"
-            ) from None
-        if problem.errno == errno.EACCES:
-            raise UserError(f"serve.port: {port} may not be opened by this user; choose one above 1023") from None
-        if problem.errno == errno.EADDRNOTAVAIL:
-            raise UserError(f"serve.host: {host!r} is not an address of this machine") from None
-        raise
-    return listening
 
 
 def read_keys(path: str | None) -> list[str]:

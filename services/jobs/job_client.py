@@ -16,8 +16,17 @@ AGENT_PORT = 52365  # where `ray start` has a node's agent listen; without one a
 
 @dataclass
 class JobsConfig:
-    """The cluster, how to get in, and what a job takes along."""
+    """The job service or the cluster, how to get in, and what a job takes along."""
 
+    service: str | None = None  # http://host:8300; null: the one that `dragoman up` runs here
+    key_file: str | None = None  # a file with the token that the service asks for
+    owner: str | None = None  # null: this user; believed where the service asks for no token
+    priority: Literal["low", "normal", "high"] = "normal"
+    after: list[str] = field(default_factory=list)  # jobs that must have succeeded before
+    retries: int = 0  # failures that are tried again
+    max_hours: float = 0.0  # of running; 0: no bound
+    by: str | None = None  # 08:00, or 2030-01-31T08:00: when it must have ended
+    plan: Literal["first", "only"] = "first"  # only: say what it comes to, and queue nothing
     address: str | None = None  # http://host:8265, or host:port, ray://..., auto
     auth: Literal["token", "disabled"] = "token"
     token_file: str | None = None
@@ -81,9 +90,12 @@ def connect(config: JobsConfig) -> Any:
         _point_to_token(config)
     if config.address.startswith(("http://", "https://")):
         os.environ["RAY_API_SERVER_ADDRESS"] = config.address  # or RAY_ADDRESS, if set, would silently win
+    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # compiled, without stubs
     from ray.exceptions import AuthenticationError
     from ray.job_submission import JobSubmissionClient
 
+    Config.initialize("")  # reads the variables again: Ray did when it was imported, and that may have been before
+    AuthenticationTokenLoader.instance().reset_cache()
     for name in ("ray", "ray.dashboard.modules.job.sdk"):  # the second has a level of its own
         logging.getLogger(name).setLevel(logging.WARNING)
 

@@ -12,8 +12,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from model.errors import UserError
-from services.endpoint.connections import Connection, QuietAccept, connection_class, reserve_descriptors
-from services.endpoint.serve import bind
+from services.endpoint.connections import Connection, QuietAccept, bind, connection_class, reserve_descriptors
 
 PATIENCE = 60  # seconds; nothing here takes long, but the machine may be busy
 REQUEST = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"

@@ -17,7 +17,8 @@ from libretranslatepy import LibreTranslateAPI
 from model.errors import UserError
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig
-from services.endpoint.serve import bind, check, read_keys
+from services.endpoint.connections import bind
+from services.endpoint.serve import check, read_keys
 from services.settings import ServeConfig
 
 PATIENCE = 120  # seconds; a busy machine takes its time to start a process

@@ -1,0 +1,122 @@
+"""What `dragoman up` starts beside the job service: a Ray head behind a token, MLflow, the endpoint."""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.jobs.children import Child
+from services.jobs.settings import ServiceConfig
+
+OBJECTS = 256 * 2**20  # bytes of Ray's shared memory: our data does not go through it
+
+
+@dataclass(frozen=True)
+class Places:
+    """Ports on the loopback interface, and folders."""
+
+    home: Path
+    tracking: int
+    endpoint: int
+    ray: int
+
+    @property
+    def service(self) -> Path:
+        return self.home / "service"
+
+    @property
+    def token(self) -> Path:
+        return self.service / "ray_token"
+
+    @property
+    def ray_folder(self) -> Path:
+        """Of Ray's sockets, whose names may not be long."""
+        return Path(f"/tmp/dragoman-ray-{os.getuid()}-{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}")
+
+
+def choose_places(home: Path, config: ServiceConfig) -> Places:
+    """The ports that are configured, or free ones."""
+    first = config.ports
+    ports = free_ports(3) if first == 0 else [first, first + 1, first + 2]
+    return Places(home, *ports)
+
+
+def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[str, str]:
+    """Of everything that is started, and so of every job: whose token it is, where it lies, who tracks."""
+    found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
+    found |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
+    if tracking:
+        found |= {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{places.tracking}", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return found
+
+
+def write_token(places: Places) -> None:
+    """A token that only this user can read; it is root on the cluster."""
+    places.service.mkdir(parents=True, exist_ok=True)
+    if not places.token.is_file():
+        descriptor = os.open(places.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+
+
+def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
+    """One CPU more than jobs may use: for what starts them."""
+    (client,) = free_ports(1)
+    cpus = config.cpus or os.cpu_count() or 1
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus + 1}"),
+        *("--port=0", "--node-ip-address=127.0.0.1", f"--object-store-memory={OBJECTS}", "--disable-usage-stats"),
+        *("--dashboard-host=127.0.0.1", f"--dashboard-port={places.ray}", "--dashboard-agent-listen-port=0"),
+        *(f"--ray-client-server-port={client}", "--min-worker-port=0", "--max-worker-port=0"),
+        *("--metrics-export-port=0", f"--temp-dir={places.ray_folder}"),
+    ]
+
+    def clear() -> None:
+        shutil.rmtree(places.ray_folder, ignore_errors=True)
+
+    return Child("Ray", command, variables, Path.cwd(), places.service / "ray.log", clear)
+
+
+def tracking(places: Places, folder: Path, variables: Mapping[str, str]) -> Child:
+    """MLflow over the same files that are used without it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),
+        *(f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"),
+    ]
+    return Child("MLflow", command, variables, Path.cwd(), places.service / "mlflow.log")
+
+
+def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:
+    """It starts before there is a champion, and says 503 until one is promoted."""
+    command = [sys.executable, "-m", "services.cli", "serve", *words, "serve.wait=true"]
+    return Child(
+        "endpoint",
+        [*command, f"serve.port={places.endpoint}"],
+        variables,
+        Path.cwd(),
+        places.service / "endpoint.log",
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on at this moment."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+def answers(port: int) -> bool:
+    """Whether somebody listens there."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False

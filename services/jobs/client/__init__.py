@@ -1,0 +1,1 @@
+"""Asking the job service: a typed client, and the command line's verbs over it."""

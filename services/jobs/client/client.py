@@ -1,0 +1,225 @@
+"""The job service from Python, typed: what the command line uses.
+
+with JobClient("http://127.0.0.1:8300") as client:
+    job = client.submit("train", ["model=transformer_base"], priority="high")
+    for change in client.events(job["id"]): ...
+"""
+
+import base64
+import contextlib
+import json
+import logging
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, TypedDict
+
+import httpx
+
+from model.errors import ServiceError, UserError
+
+PATIENCE = 60.0  # seconds that a lost connection is tried again
+SILENCE = 45.0  # seconds without an event or a comment until the connection is taken for lost
+
+
+class Job(TypedDict):
+    """A job as the service gives it. Times are seconds since 1970."""
+
+    id: str
+    owner: str
+    verb: str
+    words: list[str]
+    state: str
+    reason: str
+    priority: int
+    run: str
+    submitted: float
+    changed: float
+    started: float | None
+    attempt: int
+    workers: int
+    cpus: float
+    gpus: float
+    seconds_low: float | None
+    seconds_high: float | None
+    spent: float
+
+
+class Detail(Job):
+    """The same with everything that happened to it."""
+
+    after: list[str]
+    retries: int
+    max_seconds: float | None
+    deadline: float | None
+    plan: dict[str, Any] | None
+    attempts: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
+
+
+class JobClient:
+    """A connection to the service at `address`.
+
+    Every method raises UserError where the service refuses, ServiceError where it does not answer.
+    """
+
+    def __init__(self, address: str, token: str | None = None, owner: str | None = None, timeout: float = 60.0) -> None:
+        """`owner` says who asks where the service asks for no token."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if owner:
+            headers["X-Dragoman-Owner"] = owner
+        self.address = address
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def status(self) -> dict[str, Any]:
+        """Whether it does its work, and on what."""
+        return self._json("GET", "/status")
+
+    def plan(self, verb: str, overrides: Sequence[str]) -> dict[str, Any]:
+        """What a submission would come to; nothing is queued."""
+        return self._json("POST", "/v1/plans", json={"verb": verb, "overrides": list(overrides)}, timeout=180)
+
+    def submit(
+        self,
+        verb: str,
+        overrides: Sequence[str] = (),
+        *,
+        priority: str = "normal",
+        after: Sequence[str] = (),
+        retries: int = 0,
+        max_hours: float | None = None,
+        by: float | None = None,
+    ) -> Job:
+        """Enter a job. A connection that is lost meanwhile makes no second one of it."""
+        body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
+        body |= {"retries": retries, "max_hours": max_hours, "by": by, "key": secrets.token_hex(16)}
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._json("POST", "/v1/jobs", json=body)  # type: ignore[return-value]  # JSON is what it is
+            except ServiceError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+    def planned(self, name: str, patience: float = 180.0) -> Detail:
+        """The job once its plan is made, or refused."""
+        deadline, pause = time.monotonic() + patience, 0.1
+        while (job := self.job(name))["state"] in ("submitted", "planned") and time.monotonic() < deadline:
+            time.sleep(pause)
+            pause = min(1.0, 1.5 * pause)
+        return job
+
+    def jobs(self, states: Sequence[str] = (), cursor: int | None = None, limit: int = 50) -> dict[str, Any]:
+        """A page: `jobs`, the newest first, `next` for the cursor, `counts`."""
+        query = {"state": list(states), "limit": limit, **({"cursor": cursor} if cursor else {})}
+        return self._json("GET", "/v1/jobs", params=query)
+
+    def job(self, name: str) -> Detail:
+        return self._json("GET", f"/v1/jobs/{_name(name)}")  # type: ignore[return-value]  # as above
+
+    def why(self, name: str) -> dict[str, Any]:
+        """What it waits for, who holds that, from when to when it will start."""
+        return self._json("GET", f"/v1/jobs/{_name(name)}/why")
+
+    def act(self, name: str, action: str, **body: Any) -> Job:
+        """stop, yield, retry or priority (priority="high")."""
+        return self._json("POST", f"/v1/jobs/{_name(name)}/{action}", json=body)  # type: ignore[return-value]  # as above
+
+    def remove(self, name: str) -> None:
+        self._ask("DELETE", f"/v1/jobs/{_name(name)}")
+
+    def report(self, name: str) -> str:
+        """The job as one HTML page."""
+        return self._ask("GET", f"/v1/jobs/{_name(name)}/report").text
+
+    def log(self, name: str) -> Iterator[bytes]:
+        """What its newest attempt has written so far."""
+        offset = 0
+        while block := (answer := self._ask("GET", f"/v1/jobs/{_name(name)}/logs", params={"offset": offset})).content:
+            yield block
+            offset = int(answer.headers["X-Next-Offset"])
+
+    def follow(self, name: str) -> Iterator[bytes]:
+        """What it writes from its newest attempt on, as it comes, until it ends; goes on where a connection broke."""
+        attempt = self.job(name)["attempt"]
+        for event in self._stream(f"/v1/jobs/{_name(name)}/log-events", {"attempt": attempt}):
+            yield base64.b64decode(event["text"])
+
+    def events(self, name: str | None = None, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Changes as they happen; of one job until it ends."""
+        yield from self._stream("/v1/events", {"after": after, **({"job": name} if name else {})})
+
+    def bill(self) -> list[dict[str, Any]]:
+        """Tokens and seconds lost, by cause, job and owner."""
+        return self._json("GET", "/v1/bill")  # type: ignore[return-value]  # as above
+
+    def _stream(self, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The events of a stream until its `end`; after a broken connection from the last id on."""
+        last: str | None = None
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                headers = {"Last-Event-ID": last} if last else {}
+                timeout = httpx.Timeout(10, read=SILENCE)
+                with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as answer:
+                    if answer.status_code != 200:
+                        answer.read()
+                        self._check(answer)
+                    fields: dict[str, str] = {}
+                    for line in answer.iter_lines():
+                        if line:
+                            key, _, value = line.partition(": ")
+                            fields[key] = value
+                            continue
+                        if fields.get("event") == "end":
+                            return
+                        if "data" in fields:
+                            last = fields.get("id", last)
+                            deadline = time.monotonic() + PATIENCE
+                            yield json.loads(fields["data"])
+                        fields = {}
+            if time.monotonic() > deadline:
+                raise ServiceError(f"the job service at {self.address} has gone; the same command goes on later")
+            time.sleep(0.5)
+
+    def _json(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask(method, path, **more).json()
+        return found
+
+    def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, **more)
+        except httpx.HTTPError as problem:
+            reason = str(problem) or type(problem).__name__
+            raise ServiceError(f"the job service at {self.address} does not answer ({reason})") from None
+        self._check(answer)
+        return answer
+
+    def _check(self, answer: httpx.Response) -> None:
+        if answer.status_code < 400:
+            return
+        try:
+            message = str(answer.json()["error"])
+        except (ValueError, KeyError, TypeError):
+            message = f"HTTP {answer.status_code}"
+        if answer.status_code >= 500 or answer.status_code == 429:
+            raise ServiceError(f"the job service at {self.address}: {message}")
+        raise UserError(message)
+
+
+def _name(name: str) -> str:
+    """Of a job, as part of a path: nothing else may be meant by it."""
+    if not all(letter.isalnum() or letter in "-_." for letter in name) or not name.strip("."):
+        raise UserError(f"job {name!r}: that is no job's name")
+    return name

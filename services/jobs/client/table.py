@@ -1,0 +1,138 @@
+"""Jobs as people read them."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from model.errors import UserError
+
+PRIORITIES = {-10: "low", 0: "normal", 10: "high"}
+
+
+def table(rows: Sequence[Sequence[object]]) -> str:
+    """Columns as wide as they must be, the first row on top."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
+    )
+
+
+def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[object]]:
+    """The rows of `dragoman jobs`."""
+    head: Sequence[object] = ("JOB", "STATE", "OWNER", "VERB", "RUN", "PRIORITY", "WORKERS", "SINCE", "REASON")
+    rows = [head]
+    for job in jobs:
+        run = str(job["run"]).partition(" ")[2] or "-"
+        reason = str(job["reason"])
+        reason = reason if len(reason) < 60 else f"{reason[:57]}..."
+        rows.append(
+            (
+                *(job["id"], job["state"], job["owner"], job["verb"], run, PRIORITIES.get(job["priority"], "-")),
+                *(
+                    job["workers"] or "-",
+                    span(now - job["changed"]),
+                    reason if len(reason) < 60 else f"{reason[:57]}...",
+                ),
+            )
+        )
+    return rows
+
+
+def detail(job: Mapping[str, Any]) -> str:
+    """Everything of `dragoman job`."""
+    facts = [
+        ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITIES.get(job['priority'], job['priority'])}"),
+        ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
+        ("state", f"{job['state']}: {job['reason']}"),
+        ("ran for", span(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
+    ]
+    parts = [table(facts)]
+    if job.get("plan"):
+        parts.append(plan(job["plan"]))
+    if job["attempts"]:
+        rows: list[Sequence[object]] = [("ATTEMPT", "WORKERS", "STARTED", "TOOK", "OUTCOME", "CAUSE", "LOST TOKENS")]
+        for one in job["attempts"]:
+            took = span(one["ended"] - (one["started"] or one["decided"])) if one["ended"] else "-"
+            outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-")
+            rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
+        parts.append(table(rows))
+    changes = [(clock(one["at"]), one["actor"], one["after"] or one["action"], one["reason"]) for one in job["changes"]]
+    return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
+
+
+def plan(found: Mapping[str, Any]) -> str:
+    """What a job comes to."""
+    rows = [("run", found["run"])]
+    workers = " or ".join(map(str, found["choices"]))
+    gpus = f", {found['gpus']:g} GPUs" if found["gpus"] else ""
+    rows.append(("workers", f"{workers}, each {found['cpus']:g} CPUs{gpus}"))
+    if found.get("steps"):
+        rows.append(("steps", f"{found['steps']:,}, at most {found['tokens']:,} tokens"))
+        rows.append(("work", f"{found['flops']:.3g} operations, {found['parameters']:,} parameters"))
+        rows.append(("memory", f"about {found['memory'] / 2**20:,.0f} MiB a worker"))
+    for workers in map(str, found["choices"]):
+        sent = found.get("traffic", {}).get(workers)
+        if sent:
+            rows.append((f"sent by {workers}", f"{sent / 1e9:,.1f} GB between ranks"))
+    for workers, one in found.get("seconds", {}).items():
+        text = f"{span(one['expected'])}, between {span(one['low'])} and {span(one['high'])} ({one['basis']})"
+        rows.append((f"time on {workers}", text))
+    changed = ", ".join(f"{key}={value}" for key, value in sorted(found["changed"].items()))
+    return table([*rows, ("changed", changed or "nothing")])
+
+
+def why(found: Mapping[str, Any]) -> str:
+    """The sentence, who holds it, and when."""
+    lines = [str(found["text"])]
+    if found["holders"]:
+        rows: list[Sequence[object]] = [("HELD BY", "OWNER", str(found["resource"] or "-"), "ENDS BETWEEN", "AND")]
+        rows += [
+            (one["job"], one["owner"], f"{one['amount']:g}" if one["amount"] else "-", *ends(one))
+            for one in found["holders"]
+        ]
+        lines.append(table(rows))
+    if found["earliest"] is not None:
+        latest = clock(found["latest"]) if found["latest"] is not None else "a time that nobody knows"
+        lines.append(f"it starts between {clock(found['earliest'])} and {latest}")
+    return "\n".join(lines)
+
+
+def ends(one: Mapping[str, Any]) -> tuple[str, str]:
+    """From when to when a holder ends."""
+    return clock(one["earliest"]), clock(one["latest"]) if one["latest"] is not None else "nobody knows"
+
+
+def clock(at: float | None) -> str:
+    """The hour, with the day where it is another."""
+    if at is None:
+        return "-"
+    moment = datetime.fromtimestamp(at).astimezone()
+    same = moment.date() == datetime.now().astimezone().date()
+    return moment.strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M")
+
+
+def span(seconds: float) -> str:
+    """In one unit."""
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def moment(text: str) -> float:
+    """`08:00`, the next time that it is so, or a date with its hour; seconds since 1970.
+
+    Raises:
+        UserError: it is neither.
+    """
+    now = datetime.now().astimezone()
+    try:
+        hour = None if "-" in text else time.strptime(text, "%H:%M")
+        found = now.replace(hour=hour.tm_hour, minute=hour.tm_min, second=0) if hour else datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"jobs.by={text}: say 08:00 or 2030-01-31T08:00") from None
+    found = found.astimezone() if found.tzinfo is None else found
+    if "-" not in text and found <= now:
+        found += timedelta(days=1)
+    return found.timestamp()

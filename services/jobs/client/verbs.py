@@ -1,0 +1,174 @@
+"""The command line's verbs over the client: each asks, prints, and gives an exit code."""
+
+import getpass
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from conf import compose
+from model.errors import UserError, unknown
+from model.files import atomic_write
+from services.jobs.client import table
+from services.jobs.client.client import JobClient
+from services.jobs.job_client import JobsConfig
+
+ENDED = {"succeeded", "failed", "stopped", "lost"}
+logger = logging.getLogger(__name__)
+Verb = Callable[[JobsConfig, JobClient, Sequence[str]], int]
+
+
+def client(config: JobsConfig, address: str) -> JobClient:
+    """The client of the service at `address`.
+
+    Raises:
+        UserError: jobs.key_file cannot be read.
+    """
+    token = None
+    if config.key_file is not None:
+        try:
+            token = Path(config.key_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
+    return JobClient(address, token, config.owner or getpass.getuser())
+
+
+def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Plan, queue, print the id."""
+    if not words or "=" in words[0] or words[0].startswith("-"):
+        raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
+    verb, *overrides = words
+    if config.plan == "only":
+        print(table.plan(service.plan(verb, overrides)))
+        return compose.OK
+    job = service.submit(
+        verb,
+        overrides,
+        priority=config.priority,
+        after=config.after,
+        retries=config.retries,
+        max_hours=config.max_hours or None,
+        by=table.moment(config.by) if config.by else None,
+    )
+    found = service.planned(job["id"])
+    if found["state"] == "failed" and not found["attempts"]:
+        service.remove(job["id"])
+        raise UserError(found["reason"])
+    if found["plan"]:
+        logger.info("%s", table.plan(found["plan"]))
+    print(job["id"])
+    logger.info("follow it: dragoman logs %s -f    why it waits: dragoman why %s", job["id"], job["id"])
+    return compose.OK
+
+
+def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """The table; with -f it stays live until Ctrl-C."""
+    follow = _flag(words)
+    seen = 0
+    while True:
+        found = service.jobs(limit=min(500, config.show))
+        text = table.table(table.job_rows(found["jobs"], time.time()))
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(found["counts"].items())) or "no jobs"
+        if follow and sys.stdout.isatty():
+            print("\x1b[H\x1b[2J", end="")
+        print(f"{text}\n{counts}", flush=True)
+        if not follow:
+            return compose.OK
+        seen = next(iter(service.events(after=seen)))["id"]
+        time.sleep(0.5)
+
+
+def job(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    print(table.detail(service.job(_name("job", words))))
+    return compose.OK
+
+
+def why(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    print(table.why(service.why(_name("why", words))))
+    return compose.OK
+
+
+def logs(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """With -f until it ends, and then exit code 1 unless it succeeded."""
+    name = _name("logs", words)
+    for block in service.follow(name) if _flag(words) else service.log(name):
+        sys.stdout.buffer.write(block)
+        sys.stdout.buffer.flush()
+    if not _flag(words):
+        return compose.OK
+    ended = service.job(name)
+    logger.info("%s: %s. %s", name, ended["state"], ended["reason"])
+    return compose.OK if ended["state"] == "succeeded" else compose.FAILED
+
+
+def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Stop a job and wait until it has ended."""
+    name = _name("stop", words)
+    if service.job(name)["state"] not in ENDED:
+        service.act(name, "stop")
+    deadline = time.monotonic() + config.stop_timeout
+    while (state := service.job(name)["state"]) not in ENDED and time.monotonic() < deadline:
+        time.sleep(0.2)
+    print(f"{name}: {state}")
+    return compose.OK if state in ENDED else compose.FAILED
+
+
+def act(verb: str) -> Verb:
+    """`yield` or `retry`."""
+
+    def run(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+        found = service.act(_name(verb, words), verb)
+        print(f"{found['id']}: {found['state']}")
+        return compose.OK
+
+    return run
+
+
+def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """JOB low|normal|high."""
+    plain = _plain(words)
+    if len(plain) != 2:
+        raise UserError("say which job and which priority: dragoman priority JOB high")
+    if plain[1] not in table.PRIORITIES.values():
+        raise unknown("priority", plain[1], table.PRIORITIES.values())
+    found = service.act(plain[0], "priority", priority=plain[1])
+    print(f"{found['id']}: {table.PRIORITIES[found['priority']]}")
+    return compose.OK
+
+
+def remove(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    name = _name("rm", words)
+    service.remove(name)
+    print(f"{name}: removed")
+    return compose.OK
+
+
+def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Write JOB.html here; its path is printed."""
+    name = _name("report", words)
+    path = Path(f"{name}.html")
+    atomic_write(path, service.report(name))
+    print(path)
+    return compose.OK
+
+
+VERBS: dict[str, Verb] = {
+    **{"submit": submit, "jobs": jobs, "job": job, "why": why, "logs": logs, "stop": stop, "yield": act("yield")},
+    **{"retry": act("retry"), "priority": priority, "rm": remove, "report": report},
+}
+
+
+def _plain(words: Sequence[str]) -> list[str]:
+    return [word for word in words if "=" not in word and not word.startswith("-")]
+
+
+def _name(verb: str, words: Sequence[str]) -> str:
+    plain = _plain(words)
+    if len(plain) != 1:
+        raise UserError(f"say which job: dragoman {verb} JOB (dragoman jobs lists them)")
+    return plain[0]
+
+
+def _flag(words: Sequence[str]) -> bool:
+    return any(word in ("-f", "--follow") for word in words)

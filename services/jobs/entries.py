@@ -1,0 +1,76 @@
+"""Where the verbs of jobs lead: to the job service, or straight to a Ray head where `jobs.address` names one.
+
+The service knows queue, owners, priorities and plans; a head that is asked directly runs what it is given at once,
+which is enough for a cluster of one's own.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conf import compose
+from model.errors import UserError
+from services.jobs import jobs as ray_head
+from services.jobs.client import verbs
+from services.jobs.job_client import JobsConfig
+from services.jobs.planning.refusals import ELASTIC
+
+OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=|cluster=|cluster\.address=)")  # what says whom to ask, and how
+OF_RAY = {"submit", "jobs", "logs", "stop"}  # verbs that a Ray head knows
+
+
+@dataclass
+class Root:
+    """The sections that say whom to ask."""
+
+    jobs: JobsConfig
+    paths: dict[str, Any]
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code of the verb that is the first word."""
+    verb, *words = argv
+    found: list[Root] = []
+    code = compose.run(found.append, Root, [word for word in words if OURS.match(word)], verb, lambda _: None)
+    if code != compose.OK:
+        return code
+    rehearsing = not found
+    options = any(word.startswith("-") and word not in ("-f", "--follow") for word in words)
+    if verb in OF_RAY and (rehearsing or options or found[0].jobs.address is not None):
+        # A head takes a number of workers; where nothing is handed over, the largest of a range stands for it.
+        return ray_head.main([ELASTIC.sub(r"cluster.workers=\2", word) for word in argv] if rehearsing else argv)
+    if rehearsing:
+        return compose.OK
+    rest = [word for word in words if not re.match(r"[+~]*jobs[.=]", word)]
+
+    def ask(root: Root) -> int:
+        if root.jobs.address is not None:
+            raise UserError(f"jobs.address={root.jobs.address}: a Ray head knows no {verb}: ask the service")
+        with verbs.client(root.jobs, address(root)) as client:
+            return verbs.VERBS[verb](root.jobs, client, rest)
+
+    return compose.run(ask, Root, [word for word in words if OURS.match(word)], verb)
+
+
+def address(root: Root) -> str:
+    """Where the job service listens.
+
+    Raises:
+        UserError: none is named, and none runs here.
+    """
+    if root.jobs.service is not None:
+        if not root.jobs.service.startswith(("http://", "https://")):
+            raise UserError(f"jobs.service={root.jobs.service}: give its address as http://HOST:8300")
+        return root.jobs.service
+    path = Path(root.paths["root"]) / "service" / "address.json"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["jobs"])
+    except (OSError, ValueError, KeyError):
+        raise UserError(
+            "jobs.address: no cluster is named, and no job service runs here. Start one with `dragoman up`, name "
+            "another with jobs.service=http://HOST:8300, or give a Ray head's dashboard, jobs.address=http://HOST:8265 "
+            "(or cluster=ray for the one that RAY_ADDRESS names)"
+        ) from None

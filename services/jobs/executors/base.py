@@ -1,0 +1,64 @@
+"""The protocol between the service, which decides and remembers, and whoever places and runs processes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from services.jobs.records import Request
+from services.jobs.scheduling.entries import Capacity
+
+
+@dataclass(frozen=True)
+class Start:
+    """An attempt as it is handed over. `id` is JOB-aNUMBER, the same whenever it is handed over again."""
+
+    job: str
+    number: int
+    verb: str
+    words: tuple[str, ...]
+    owner: str
+    priority: int
+    workers: int
+    cpus: float  # of one worker
+    gpus: float
+    spreads: bool  # the workers are processes of their own; otherwise the verb itself is the one worker
+
+    @property
+    def id(self) -> str:
+        return f"{self.job}-a{self.number}"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the executor knows of an attempt."""
+
+    state: Literal["absent", "pending", "running", "ended"]
+    code: int | None = None  # of one that has ended, where it is known
+    message: str = ""
+
+
+class Executor(Protocol):
+    """Every method may raise ServiceError: it cannot be reached, which says nothing about the attempts."""
+
+    queues: bool  # whether it queues itself: then everything is handed over at once
+
+    def submit(self, start: Start) -> None:
+        """Start an attempt; one that was handed over before stays as it is."""
+
+    def observe(self, starts: Sequence[Start]) -> dict[str, Observation]:
+        """Id -> what is known of each."""
+
+    def stop(self, start: Start, request: Request) -> None:
+        """Ask an attempt to end in order; asking again changes nothing."""
+
+    def kill(self, start: Start) -> None:
+        """End one that did not end in order."""
+
+    def capacity(self) -> Capacity:
+        """What jobs may use."""
+
+    def incarnation(self) -> str:
+        """Another word for every life of the cluster: what ran in an earlier one has ended with it."""
+
+    def logs(self, start: Start, offset: int, limit: int) -> bytes:
+        """What an attempt has written, from a byte on."""

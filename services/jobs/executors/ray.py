@@ -1,0 +1,104 @@
+"""Ray Jobs on a head: it places and runs, the queue is ours."""
+
+import contextlib
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from model.errors import ServiceError, UserError
+from services.jobs.executors.base import Observation, Start
+from services.jobs.job_client import JobsConfig, talking
+from services.jobs.records import Request, attempt_of
+from services.jobs.scheduling.entries import Capacity
+from services.jobs.scheduling.room import Node
+
+STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended", "FAILED": "ended"}
+
+
+class RayExecutor:
+    """The cluster whose head is at `config.address`."""
+
+    queues = False
+
+    def __init__(self, config: JobsConfig, home: Path, drivers: int) -> None:
+        """`home` is the folder that all nodes see; `drivers` is how many jobs are started at once: a CPU of the head
+        is kept for them."""
+        self.config, self.home, self.drivers = config, home, drivers
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Any]:
+        try:
+            with talking(self.config) as client:
+                yield client
+        except UserError as problem:  # nobody can mend a command for it: the cluster is away, or refuses us
+            raise ServiceError(str(problem)) from None
+
+    def submit(self, start: Start) -> None:
+        words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]
+        runner = [self.config.python, "-m", "services.jobs.runner", str(self.home), start.job, str(start.number)]
+        job = {"DRAGOMAN_JOB": start.job, "DRAGOMAN_ATTEMPT": str(start.number)}
+        with self._client() as client:
+            try:
+                client.submit_job(
+                    entrypoint=f"exec {shlex.join([*runner, start.verb, *words])}",
+                    submission_id=start.id,
+                    runtime_env={"env_vars": {**self.config.environment, **job}},
+                    metadata={"verb": start.verb, "owner": start.owner, "job": start.job},
+                    entrypoint_num_cpus=1 / self.drivers if start.spreads else start.cpus,
+                    entrypoint_num_gpus=0 if start.spreads else start.gpus,
+                )
+            except RuntimeError as problem:
+                if "already exists" not in str(problem):  # handed over before a crash: done
+                    raise
+
+    def observe(self, starts: Sequence[Start]) -> dict[str, Observation]:
+        with self._client() as client:
+            return {start.id: _observed(client, start.id) for start in starts}
+
+    def stop(self, start: Start, request: Request) -> None:
+        attempt_of(self.home, start.job, start.number).ask(request)
+
+    def kill(self, start: Start) -> None:
+        with self._client() as client, contextlib.suppress(RuntimeError):
+            client.stop_job(start.id)
+
+    def capacity(self) -> Capacity:
+        from ray.util.state import list_nodes
+
+        with self._client() as client:
+            found = list_nodes(address=client.get_address(), limit=10_000)
+        nodes = []
+        for node in found:
+            if node.state == "ALIVE":
+                total = node.resources_total or {}
+                kept = 1.0 if node.is_head_node else 0.0
+                nodes.append(Node(node.node_id, max(0.0, total.get("CPU", 0.0) - kept), total.get("GPU", 0.0)))
+        return Capacity(tuple(sorted(nodes, key=lambda node: node.name)), self.drivers)
+
+    def incarnation(self) -> str:
+        with self._client() as client:
+            found = client._do_request("GET", "/api/version").json()  # the session's name has no public way
+        return str(found.get("session_name") or found.get("ray_version"))
+
+    def logs(self, start: Start, offset: int, limit: int) -> bytes:
+        attempt = attempt_of(self.home, start.job, start.number)
+        if attempt.log.exists():
+            return attempt.read_log(offset, limit)
+        with self._client() as client:
+            try:
+                text: str = client.get_job_logs(start.id)
+            except RuntimeError:
+                return b""
+        return text.encode()[offset : offset + limit]
+
+
+def _observed(client: Any, name: str) -> Observation:
+    try:
+        info = client.get_job_info(name)
+    except RuntimeError as problem:
+        if "404" in str(problem):
+            return Observation("absent")
+        raise
+    state = STATES[str(info.status.value)]
+    return Observation(state, info.driver_exit_code if state == "ended" else None, info.message or "")  # type: ignore[arg-type]

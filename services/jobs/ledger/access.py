@@ -1,0 +1,97 @@
+"""Who may do what: bearer tokens, kept as their sha256, with roles; and quotas by owner."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sqlalchemy import select, update
+
+from model.errors import UserError, unknown
+from model.names import check_name
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Quota, Token
+
+Role = Literal["viewer", "submitter", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@dataclass(frozen=True)
+class Person:
+    """Whoever asks: a viewer sees, a submitter hands in and stops what is his own, an admin does everything."""
+
+    owner: str
+    role: Role
+
+    def may(self, role: Role) -> bool:
+        """Whether the role includes `role`."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+class Access:
+    """The tokens and quotas of a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def issue(self, name: str, owner: str, role: str, actor: str) -> str:
+        """A new token, which is told this once; the ledger keeps its hash.
+
+        Raises:
+            UserError: no name or role, or there is a token of that name.
+        """
+        check_name("token", name)
+        check_name("owner", owner)
+        if role not in ROLES:
+            raise unknown("role", role, ROLES)
+        token = f"dgm_{secrets.token_urlsafe(32)}"
+        with self.ledger.database.write() as session:
+            if session.scalars(select(Token).where(Token.name == name)).first() is not None:
+                raise UserError(f"token {name!r}: there is one of that name; revoke it or choose another")
+            session.add(Token(digest=_digest(token), name=name, owner=owner, role=role, created=self.ledger.now()))
+        self.ledger.note(actor, "token", f"issued {name} ({role})", owner)
+        return token
+
+    def revoke(self, name: str, actor: str) -> None:
+        """Raises UserError where no token of that name lets anybody in."""
+        with self.ledger.database.write() as session:
+            result = session.execute(
+                update(Token).where(Token.name == name, Token.revoked.is_(None)).values(revoked=self.ledger.now())
+            )
+            if result.rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
+                raise UserError(f"token {name!r}: there is none that is valid")
+        self.ledger.note(actor, "token", f"revoked {name}")
+
+    def tokens(self) -> list[Token]:
+        """All that were issued; none can be told from its row."""
+        with self.ledger.database.read() as session:
+            return list(session.scalars(select(Token).order_by(Token.created)))
+
+    def person(self, token: str) -> Person | None:
+        """Whose token it is; None where it is nobody's, or was revoked."""
+        with self.ledger.database.read() as session:
+            found = session.get(Token, _digest(token))
+        if found is None or found.revoked is not None or found.role not in ROLES:
+            return None
+        return Person(found.owner, found.role)
+
+    def quotas(self) -> dict[str, tuple[float | None, float | None]]:
+        """Owner -> CPUs and GPUs that his jobs may hold together; None: no bound."""
+        with self.ledger.database.read() as session:
+            return {row.owner: (row.cpus, row.gpus) for row in session.scalars(select(Quota))}
+
+    def set_quota(self, owner: str, cpus: float | None, gpus: float | None, actor: str) -> None:
+        """Raises UserError for a bound below 0."""
+        check_name("owner", owner)
+        for name, value in (("cpus", cpus), ("gpus", gpus)):
+            if value is not None and not value >= 0:
+                raise UserError(f"{name}={value}: must be at least 0, or null for no bound")
+        with self.ledger.database.write() as session:
+            session.merge(Quota(owner=owner, cpus=cpus, gpus=gpus))
+        self.ledger.note(actor, "quota", f"cpus={cpus} gpus={gpus}", owner)
+        self.ledger.changed()
+
+
+def _digest(token: str) -> str:
+    """Enough without salt: a token is 32 random bytes, not a password."""
+    return hashlib.sha256(token.encode()).hexdigest()

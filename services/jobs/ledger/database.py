@@ -1,0 +1,123 @@
+"""Opening the ledger's database: sqlite in a file by default, PostgreSQL beyond one machine.
+
+On sqlite a writing transaction begins with BEGIN IMMEDIATE, so that what it has read nobody else changes; on PostgreSQL
+rows are guarded by compare-and-set, and what must be one at a time by an advisory lock.
+"""
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config as AlembicConfig
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, select, text
+from sqlalchemy.exc import ArgumentError, OperationalError, ProgrammingError
+from sqlalchemy.orm import Session
+
+from model.errors import ServiceError, UserError, reason
+from services.jobs.ledger.tables import Meta
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+BUSY = 30.0  # seconds that a writer waits for another
+UPGRADING = 7_100_114  # the advisory lock under which tables are changed
+DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+class Database:
+    """The ledger's database with its tables, as new as this program."""
+
+    def __init__(self, url: str) -> None:
+        """Open it; make or upgrade its tables.
+
+        Raises:
+            UserError: the URL names no database that is known here.
+            ServiceError: the database does not answer.
+        """
+        self.engine = _engine(url)
+        self.is_sqlite = self.engine.dialect.name == "sqlite"
+        with answering():
+            self.upgrade()
+            with self.write() as session:
+                if session.get(Meta, "prefix") is None:
+                    session.add(Meta(key="prefix", value=f"j{secrets.token_hex(2)}"))
+            with self.read() as session:
+                self.prefix: str = session.scalars(select(Meta.value).where(Meta.key == "prefix")).one()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Session]:
+        """A transaction that sees one state of the ledger and changes nothing."""
+        with Session(self.engine, expire_on_commit=False) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Session]:
+        """A transaction that is committed whole when the block ends well, and not at all otherwise."""
+        with Session(self.engine.execution_options(writes=True), expire_on_commit=False) as session, session.begin():
+            yield session
+
+    def alone(self, session: Session, lock: int) -> bool:
+        """Whether nobody else does what `lock` stands for until this transaction ends; on sqlite `write` says so."""
+        if self.is_sqlite:
+            return True
+        return bool(session.scalar(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": lock}))
+
+    def upgrade(self, revision: str = "head") -> None:
+        """Bring the tables to `revision`; one process at a time."""
+        config = AlembicConfig()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        level = logging.getLogger("alembic").level
+        logging.getLogger("alembic").setLevel(logging.WARNING)
+        try:
+            with self.engine.execution_options(writes=True).begin() as connection:
+                if not self.is_sqlite:
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADING})
+                config.attributes["connection"] = connection
+                command.upgrade(config, revision)
+        finally:
+            logging.getLogger("alembic").setLevel(level)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+@contextlib.contextmanager
+def answering() -> Iterator[None]:
+    """Raises ServiceError where the database does not answer, without its password."""
+    try:
+        yield
+    except (OperationalError, ProgrammingError) as problem:
+        raise ServiceError(f"service.ledger: the database cannot be used ({reason(problem)})") from None
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise UserError(f"service.ledger: {url.partition('://')[0]!r}... is no URL of a database") from None
+    backend = parsed.drivername.partition("+")[0]
+    if backend not in DRIVERS:
+        raise UserError(f"service.ledger: {backend} is not known. Choices: sqlite:///FILE, postgresql://HOST/NAME")
+    if backend == "sqlite":
+        if parsed.database is None:
+            raise UserError("service.ledger: sqlite needs a file, such as sqlite:////srv/dragoman/ledger.db")
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(parsed, connect_args={"timeout": BUSY})
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    # pre-ping: a database that was started again is found by the next question, not by an error
+    return create_engine(parsed.set(drivername=DRIVERS[backend]), pool_pre_ping=True, pool_size=10, max_overflow=20)
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions are begun below, not by the driver
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,283 @@
+"""Writing and reading jobs. Every change of state is a compare-and-set with time, actor and reason, and leaves a row in
+the audit trail within the same transaction."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from services.jobs.ledger.database import Database
+from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.states import ENDED, MOVES, State
+
+PASS = 7_100_115  # the advisory lock of a scheduler's pass
+
+
+class ConflictError(Exception):
+    """Somebody else has changed the job in the meantime: what was decided about it no longer holds."""
+
+
+class UnknownJobError(KeyError):
+    """The ledger has no such job."""
+
+
+class Ledger:
+    """The jobs of a database. `now` is the clock, and `changed` is called after each commit that changed something."""
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        self.database = database
+        self.now = now
+        self.changed: Callable[[], None] = lambda: None
+
+    def submit(
+        self,
+        owner: str,
+        verb: str,
+        words: Sequence[str],
+        *,
+        priority: int = 0,
+        after: Sequence[str] = (),
+        retries: int = 0,
+        max_seconds: float | None = None,
+        deadline: float | None = None,
+        key: str | None = None,
+    ) -> Job:
+        """Enter a job. The same `key` of the same owner again gives the job that was entered with it.
+
+        Raises:
+            UnknownJobError: `after` names a job that there is not.
+        """
+        now = self.now()
+        job = Job(
+            **{
+                "owner": owner,
+                "verb": verb,
+                "words": list(words),
+                "priority": priority,
+                "after": list(after),
+                "follows": bool(after),
+            },
+            **{"retries": retries, "max_seconds": max_seconds, "deadline": deadline, "key": key},
+            **{"state": State.SUBMITTED, "submitted": now, "changed": now, "choices": [], "id": "", "queued": 0},
+        )
+        try:
+            with self.database.write() as session:
+                if key is not None and (found := _with_key(session, owner, key)) is not None:
+                    return found
+                for other in after:
+                    _get(session, other)
+                job.id = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
+                session.add(job)
+                session.flush()
+                job.id, job.queued = f"{self.database.prefix}-{job.seq}", job.seq
+                _note(session, now, owner, job, None, State.SUBMITTED, "submitted")
+        except IntegrityError:  # the same key, entered by another at this very moment
+            with self.database.read() as session:
+                if key is None or (found := _with_key(session, owner, key)) is None:
+                    raise
+                return found
+        self.changed()
+        return job
+
+    def change(self, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
+        """`move` in a transaction of its own."""
+        with self.database.write() as session:
+            moved = self.move(session, job, state, actor, reason, **values)
+        self.changed()
+        return moved
+
+    def move(self, session: Session, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
+        """Change the state of `job`, as it was read, to `state`, and set other columns with it.
+
+        Raises:
+            ConflictError: it is no longer as it was read.
+        """
+        before = State(job.state)
+        if state not in MOVES[before]:
+            raise ConflictError(f"job {job.id} is {before} and cannot become {state}")
+        now = self.now()
+        self._set(session, job, state=state, reason=reason, changed=now, **values)
+        moved = _get(session, job.id)
+        _note(session, now, actor, moved, before, state, reason)
+        return moved
+
+    def _set(self, session: Session, job: Job, **values: Any) -> None:
+        statement = (
+            update(Job)
+            .where(Job.seq == job.seq, Job.state == job.state, Job.version == job.version)
+            .values(version=Job.version + 1, **values)
+            .execution_options(synchronize_session=False)
+        )
+        if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
+            raise ConflictError(f"job {job.id} has changed in the meantime")
+        session.expire_all()
+
+    def begin(self, session: Session, job: Job, workers: int, actor: str, reason: str) -> Job:
+        """Give a waiting job its next attempt: from here on the number is taken, whatever becomes of this process."""
+        number, now = job.attempt + 1, self.now()
+        moved = self.move(session, job, State.STARTING, actor, reason, attempt=number, workers=workers, started=now)
+        session.add(Attempt(job=job.id, number=number, workers=workers, decided=now, message=""))
+        return moved
+
+    def end(
+        self, job: Job, state: State, outcome: str, cause: str, reason: str, code: int | None = None, **values: Any
+    ) -> Job:
+        """End the running attempt of `job`, and with it the job or this turn of it (`state` is waiting).
+
+        Raises:
+            ConflictError: it is no longer as it was read.
+        """
+        now = self.now()
+        lost = {name: values.pop(name) for name in ("lost_seconds", "lost_tokens") if name in values}
+        with self.database.write() as session:
+            took = max(0.0, now - (job.started or now))
+            session.execute(
+                update(Attempt)
+                .where(Attempt.job == job.id, Attempt.number == job.attempt)
+                .values(ended=now, outcome=outcome, cause=cause, code=code, message=reason, **lost)
+            )
+            moved = self.move(
+                session, job, state, "service", reason, started=None, workers=0, spent=job.spent + took, **values
+            )
+        self.changed()
+        return moved
+
+    def mark_started(self, job: Job) -> Job:
+        """Its processes run.
+
+        Raises:
+            ConflictError: it is no longer as it was read.
+        """
+        with self.database.write() as session:
+            session.execute(
+                update(Attempt).where(Attempt.job == job.id, Attempt.number == job.attempt).values(started=self.now())
+            )
+            moved = self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs")
+        self.changed()
+        return moved
+
+    def set_priority(self, job: Job, priority: int, actor: str) -> Job:
+        """Raises ConflictError where the job is no longer as it was read."""
+        with self.database.write() as session:
+            self._set(session, job, priority=priority)
+            _note(session, self.now(), actor, job, job.priority, priority, "", action="priority")
+            moved = _get(session, job.id)
+        self.changed()
+        return moved
+
+    def remove(self, job: Job, actor: str) -> None:
+        """Forget an ended job; the audit trail remembers it.
+
+        Raises:
+            ConflictError: it has not ended, or is no longer as it was read.
+        """
+        if job.state not in ENDED:
+            raise ConflictError(f"job {job.id} is {job.state}: stop it first")
+        with self.database.write() as session:
+            session.execute(delete(Attempt).where(Attempt.job == job.id))
+            statement = delete(Job).where(Job.seq == job.seq, Job.version == job.version)
+            if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
+                raise ConflictError(f"job {job.id} has changed in the meantime")
+            _note(session, self.now(), actor, job, job.state, None, "", action="remove")
+        self.changed()
+
+    def job(self, name: str) -> Job:
+        """Raises UnknownJobError where there is none of that id."""
+        with self.database.read() as session:
+            return _get(session, name)
+
+    def jobs(
+        self,
+        states: Collection[str] = (),
+        owner: str | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+        ascending: bool = False,
+    ) -> list[Job]:
+        """Jobs by age, the newest first; `before` is the `seq` where the last page ended."""
+        query = select(Job).order_by(Job.seq if ascending else Job.seq.desc())
+        if states:
+            query = query.where(Job.state.in_(sorted(states)))
+        if owner is not None:
+            query = query.where(Job.owner == owner)
+        if before is not None:
+            query = query.where(Job.seq < before)
+        with self.database.read() as session:
+            return list(session.scalars(query.limit(limit)))
+
+    def counts(self, owner: str | None = None) -> dict[str, int]:
+        """How many jobs are in each state."""
+        query = select(Job.state, func.count()).group_by(Job.state)
+        if owner is not None:
+            query = query.where(Job.owner == owner)
+        with self.database.read() as session:
+            return {str(state): count for state, count in session.execute(query)}
+
+    def unended(self, owner: str) -> int:
+        """How many jobs of an owner have not ended."""
+        return sum(count for state, count in self.counts(owner).items() if state not in ENDED)
+
+    def states(self, names: Sequence[str]) -> dict[str, str]:
+        """Id -> state of those of `names` that there are."""
+        with self.database.read() as session:
+            rows = session.execute(select(Job.id, Job.state).where(Job.id.in_(names)))
+            return {str(name): str(state) for name, state in rows}
+
+    def following(self) -> list[Job]:
+        """Waiting jobs that come after others."""
+        query = select(Job).where(Job.state == State.WAITING, Job.follows)
+        with self.database.read() as session:
+            return list(session.scalars(query))
+
+    def attempts(self, name: str) -> list[Attempt]:
+        with self.database.read() as session:
+            return list(session.scalars(select(Attempt).where(Attempt.job == name).order_by(Attempt.number)))
+
+    def changes(
+        self, after: int = 0, job: str | None = None, owner: str | None = None, limit: int = 1000
+    ) -> list[Change]:
+        """The audit trail from an id on, oldest first."""
+        query = select(Change).where(Change.id > after).order_by(Change.id).limit(limit)
+        if job is not None:
+            query = query.where(Change.job == job)
+        if owner is not None:
+            query = query.where(Change.owner == owner)
+        with self.database.read() as session:
+            return list(session.scalars(query))
+
+    def newest_change(self) -> int:
+        """The id of the last row of the audit trail; 0 where there is none."""
+        with self.database.read() as session:
+            return session.scalar(select(func.max(Change.id))) or 0
+
+    def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
+        """A row of the audit trail that belongs to no job."""
+        with self.database.write() as session:
+            session.add(Change(at=self.now(), actor=actor, action=action, owner=owner, reason=reason))
+
+
+def _with_key(session: Session, owner: str, key: str) -> Job | None:
+    return session.scalars(select(Job).where(Job.owner == owner, Job.key == key)).one_or_none()
+
+
+def _get(session: Session, name: str) -> Job:
+    job = session.scalars(select(Job).where(Job.id == name)).one_or_none()
+    if job is None:
+        raise UnknownJobError(name)
+    return job
+
+
+def _note(
+    session: Session, at: float, actor: str, job: Job, before: object, after: object, reason: str, action: str = "state"
+) -> None:
+    """A row of the audit trail; sent at once, so that its number says its place."""
+    session.execute(
+        insert(Change).values(
+            **{"at": at, "actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason},
+            **{"before": None if before is None else str(before), "after": None if after is None else str(after)},
+            attempt=job.attempt or None,
+        )
+    )

@@ -1,0 +1,9 @@
+"""How Alembic runs the migrations: on the connection that `database.upgrade` hands over."""
+
+from alembic import context
+
+from services.jobs.ledger.tables import Base
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True)
+context.run_migrations()

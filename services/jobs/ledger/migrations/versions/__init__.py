@@ -1,0 +1,1 @@
+"""A file a change of the ledger's tables, oldest first."""

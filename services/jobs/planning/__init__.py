@@ -1,0 +1,1 @@
+"""What a submission comes to before it is queued: refused, or resolved with its needs, its work and its time."""

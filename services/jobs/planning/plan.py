@@ -1,0 +1,134 @@
+"""A submission, resolved: what runs, with what, how much work that is. No Ray and no ledger: a pure function of the
+words, the configuration files and the shards in sight; run by the planner's process, for Hydra is not thread-safe."""
+
+import contextlib
+import importlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conf import compose
+from model.errors import UserError
+from services.jobs.planning.refusals import ELASTIC, SPREADING, check_values, check_words
+from services.jobs.planning.work import training
+from services.verbs import SHARED_MODULES, VERBS
+
+
+def make_plan(
+    verb: str, words: Sequence[str], roots: Sequence[Path], gpus: float, early: bool = False
+) -> dict[str, Any]:
+    """The plan as plain values; `gpus` is what the cluster has in all.
+
+    `early`: what it reads may not be there yet, for a job before it makes that, and only its settings are checked.
+
+    Raises:
+        UserError: whatever the verb would refuse, and what refusals.py does.
+    """
+    check_words(verb, [word for word in words if not ELASTIC.fullmatch(word)])
+    least, most, words = _elastic(verb, words)
+    values = compose.values(words)
+    check_values(words, values, roots)
+    cluster, loader = values["cluster"], values["loader"]
+    spreads = verb in SPREADING and cluster["backend"] == "ray"
+    choices = list(range(least, most + 1)) if most else [int(cluster["workers"]) if spreads else 1]
+    lanes = int(loader["lanes"]) or max(2, choices[-1])
+    if most and verb == "train":
+        lanes = int(loader["lanes"]) or _lanes_of_run(values) or max(2, most)
+        choices = [workers for workers in choices if lanes % workers == 0]
+        if not choices:
+            raise UserError(f"cluster.workers={least}..{most}: none of them divides loader.lanes={lanes}")
+        words = [*(word for word in words if not word.startswith("loader.lanes=")), f"loader.lanes={lanes}"]
+    sized = [f"cluster.workers={choices[-1]}"] if most else []
+    _rehearse(verb, [*words, *sized, *(["paths.root=out-of-sight"] if early else [])])
+    wants_gpu = cluster["device"] == "cuda" or (
+        cluster["device"] == "auto" and verb == "train" and gpus >= choices[0] * float(cluster["gpus_per_worker"]) > 0
+    )
+    work = training(values, lanes) if verb == "train" else None
+    if work is not None and wants_gpu:
+        words = [*words, "cluster.device=cuda"]
+    plan: dict[str, Any] = {
+        **{"verb": verb, "words": words, "elastic": bool(most), "spreads": spreads, "choices": choices},
+        **{
+            "claims": _claims(verb, values),
+            "run": str(values["name"]),
+            "run_dir": str(Path(values["paths"]["runs"]).absolute() / str(values["name"])),
+        },
+        **{"cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0, "lanes": lanes},
+        **{"gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0, "changed": _changed(values)},
+        **{"shape": _shape(verb, values, lanes), "fingerprint": compose.fingerprint(values)},
+    }
+    if work is not None:
+        plan |= {"steps": work.steps, "tokens": work.tokens, "flops": work.flops, "parameters": work.parameters}
+        plan |= {"memory": work.memory, "traffic": {str(n): work.traffic(n) for n in choices}}
+    return plan
+
+
+def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
+    """(least, most, the other words) of `cluster.workers=1..4`; 0 and 0 where no word says so."""
+    least = most = 0
+    others = []
+    for word in words:
+        found = ELASTIC.fullmatch(word)
+        if found is None:
+            others.append(word)
+            continue
+        least, most = int(found[1]), int(found[2])
+        if verb not in ("train", "shard"):
+            raise UserError(f"{word}: {verb} has one number of workers")
+        if not 1 <= least <= most:
+            raise UserError(f"{word}: a range goes from 1 or more up, such as cluster.workers=1..4")
+    return least, most, others
+
+
+def _claims(verb: str, values: Mapping[str, Any]) -> str:
+    """What two jobs must not write at once; empty for verbs that write nothing that lasts, or guard it themselves."""
+    return {"train": f"run {values['name']}", "shard": f"shards {values['paths']['shards']}"}.get(verb, "")
+
+
+def _rehearse(verb: str, words: Sequence[str]) -> None:
+    """Let the verb read and check its command line.
+
+    Raises:
+        UserError: with its own words.
+    """
+    module = importlib.import_module(VERBS[verb].module)
+    said = io.StringIO()
+    with compose.rehearsal(), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        code = module.main([verb, *words] if VERBS[verb].module in SHARED_MODULES else list(words))
+    if code != compose.OK:
+        lines = said.getvalue().strip().splitlines() or [f"exit code {code}"]
+        raise UserError(lines[-1].removeprefix(f"dragoman {verb}: "))
+
+
+def _lanes_of_run(values: Mapping[str, Any]) -> int:
+    """Of a run that has begun; 0 where it has not."""
+    path = Path(values["paths"]["runs"]) / str(values["name"]) / "run.json"
+    try:
+        return int(json.loads(path.read_text(encoding="utf-8"))["loader"]["lanes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _changed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted keys whose values are not the defaults."""
+    defaults = dict(_flat(compose.values([])))
+    return {key: value for key, value in _flat(values) if key not in defaults or defaults[key] != value}
+
+
+def _flat(values: Mapping[str, Any], where: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        name = f"{where}{key}"
+        found += _flat(value, f"{name}.") if isinstance(value, Mapping) and value else [(name, value)]
+    return found
+
+
+def _shape(verb: str, values: Mapping[str, Any], lanes: int) -> str:
+    """Jobs of the same shape take the same time a step on as many workers of the same cluster."""
+    train = {key: values["train"].get(key) for key in ("precision", "evaluate_every", "checkpoint_every", "bleu_every")}
+    loader = {**values["loader"], "lanes": lanes}
+    sections = {"model": values["model"], "tokenizer": values["tokenizer"], "loader": loader, "train": train}
+    device = {key: values["cluster"][key] for key in ("backend", "device", "cpus_per_worker")}
+    return compose.fingerprint([verb, sections if verb == "train" else values["corpus"], device])[:32]

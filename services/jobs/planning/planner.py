@@ -1,0 +1,80 @@
+"""Asking the planner's process; it is started when it is needed first, and again when it has gone."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from model.errors import ServiceError, UserError
+
+PATIENCE = 120.0  # seconds for one plan; the first loads torch
+
+
+class Planner:
+    """Plans, one at a time, whoever asks."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = [str(root) for root in roots]
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+        """The plan of a submission.
+
+        Raises:
+            UserError: it is refused.
+            ServiceError: the planner failed.
+        """
+        question = {"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus, "early": early}
+        with self._lock:
+            line = self._ask(json.dumps(question))
+        answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}
+        if "refused" in answer:
+            raise UserError(answer["refused"])
+        if "plan" not in answer:
+            raise ServiceError(f"the planner failed: {answer.get('failed')}")
+        plan: dict[str, Any] = answer["plan"]
+        return plan
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def _ask(self, question: str) -> str:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "services.jobs.planning.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(question + "\n")
+            process.stdin.flush()
+            return process.stdout.readline()
+        except BrokenPipeError:
+            return ""
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                assert pipe is not None
+                pipe.close()
+        process.kill()
+        process.wait()

@@ -1,0 +1,45 @@
+"""The planner's process: a line of JSON in, a line of JSON out, one after the other.
+
+    python -m services.jobs.planning.worker
+
+A process of its own because Hydra composes one configuration at a time, and because what a plan loads (torch, the
+pipelines) the service itself has no use for.
+"""
+
+import json
+import logging
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from services.jobs.planning.plan import make_plan
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """`{"plan": ...}` or `{"refused": reason}`; `{"failed": reason}` where the fault is ours."""
+    try:
+        roots = [Path(root) for root in question["roots"]]
+        return {"plan": make_plan(question["verb"], question["words"], roots, question["gpus"], question["early"])}
+    except UserError as problem:
+        return {"refused": str(problem)}
+    except Exception as problem:  # whatever it is, the next question is answered
+        traceback.print_exc()
+        return {"failed": f"{type(problem).__name__}: {problem}"}
+
+
+def main() -> int:
+    """Answer until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is no answer
+    logging.getLogger().addHandler(logging.NullHandler())
+    for line in sys.stdin:
+        answers.write(json.dumps(answer(json.loads(line))) + "\n")
+        answers.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

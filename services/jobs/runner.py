@@ -1,0 +1,96 @@
+"""What runs on the cluster for a job: the verb as a child process, its record, its log, and the ear for requests.
+
+    python -m services.jobs.runner HOME JOB NUMBER VERB WORD...
+
+The child writes straight into the log, so nothing of it is lost whoever dies; what comes is also passed on to standard
+output, which Ray keeps. A request, or SIGTERM, is handed to the child once: it ends in order, and a verb that ended
+that way because it was to make room ends with exit code 75. Should this process be killed, the child gets SIGTERM.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+from services.jobs.records import YIELDED, Attempt, attempt_of
+
+POLL = 0.2  # seconds between two looks at the child, its log and the requests
+IN_ORDER = {128 + signal.SIGTERM, 128 + signal.SIGINT}  # how a verb ends that was asked to
+PARENT_DIED = 1  # prctl: the signal that a process gets when its parent has gone
+NOT_BEGUN = 3  # exit code: the attempt is another's
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code of the verb, 75 where it made room."""
+    home, job, number, *words = argv
+    attempt = attempt_of(Path(home), job, int(number))
+    descriptor = attempt.hold()
+    if descriptor is None or attempt.superseded():
+        print(f"{job}: attempt {number} was taken before, or followed by another", file=sys.stderr)
+        return NOT_BEGUN
+    attempt.write(pid=os.getpid(), host=socket.gethostname(), started=time.time())
+    code = _run(attempt, [sys.executable, "-m", "services.cli", *words], descriptor)
+    if code in IN_ORDER and attempt.asked() == "yield":
+        code = YIELDED
+    attempt.write(code=code, ended=time.time())
+    return code
+
+
+def _run(attempt: Attempt, command: Sequence[str], descriptor: int) -> int:
+    received: list[int] = []
+
+    def hear(number: int, _: FrameType | None) -> None:
+        received.append(number)
+
+    before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
+    with attempt.log.open("ab") as log, attempt.log.open("rb") as copied:
+        # In a session of its own: Ray's signals to the group reach it through us, and so once.
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(descriptor,),
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+        asked = False
+        try:
+            while child.poll() is None:
+                if not asked and (received or attempt.asked() is not None):
+                    child.terminate()
+                    asked = True
+                _pass_on(copied)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(POLL)
+            _pass_on(copied)
+        finally:
+            for number, one in before.items():
+                signal.signal(number, one)
+    code = child.returncode
+    return code if code >= 0 else 128 - code
+
+
+def _pass_on(copied: BinaryIO) -> None:
+    """What the child has written since the last look, to our standard output."""
+    while block := copied.read(1 << 16):
+        sys.stdout.buffer.write(block)
+    sys.stdout.buffer.flush()
+
+
+def _end_with_parent() -> None:
+    """In the child, before it becomes the verb."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,79 @@
+"""What a cluster has and what of it is free: nodes, and workers that are packed on them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+TINY = 1e-9  # CPUs and GPUs may be fractions
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster, and what jobs may use of it."""
+
+    name: str
+    cpus: float
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one worker takes, and with how many of them a job can run, smallest first."""
+
+    choices: tuple[int, ...]
+    cpus: float
+    gpus: float = 0.0
+
+    def total(self, workers: int) -> tuple[float, float]:
+        """CPUs and GPUs of so many workers."""
+        return workers * self.cpus, workers * self.gpus
+
+
+class Room:
+    """What is free of some nodes. Workers are put where they leave the least behind, the same way every time."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.free = [[node.cpus, node.gpus] for node in nodes]
+
+    def copy(self) -> "Room":
+        other = Room(())
+        other.free = [list(free) for free in self.free]
+        return other
+
+    def holds(self, cpus: float, gpus: float, most: int) -> int:
+        """How many workers of this size have room, counted up to `most`."""
+        found = 0
+        for free_cpus, free_gpus in self.free:
+            fits = most
+            if cpus > 0:
+                fits = min(fits, int((free_cpus + TINY) / cpus))
+            if gpus > 0:
+                fits = min(fits, int((free_gpus + TINY) / gpus))
+            found += max(0, fits)
+            if found >= most:
+                return most
+        return found
+
+    def take(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
+        """Place as many of the workers as there is room for; where (node, CPUs, GPUs), for `give`."""
+        placed = []
+        for number, free in sorted(enumerate(self.free), key=lambda item: (item[1][1], item[1][0], item[0])):
+            while workers and free[0] + TINY >= needs.cpus and free[1] + TINY >= needs.gpus:
+                free[0] -= needs.cpus
+                free[1] -= needs.gpus
+                placed.append((number, needs.cpus, needs.gpus))
+                workers -= 1
+        return placed
+
+    def give(self, placed: Sequence[tuple[int, float, float]]) -> None:
+        """Take back what `take` placed."""
+        for number, cpus, gpus in placed:
+            self.free[number][0] += cpus
+            self.free[number][1] += gpus
+
+    @property
+    def cpus(self) -> float:
+        return sum(free[0] for free in self.free)
+
+    @property
+    def gpus(self) -> float:
+        return sum(free[1] for free in self.free)

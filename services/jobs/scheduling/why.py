@@ -1,0 +1,101 @@
+"""Why a job waits, said exactly: what it lacks, who holds that, from when to when it will start."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.jobs.scheduling.decide import decide, order
+from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Wait
+from services.jobs.scheduling.simulate import forecast
+from services.jobs.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that has what another waits for."""
+
+    job: str
+    owner: str
+    amount: float  # CPUs or GPUs; 0 where it is a matter of neither
+    earliest: float  # when it is expected to end
+    latest: float | None  # None: nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer. Times are seconds since 1970."""
+
+    kind: str
+    text: str
+    resource: str
+    needed: float
+    free: float
+    ahead: int  # jobs whose turn comes before
+    holders: tuple[Holder, ...]
+    earliest: float | None  # when it will start; None: unknown or never
+    latest: float | None
+
+
+def explain(name: str, jobs: Sequence[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float) -> Why:
+    """Why the job `name`, one of `jobs`, waits in a pass at this moment."""
+    queue = order(jobs)
+    job = next(one for one in queue if one.id == name)
+    ahead = queue.index(job)
+    wait = decide(jobs, quotas, capacity, now).waits.get(name)
+    if wait is None:
+        return Why("next", "it starts in the next pass of the scheduler", "", 0, 0, ahead, (), now, now)
+    holders = tuple(_holder(one, wait, now) for one in jobs if _holds(one, job, wait))
+    earliest = latest = None
+    if wait.kind not in ("never", "after"):
+        earliest = forecast(jobs, quotas, capacity, now, name, lambda one: one.low)
+        if all(one.high < UNKNOWN for one in (*queue[:ahead], *(one for one in jobs if one.active))):
+            latest = forecast(jobs, quotas, capacity, now, name, lambda one: one.high)
+    text = _text(job, wait, ahead)
+    return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)
+
+
+def _holds(one: Entry, job: Entry, wait: Wait) -> bool:
+    match wait.kind:
+        case "after" | "run":
+            return one.id == wait.behind
+        case "quota":
+            return one.active and one.owner == job.owner
+        case "room" | "reserved" | "preempting":
+            return one.active and _amount(one, wait.resource) > 0
+        case "drivers":
+            return one.active
+        case _:
+            return False
+
+
+def _holder(one: Entry, wait: Wait, now: float) -> Holder:
+    going = one.state in (State.YIELDING, State.STOPPING)
+    if not one.active:
+        return Holder(one.id, one.owner, 0, now + one.low, None)
+    latest = None if one.high >= UNKNOWN and not going else one.ends(now, one.high)
+    return Holder(one.id, one.owner, _amount(one, wait.resource), one.ends(now, one.low), latest)
+
+
+def _amount(one: Entry, resource: str) -> float:
+    cpus, gpus = one.needs.total(one.workers)
+    return {"CPU": cpus, "GPU": gpus}.get(resource, 0.0)
+
+
+def _text(job: Entry, wait: Wait, ahead: int) -> str:
+    lacks = f"needs {wait.needed:g} {wait.resource}s, {wait.free:g} are free"
+    match wait.kind:
+        case "after":
+            return f"it comes after job {wait.behind}, which has not succeeded yet"
+        case "run":
+            return f"job {wait.behind} works on the same run {job.run!r}"
+        case "never":
+            return f"needs {wait.needed:g} {wait.resource}s; the cluster has {wait.free:g} in all"
+        case "quota":
+            return f"needs {wait.needed:g} {wait.resource}s, of the quota of {wait.behind} {wait.free:g} are left"
+        case "drivers":
+            return "as many jobs run as the service starts at once"
+        case "reserved":
+            return f"{lacks}, and reserved for job {wait.behind}, which it would delay"
+        case "preempting":
+            return f"{lacks}; asked to make room: job {wait.behind}"
+        case _:
+            return f"{lacks}" + (f"; {ahead} jobs come first" if ahead else "")

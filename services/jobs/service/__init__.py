@@ -1,0 +1,1 @@
+"""The job service: the loop that keeps the promises of the ledger, and the REST interface."""

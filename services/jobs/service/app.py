@@ -1,0 +1,273 @@
+"""The REST interface of the job service: one file of routes, each a line or two over the ledger.
+
+GET /status                      POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
+POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, report
+GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
+GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path as Folder
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from model.errors import ServiceError, UserError, reason
+from services.endpoint.answer import refusal
+from services.endpoint.documentation import add_documentation
+from services.endpoint.reception import Reception
+from services.jobs.ledger.access import Access, Person
+from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
+from services.jobs.service import events, schemas
+from services.jobs.service.desk import Desk
+from services.jobs.service.guard import Guard, Rate
+from services.jobs.service.loop import Loop
+from services.jobs.service.report import report
+from services.jobs.settings import ServiceConfig
+from services.jobs.states import State
+from services.version import version
+
+Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
+WORDS = {
+    400: "what is asked for cannot be",
+    401: "no or a wrong token",
+    403: "not for this person, or from a foreign page",
+    404: "there is none of that name",
+    409: "its state does not allow it, or it changed in the meantime",
+    413: "the body is too large",
+    415: "the body is not JSON",
+    422: "a field is missing, unknown or out of its bounds",
+    429: "too many requests: Retry-After says when to come again",
+    503: "the ledger, the planner or the cluster does not answer",
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    code: {"model": schemas.Problem, "description": words} for code, words in WORDS.items()
+}
+Answers = dict[int | str, dict[str, Any]]
+STREAM: Answers = {200: {"content": {"text/event-stream": {}}, "description": "events, until the job ends"}}
+TEXT: Answers = {200: {"content": {"text/plain": {}}, "description": "a piece of the log"}}
+PAGE: Answers = {200: {"content": {"text/html": {}}, "description": "the page"}}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the application answers from."""
+
+    ledger: Ledger
+    access: Access
+    loop: Loop
+    config: ServiceConfig
+    home: Folder
+    keys: bool  # whether a token is asked for
+
+
+def create_app(parts: Parts) -> FastAPI:
+    """The application. It starts and stops nothing: the loop's threads are its caller's."""
+    app = FastAPI(title="Dragoman jobs", version=version(), docs_url=None, redoc_url=None)
+    app.add_middleware(Reception, limit=parts.config.body, patience=15.0)
+    guard = Guard(parts.access, parts.keys, Rate(parts.config.rate, parts.config.burst))
+    desk = Desk(parts.ledger, parts.loop, parts.config)
+    _add_handlers(app)
+    add_documentation(app)
+
+    def asks(role: Any) -> Callable[..., Person]:
+        def check(request: Request) -> Person:
+            person = guard.person(request)
+            if not person.may(role):
+                raise HTTPException(403, f"needs the role {role}")
+            return person
+
+        return check
+
+    Viewer = Annotated[Person, Depends(asks("viewer"))]  # noqa: N806  # types
+    Submitter = Annotated[Person, Depends(asks("submitter"))]  # noqa: N806
+    Admin = Annotated[Person, Depends(asks("admin"))]  # noqa: N806
+
+    @app.get("/status", responses={503: PROBLEMS[503]})
+    def status() -> schemas.StatusView:
+        """Whether the service does its work; needs no token and names nobody."""
+        loop = parts.loop
+        nodes = [schemas.NodeView.model_validate(node) for node in loop.capacity.nodes] if loop.capacity else []
+        return schemas.StatusView(
+            status="degraded" if loop.trouble else "ok",
+            trouble=loop.trouble,
+            version=version(),
+            counts=parts.ledger.counts(),
+            nodes=nodes,
+            keys=parts.keys,
+            pass_seconds=loop.passes.seconds,
+        )
+
+    @app.post("/v1/plans", responses=PROBLEMS)
+    def plan(person: Submitter, body: schemas.PlanRequest) -> dict[str, Any]:
+        """What a submission would come to; nothing is queued."""
+        return desk.plan(person, body)
+
+    @app.post("/v1/jobs", status_code=201, responses=PROBLEMS)
+    def submit(person: Submitter, body: schemas.Submission) -> schemas.JobView:
+        """Enter a job; it is planned next, then it waits."""
+        return schemas.JobView.model_validate(desk.submit(person, body))
+
+    @app.get("/v1/jobs", responses=PROBLEMS)
+    def jobs(
+        person: Viewer,
+        state: Annotated[list[State] | None, Query(max_length=20)] = None,
+        owner: schemas.Owner | None = None,
+        cursor: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    ) -> schemas.JobPage:
+        """Jobs, the newest first, a page at a time."""
+        found = parts.ledger.jobs(state or (), desk.only(person, owner), cursor, limit)
+        rows = [schemas.JobView.model_validate(job) for job in found]
+        counts = parts.ledger.counts(desk.only(person, owner))
+        return schemas.JobPage(jobs=rows, next=found[-1].seq if len(found) == limit else None, counts=counts)
+
+    @app.get("/v1/jobs/{id}", responses=PROBLEMS)
+    def job(person: Viewer, id: Id) -> schemas.JobDetail:
+        """A job, its attempts and every change of its state."""
+        detail = schemas.JobDetail.model_validate(desk.job(person, id))
+        detail.attempts = [schemas.AttemptView.model_validate(one) for one in parts.ledger.attempts(id)]
+        detail.changes = [schemas.ChangeView.model_validate(one) for one in parts.ledger.changes(job=id)]
+        return detail
+
+    @app.get("/v1/jobs/{id}/why", responses=PROBLEMS)
+    def why(person: Viewer, id: Id) -> schemas.WhyView:
+        """What it waits for, who holds that, and from when to when it will start."""
+        return desk.why(person, id)
+
+    @app.get("/v1/jobs/{id}/logs", responses={**TEXT, **PROBLEMS}, response_class=Response)
+    def logs(
+        person: Viewer,
+        id: Id,
+        attempt: Annotated[int, Query(ge=0, le=10**6)] = 0,
+        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 18,
+    ) -> Response:
+        """A piece of what an attempt has written (0: the newest), and in X-Next-Offset where the next begins."""
+        text, number = desk.log(person, id, attempt, offset, limit)
+        headers = {"X-Next-Offset": str(offset + len(text)), "X-Attempt": str(number)}
+        return Response(text, headers=headers, media_type="text/plain; charset=utf-8")
+
+    @app.get("/v1/jobs/{id}/report", responses={**PAGE, **PROBLEMS}, response_class=Response)
+    def page(person: Viewer, id: Id) -> Response:
+        """The job on one page that needs nothing else."""
+        found = desk.job(person, id)
+        text = report(found, parts.ledger.attempts(id), parts.ledger.changes(job=id), parts.home)
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+        return Response(text, headers={"Content-Security-Policy": policy}, media_type="text/html; charset=utf-8")
+
+    @app.get("/v1/events", responses={**STREAM, **PROBLEMS}, response_class=StreamingResponse)
+    def stream(
+        person: Viewer,
+        request: Request,
+        job: schemas.JobId | None = None,
+        after: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
+    ) -> StreamingResponse:
+        """Changes as they happen; goes on after `after` or the header Last-Event-ID."""
+        if job is not None:
+            desk.job(person, job)
+        last = _last_id(request, after)
+        source = events.changes(parts.ledger, desk.newest, last, job, desk.only(person, None))
+        return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    @app.get("/v1/jobs/{id}/log-events", responses={**STREAM, **PROBLEMS}, response_class=StreamingResponse)
+    def log_stream(
+        person: Viewer, request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0
+    ) -> StreamingResponse:
+        """What the job writes, as it comes; goes on after the header Last-Event-ID."""
+        desk.job(person, id)
+        number, _, offset = request.headers.get("last-event-id", "").partition(":")
+        known = number.isdecimal() and offset.isdecimal() and len(number) < 8 and len(offset) < 16
+        start = (int(number), int(offset)) if known else (attempt, 0)
+        source = events.logs(parts.ledger, parts.home, id, start)
+        return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    @app.post("/v1/jobs/{id}/stop", responses=PROBLEMS)
+    def stop(person: Submitter, id: Id) -> schemas.JobView:
+        """End it in order; one that waits never starts."""
+        return schemas.JobView.model_validate(desk.stop(person, id))
+
+    @app.post("/v1/jobs/{id}/yield", responses=PROBLEMS)
+    def make_room(person: Submitter, id: Id) -> schemas.JobView:
+        """Have it make room: a checkpoint, then its turn again."""
+        return schemas.JobView.model_validate(desk.make_room(person, id))
+
+    @app.post("/v1/jobs/{id}/retry", responses=PROBLEMS)
+    def retry(person: Submitter, id: Id) -> schemas.JobView:
+        """Queue an ended job again; it goes on from its newest checkpoint."""
+        return schemas.JobView.model_validate(desk.retry(person, id))
+
+    @app.post("/v1/jobs/{id}/priority", responses=PROBLEMS)
+    def priority(person: Submitter, id: Id, body: schemas.PriorityRequest) -> schemas.JobView:
+        """Put it before or behind others."""
+        return schemas.JobView.model_validate(desk.set_priority(person, id, schemas.PRIORITIES[body.priority]))
+
+    @app.delete("/v1/jobs/{id}", status_code=204, responses=PROBLEMS)
+    def remove(person: Submitter, id: Id) -> None:
+        """Forget an ended job; the audit trail remembers it."""
+        desk.remove(person, id)
+
+    @app.get("/v1/bill", responses=PROBLEMS)
+    def bill(person: Viewer, owner: schemas.Owner | None = None) -> list[schemas.BillRow]:
+        """Tokens and seconds lost, by cause, job and owner."""
+        return desk.bill(person, owner)
+
+    @app.get("/v1/quotas", responses=PROBLEMS)
+    def all_quotas(person: Viewer) -> list[schemas.QuotaView]:
+        """What owners may hold together."""
+        found = sorted(parts.access.quotas().items())
+        return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus) for owner, (cpus, gpus) in found]
+
+    @app.put("/v1/quotas/{owner}", status_code=204, responses=PROBLEMS)
+    def set_quota(person: Admin, owner: Annotated[schemas.Owner, Path()], body: schemas.QuotaRequest) -> None:
+        """Bound what an owner's jobs hold together."""
+        parts.access.set_quota(owner, body.cpus, body.gpus, person.owner)
+
+    @app.get("/v1/tokens", responses=PROBLEMS)
+    def tokens(person: Admin) -> list[schemas.TokenView]:
+        """Who may come in; the tokens themselves nobody can tell."""
+        return [schemas.TokenView.model_validate(token) for token in parts.access.tokens()]
+
+    @app.post("/v1/tokens", status_code=201, responses=PROBLEMS)
+    def issue(person: Admin, body: schemas.TokenRequest) -> schemas.IssuedToken:
+        """A new token, told this once."""
+        return schemas.IssuedToken(token=parts.access.issue(body.name, body.owner, body.role, person.owner))
+
+    @app.delete("/v1/tokens/{name}", status_code=204, responses=PROBLEMS)
+    def revoke(person: Admin, name: Annotated[schemas.Owner, Path()]) -> None:
+        """Let nobody in with it any more."""
+        parts.access.revoke(name, person.owner)
+
+    return app
+
+
+def _last_id(request: Request, after: int | None) -> int:
+    text = request.headers.get("last-event-id", "")
+    return int(text) if text.isdecimal() and len(text) < 10 else after or 0
+
+
+def _add_handlers(app: FastAPI) -> None:
+    """Every problem is {"error": ...} with the code that fits."""
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refuse(_request: Request, problem: StarletteHTTPException) -> Response:
+        return refusal(problem.status_code, str(problem.detail), problem.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, problem: RequestValidationError) -> Response:
+        first = problem.errors()[0]
+        return refusal(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+    async def known(_request: Request, problem: Exception) -> Response:
+        codes = {UserError: 400, UnknownJobError: 404, ConflictError: 409}
+        if isinstance(problem, UnknownJobError):
+            return refusal(404, f"job {problem.args[0]!r} is not known")
+        return refusal(codes.get(type(problem), 503), reason(problem))
+
+    for kind in (UserError, UnknownJobError, ConflictError, ServiceError, SQLAlchemyError):
+        app.add_exception_handler(kind, known)

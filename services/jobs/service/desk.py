@@ -1,0 +1,173 @@
+"""What people may ask of the service, each checked: whose job it is, and whether its state allows it."""
+
+from typing import Any
+
+from fastapi import HTTPException
+from sqlalchemy import func, select
+
+from model.errors import ServiceError
+from services.jobs.ledger.access import Person
+from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
+from services.jobs.ledger.tables import Attempt, Job
+from services.jobs.planning.refusals import check_words
+from services.jobs.scheduling.why import explain
+from services.jobs.service import schemas
+from services.jobs.service.loop import Loop, handed
+from services.jobs.settings import ServiceConfig
+from services.jobs.states import ACTIVE, ENDED, State
+
+AGAIN = 5  # times that a change is tried where somebody else is quicker
+
+
+class Desk:
+    """Over a ledger and its loop."""
+
+    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig) -> None:
+        self.ledger, self.loop, self.config = ledger, loop, config
+        self._newest = ledger.newest_change()
+        ledger.changed = self._changed
+
+    def _changed(self) -> None:
+        self._newest = self.ledger.newest_change()
+        self.loop.wake()
+
+    def newest(self) -> int:
+        """The number of the last change: who waits for more need not ask the ledger."""
+        return self._newest
+
+    def only(self, person: Person, owner: str | None) -> str | None:
+        """Whose jobs are shown; None: everybody's. Whoever is no admin sees his own."""
+        return owner if person.may("admin") else person.owner
+
+    def job(self, person: Person, name: str) -> Job:
+        """Raises UnknownJobError where there is none, or it is another's: that there is one is nobody's business."""
+        job = self.ledger.job(name)
+        if self.only(person, None) not in (None, job.owner):
+            raise UnknownJobError(name)
+        return job
+
+    def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
+        """Raises UserError where it is refused."""
+        return self.loop.intake.plan(person.owner, body.verb, body.overrides, self.loop.capacity)
+
+    def submit(self, person: Person, body: schemas.Submission) -> Job:
+        """Raises UserError or HTTPException (429) where it is refused."""
+        check_words(body.verb, body.overrides)
+        if self.ledger.unended(person.owner) >= self.config.waiting:
+            raise HTTPException(429, f"{self.config.waiting} of your jobs have not ended", {"Retry-After": "60"})
+        for other in body.after:
+            self.job(person, other)
+        return self.ledger.submit(
+            person.owner,
+            body.verb,
+            body.overrides,
+            priority=schemas.PRIORITIES[body.priority],
+            after=body.after,
+            retries=body.retries,
+            max_seconds=body.max_hours * 3600 if body.max_hours else None,
+            deadline=body.by,
+            key=body.key,
+        )
+
+    def stop(self, person: Person, name: str) -> Job:
+        """Raises ConflictError where it has ended."""
+
+        def wanted(job: Job) -> State:
+            return State.STOPPING if job.state in ACTIVE else State.STOPPED
+
+        return self._change(person, name, wanted, "stopped by")
+
+    def make_room(self, person: Person, name: str) -> Job:
+        """Raises ConflictError where it does not run."""
+        return self._change(person, name, lambda _: State.YIELDING, "asked to yield by")
+
+    def retry(self, person: Person, name: str) -> Job:
+        """Raises ConflictError where it has not ended."""
+        fresh = {"failures": 0, "losses": 0, "spent": 0.0}
+        return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
+
+    def _change(self, person: Person, name: str, state: Any, words: str, **values: Any) -> Job:
+        for last in [False] * (AGAIN - 1) + [True]:
+            job = self.job(person, name)
+            wanted = state(job)
+            if job.state == wanted and wanted in ACTIVE:
+                return job  # it has been asked
+            try:
+                return self.ledger.change(job, wanted, person.owner, f"{words} {person.owner}", **values)
+            except ConflictError:
+                if last or self.ledger.job(name).version == job.version:
+                    raise
+        raise AssertionError("unreachable")
+
+    def set_priority(self, person: Person, name: str, priority: int) -> Job:
+        """Raises ConflictError where it has ended."""
+        for last in [False] * (AGAIN - 1) + [True]:
+            job = self.job(person, name)
+            if job.state in ENDED:
+                raise ConflictError(f"job {name} is {job.state}: its turn is over")
+            try:
+                return self.ledger.set_priority(job, priority, person.owner)
+            except ConflictError:
+                if last:
+                    raise
+        raise AssertionError("unreachable")
+
+    def remove(self, person: Person, name: str) -> None:
+        """Raises ConflictError where it has not ended."""
+        self.ledger.remove(self.job(person, name), person.owner)
+
+    def why(self, person: Person, name: str) -> schemas.WhyView:
+        """Why it waits, or what it does instead."""
+        job = self.job(person, name)
+        if job.state != State.WAITING:
+            return schemas.WhyView(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason})")
+        if self.loop.capacity is None or self.loop.trouble:
+            trouble = self.loop.trouble or "it has not been asked yet"
+            return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
+        found, quotas, _, _ = self.loop.passes.look()
+        if all(entry.id != name for entry in found if entry.state == State.WAITING):
+            return self.why(person, name)  # it has started since
+        return schemas.WhyView.model_validate(explain(name, found, quotas, self.loop.capacity, self.ledger.now()))
+
+    def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
+        """A piece of an attempt's log, and the attempt's number; 0 where there is none yet.
+
+        Raises:
+            HTTPException: 404, there is no such attempt.
+        """
+        job = self.job(person, name)
+        number = attempt or job.attempt
+        if number > job.attempt:
+            raise HTTPException(404, f"job {name} has had {job.attempt} attempts")
+        if number == 0:
+            return b"", 0
+        start = handed(job)
+        try:
+            return self.loop.executor.logs(type(start)(**{**vars(start), "number": number}), offset, limit), number
+        except ServiceError as problem:
+            raise HTTPException(503, str(problem)) from None
+
+    def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
+        """What was lost, the most first."""
+        query = (
+            select(
+                Job.owner,
+                Attempt.job,
+                Attempt.cause,
+                func.count(),
+                func.sum(Attempt.lost_seconds),
+                func.sum(Attempt.lost_tokens),
+            )
+            .join(Job, Job.id == Attempt.job)
+            .where(Attempt.outcome.in_(["failed", "lost", "yielded", "stopped"]))
+            .group_by(Job.owner, Attempt.job, Attempt.cause)
+            .order_by(func.sum(Attempt.lost_tokens).desc())
+            .limit(1000)
+        )
+        only = self.only(person, owner)
+        if only is not None:
+            query = query.where(Job.owner == only)
+        with self.ledger.database.read() as session:
+            names = ("owner", "job", "cause", "attempts", "seconds", "tokens")
+            found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
+        return [schemas.BillRow.model_validate(row) for row in found]

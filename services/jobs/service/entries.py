@@ -1,0 +1,40 @@
+"""Jobs of the ledger as the scheduler sees them."""
+
+from collections.abc import Iterable, Mapping
+
+from services.jobs.ledger.tables import Job
+from services.jobs.scheduling.entries import UNKNOWN, Entry, Quota
+from services.jobs.scheduling.room import Needs
+from services.jobs.states import State
+
+YIELDING_VERBS = frozenset({"train"})  # that go on where they were
+
+
+def entries(jobs: Iterable[Job], states: Mapping[str, str]) -> list[Entry]:
+    """`states`: of the jobs that others come after."""
+    return [_entry(job, states) for job in jobs]
+
+
+def _entry(job: Job, states: Mapping[str, str]) -> Entry:
+    left = None if job.max_seconds is None else max(0.0, job.max_seconds - job.spent)
+    return Entry(
+        job.id,
+        job.owner,
+        State(job.state),
+        job.priority,
+        job.queued,
+        Needs(tuple(job.choices) or (1,), job.cpus, job.gpus),
+        job.run,
+        job.seconds_low or 0.0,
+        job.seconds_high or left or UNKNOWN,
+        job.workers,
+        job.started or 0.0,
+        left,
+        next((other for other in job.after if states.get(other) != State.SUCCEEDED), ""),
+        job.verb in YIELDING_VERBS,
+    )
+
+
+def quotas(found: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Quota]:
+    """The ledger's quotas for the scheduler."""
+    return {owner: Quota(cpus, gpus) for owner, (cpus, gpus) in found.items()}

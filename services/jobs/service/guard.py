@@ -1,0 +1,96 @@
+"""Who asks, and whether he may: bearer tokens or, on the loopback interface without any, whoever says who he is.
+
+A browser that shows somebody else's page must not be able to hand in jobs: what changes anything is JSON, which a page
+of another origin may not send unasked; requests with a foreign Origin are refused, and on loopback those with another
+Host too (DNS rebinding).
+"""
+
+import ipaddress
+import re
+import threading
+import time
+from collections import OrderedDict
+
+from fastapi import HTTPException, Request
+
+from services.jobs.ledger.access import Access, Person
+from services.jobs.service.schemas import NAME
+
+ANONYMOUS = "anonymous"
+REMEMBERED = 10_000  # persons whose rate is counted
+OWNER_HEADER = "X-Dragoman-Owner"  # believed only where no keys are asked for
+
+
+class Rate:
+    """A bucket of requests for each person: `burst` at once, then `rate` a second."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self.rate, self.burst = rate, burst
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, who: str) -> float:
+        """0 where the request may go on; else after how many seconds to come again."""
+        now = time.monotonic()
+        with self._lock:
+            left, at = self._left.pop(who, (float(self.burst), now))
+            left = min(self.burst, left + (now - at) * self.rate)
+            wait = 0.0 if left >= 1 else (1 - left) / self.rate
+            self._left[who] = (left - 1 if not wait else left, now)
+            while len(self._left) > REMEMBERED:
+                self._left.popitem(last=False)
+        return wait
+
+
+class Guard:
+    """Stands before every route but /status."""
+
+    def __init__(self, access: Access, keys: bool, rate: Rate) -> None:
+        self.access, self.keys, self.rate = access, keys, rate
+
+    def person(self, request: Request) -> Person:
+        """Whoever asks.
+
+        Raises:
+            HTTPException: 401 no or a wrong token, 403 from a foreign page, 429 too often.
+        """
+        self._refuse_foreign(request)
+        if self.keys:
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            found = self.access.person(token.strip()) if scheme.lower() == "bearer" else None
+            if found is None:
+                self._count(f"address {request.client.host if request.client else ''}")
+                raise HTTPException(401, "a valid bearer token is needed", {"WWW-Authenticate": "Bearer"})
+        else:
+            owner = request.headers.get(OWNER_HEADER, ANONYMOUS)
+            if not re.fullmatch(NAME, owner) or len(owner) > 160:
+                raise HTTPException(400, f"{OWNER_HEADER}: no name")
+            found = Person(owner, "admin")
+        self._count(found.owner)
+        return found
+
+    def _count(self, who: str) -> None:
+        wait = self.rate.take(who)
+        if wait:
+            raise HTTPException(429, "too many requests", {"Retry-After": str(max(1, round(wait)))})
+
+    def _refuse_foreign(self, request: Request) -> None:
+        host = request.headers.get("host", "")
+        origin = request.headers.get("origin")
+        if origin is not None and re.sub(r"^https?://", "", origin) != host:
+            raise HTTPException(403, "requests from pages of other origins are refused")
+        if not self.keys and not is_loopback(host.rpartition(":")[0] or host):
+            raise HTTPException(403, "without keys this service answers on the loopback interface alone")
+        typed = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method in ("POST", "PUT") and typed != "application/json":
+            raise HTTPException(415, "the body must be application/json")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the name or address can only mean this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,141 @@
+"""From submitted to waiting: the plan, what it needs of the cluster, how long it will take."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import select
+
+from model.errors import ServiceError, UserError
+from services.jobs.ledger.ledger import ConflictError, Ledger
+from services.jobs.ledger.tables import Job, Measurement
+from services.jobs.planning.estimate import Estimate, estimate
+from services.jobs.planning.planner import Planner
+from services.jobs.scheduling.entries import Capacity
+from services.jobs.scheduling.room import Room
+from services.jobs.states import State
+
+NEWEST = 200  # measurements that an estimate is made of
+logger = logging.getLogger(__name__)
+
+
+class Intake:
+    """Plans what is submitted, one after the other."""
+
+    def __init__(self, ledger: Ledger, planner: Planner, cluster: str) -> None:
+        """`cluster` names what measurements belong to."""
+        self.ledger, self.planner, self.cluster = ledger, planner, cluster
+
+    def take(self, capacity: Capacity | None) -> int:
+        """Plan all that is submitted; how many there were."""
+        jobs = self.ledger.jobs([State.SUBMITTED, State.PLANNED], ascending=True, limit=100)
+        for job in jobs:
+            try:
+                self._plan(job, capacity)
+            except ConflictError:  # stopped or removed in the meantime
+                logger.info("job %s changed while it was planned", job.id)
+        return len(jobs)
+
+    def plan(
+        self, owner: str, verb: str, words: Sequence[str], capacity: Capacity | None, early: bool = False
+    ) -> dict[str, Any]:
+        """The plan of a submission with its time on each number of workers. `early`: before what it comes after.
+
+        Raises:
+            UserError: it is refused, the cluster can never hold it, or its run is another owner's.
+        """
+        gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
+        plan = self.planner.plan(verb, words, gpus, early)
+        if capacity is not None and capacity.nodes:
+            self._check_room(plan, capacity)
+        self._check_owner(plan, owner)
+        measured = self.measured()
+        times = {workers: estimate(plan, workers, measured) for workers in plan["choices"]}
+        plan["seconds"] = {
+            str(workers): {"low": one.low, "expected": one.expected, "high": one.high, "basis": one.basis}
+            for workers, one in times.items()
+            if one is not None
+        }
+        return plan
+
+    def measured(self) -> list[Measurement]:
+        """What this cluster was measured at, newest first."""
+        query = select(Measurement).where(Measurement.cluster == self.cluster).order_by(Measurement.id.desc())
+        with self.ledger.database.read() as session:
+            return list(session.scalars(query.limit(NEWEST)))
+
+    def left(self, job: Job, done: int) -> dict[str, float | None]:
+        """The columns of the time that a planned job still needs."""
+        plan = job.plan or {}
+        found = estimate(plan, job.choices[0], self.measured(), done) if plan and job.choices else None
+        return _seconds(found)
+
+    def _plan(self, job: Job, capacity: Capacity | None) -> None:
+        if job.state == State.SUBMITTED:
+            try:
+                states = self.ledger.states(job.after)
+                early = any(states.get(other) != State.SUCCEEDED for other in job.after)
+                plan = self.plan(job.owner, job.verb, job.words, capacity, early)
+                choices = self._in_time(job, plan)
+            except (UserError, ServiceError) as problem:
+                self.ledger.change(job, State.FAILED, "planner", str(problem))
+                return
+            found = plan["seconds"].get(str(choices[0]))
+            job = self.ledger.change(
+                job,
+                State.PLANNED,
+                "planner",
+                f"planned: {plan['fingerprint'][:12]}",
+                **{"plan": plan, "choices": choices, "cpus": plan["cpus"], "gpus": plan["gpus"]},
+                **{
+                    "run": plan["claims"],
+                    "seconds_low": found and found["low"],
+                    "seconds_high": found and found["high"],
+                },
+            )
+        self.ledger.change(job, State.WAITING, "planner", "waits for its turn")
+
+    def _in_time(self, job: Job, plan: dict[str, Any]) -> list[int]:
+        """The numbers of workers with which it ends by its deadline; all where it has none.
+
+        Raises:
+            UserError: it does with none of them.
+        """
+        choices: list[int] = plan["choices"]
+        if job.deadline is None:
+            return choices
+        left = job.deadline - self.ledger.now()
+        times = {workers: plan["seconds"].get(str(workers)) for workers in choices}
+        good = [workers for workers, found in times.items() if found is not None and found["high"] <= left]
+        if not good:
+            told = ", ".join(
+                f"{workers} workers {found['low'] / 60:.0f} to {found['high'] / 60:.0f} min"
+                if found
+                else f"{workers} workers: nobody knows"
+                for workers, found in times.items()
+            )
+            raise UserError(f"jobs.by: {max(0.0, left) / 60:.0f} min are left; it would take: {told}")
+        return good
+
+    def _check_room(self, plan: dict[str, Any], capacity: Capacity) -> None:
+        room, least = Room(capacity.nodes), plan["choices"][0]
+        if room.holds(plan["cpus"], plan["gpus"], least) < least:
+            gpus = f" and {least * plan['gpus']:g} GPUs" if plan["gpus"] else ""
+            raise UserError(
+                f"cluster.workers={least}: needs {least * plan['cpus']:g} CPUs{gpus}; the cluster has {room.cpus:g} "
+                f"CPUs and {room.gpus:g} GPUs in all. Ask for fewer workers, or join more nodes to it"
+            )
+
+    def _check_owner(self, plan: dict[str, Any], owner: str) -> None:
+        """A run belongs to whoever trained it first."""
+        if not plan["claims"]:
+            return
+        query = select(Job.owner).where(Job.run == plan["claims"], Job.owner != owner, Job.state.not_in(["failed"]))
+        with self.ledger.database.read() as session:
+            other = session.scalars(query.limit(1)).first()
+        if other is not None:
+            raise UserError(f"name={plan['run']}: the {plan['claims']} belongs to another owner; choose another name=")
+
+
+def _seconds(found: Estimate | None) -> dict[str, float | None]:
+    return {"seconds_low": found.low if found else None, "seconds_high": found.high if found else None}

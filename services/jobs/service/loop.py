@@ -1,0 +1,276 @@
+"""The loop that brings about what the ledger says: plans, passes, starts, requests, and the end of attempts.
+
+It keeps nothing in memory that it needs: each look begins with the ledger and with what can be observed, and everything
+it does can be done twice. So it may be killed between any two steps.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sqlalchemy import insert, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from model.errors import ServiceError
+from services.jobs.executors.base import Executor, Observation
+from services.jobs.executors.base import Start as Handed
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.ledger import ConflictError, Ledger
+from services.jobs.ledger.tables import Attempt, Job, Measurement
+from services.jobs.records import Request, attempt_of
+from services.jobs.scheduling.entries import Capacity
+from services.jobs.service.intake import Intake
+from services.jobs.service.passes import Passes
+from services.jobs.service.progress import progress
+from services.jobs.service.verdict import Verdict, of_exit, of_vanishing
+from services.jobs.settings import ServiceConfig
+from services.jobs.states import ACTIVE, ENDED, State
+
+START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
+CAPACITY_KEPT = 5.0  # seconds
+logger = logging.getLogger(__name__)
+
+
+class Loop:
+    """One service's loop, in two threads: planning may take seconds, and nothing else waits for it."""
+
+    def __init__(
+        self, ledger: Ledger, access: Access, executor: Executor, intake: Intake, config: ServiceConfig, home: Path
+    ) -> None:
+        self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
+        self.passes = Passes(ledger, access)
+        self.capacity: Capacity | None = None
+        self.trouble: str | None = None  # what the last look failed at
+        self.admits = True  # false: nothing new is started
+        self._looked = float("-inf")
+        self._asked: dict[str, float] = {}  # attempt -> when it was first asked to end, monotonic
+        self._wake, self._wake_intake, self._ending = threading.Event(), threading.Event(), threading.Event()
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(self._wake, self.look), name="loop", daemon=True),
+            threading.Thread(target=self._repeat, args=(self._wake_intake, self._take), name="intake", daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """Something has changed: look now rather than at the next tick."""
+        self._wake.set()
+        self._wake_intake.set()
+
+    def quiesce(self, timeout: float) -> bool:
+        """Have everything yield and start nothing new; whether all came to its end in order in time."""
+        self.admits = False
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            active = self.ledger.jobs(ACTIVE)
+            for job in active:
+                if job.state in (State.STARTING, State.RUNNING):
+                    try:
+                        self.ledger.change(job, State.YIELDING, "service", "the service is stopped")
+                    except ConflictError:
+                        continue
+            if not active:
+                return True
+            self.wake()
+            time.sleep(0.2)
+        return False
+
+    def stop(self) -> None:
+        """End the threads; jobs go on."""
+        self._ending.set()
+        self.wake()
+        for thread in self._threads:
+            thread.join(30)
+
+    def _repeat(self, wake: threading.Event, task: Callable[[], None]) -> None:
+        while not self._ending.is_set():
+            wake.clear()
+            try:
+                task()
+            except (ServiceError, SQLAlchemyError, OSError) as problem:  # it comes back, and so do we
+                self.trouble = str(problem).splitlines()[0][:300]
+                logger.warning("%s", self.trouble)
+                self._ending.wait(1.0)
+            except Exception:  # a fault of ours must not end the service
+                logger.exception("a look at the jobs failed")
+                self._ending.wait(1.0)
+            wake.wait(self.config.tick)
+
+    def _take(self) -> None:
+        while self.intake.take(self.capacity) and not self._ending.is_set():
+            self._wake.set()
+
+    def look(self) -> None:
+        """Everything once: what has ended, what may start, what is to be told."""
+        reachable = self._look_at_cluster()
+        active = self.ledger.jobs(ACTIVE)
+        self._settle(active, reachable)
+        self._end_followers()
+        if self.capacity is not None and reachable and self.admits:
+            self.passes.run(self.capacity)
+            fresh = [job for job in self.ledger.jobs([State.STARTING]) if job.version not in _versions(active, job)]
+            for job in fresh:
+                self._hand_over(job)
+
+    def _look_at_cluster(self) -> bool:
+        """Whether it answers; its capacity, now and then."""
+        if time.monotonic() - self._looked < CAPACITY_KEPT and self.capacity is not None:
+            return True
+        try:
+            self.capacity = self.executor.capacity()
+        except ServiceError as problem:
+            self.trouble = str(problem)
+            self._looked = float("-inf")
+            return False
+        self._looked, self.trouble = time.monotonic(), None
+        return True
+
+    def _settle(self, active: Sequence[Job], reachable: bool) -> None:
+        seen: dict[str, Observation] = {}
+        unknown = [job for job in active if attempt_of(self.home, job.id, job.attempt).held() is None]
+        if unknown and reachable:
+            try:
+                seen = self.executor.observe([handed(job) for job in unknown])
+            except ServiceError as problem:
+                self.trouble = str(problem)
+                self._looked = float("-inf")
+        for job in active:
+            try:
+                self._settle_one(job, seen.get(f"{job.id}-a{job.attempt}"), reachable)
+            except ConflictError:  # its owner was quicker: the next look sees it
+                logger.info("job %s has changed in the meantime", job.id)
+
+    def _settle_one(self, job: Job, seen: Observation | None, reachable: bool) -> None:
+        """What is known of one attempt, the surest first: its record, its lock, the executor's word."""
+        attempt = attempt_of(self.home, job.id, job.attempt)
+        held = attempt.held()
+        record = attempt.record()  # after the lock: a record is written before it is freed
+        if "code" in record:
+            self._end(
+                job, of_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
+            )
+        elif held:
+            self._alive(job)
+        elif held is False:
+            self._end(job, of_vanishing(job, "its processes are gone without a word", self.config.losses))
+        elif seen is not None:
+            self._by_executor(job, seen)
+
+    def _by_executor(self, job: Job, seen: Observation) -> None:
+        """Nothing of the attempt can be seen from here: it has not begun, or its storage is another."""
+        late = self.ledger.now() - (job.started or 0) > START_PATIENCE
+        if seen.state == "ended" and seen.code is not None:
+            self._end(job, of_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
+        elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
+            why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
+            if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
+                self._end(job, of_vanishing(job, why, self.config.losses))
+        elif seen.state == "absent":
+            self._hand_over(job)
+        elif seen.state == "running":
+            self._alive(job)
+        elif late:
+            self.executor.kill(handed(job))
+            self._end(job, of_vanishing(job, f"it was not started in {START_PATIENCE:g} s", self.config.losses))
+        if seen.state in ("pending", "running") and job.state in (State.YIELDING, State.STOPPING):
+            self._ask(job)
+
+    def _alive(self, job: Job) -> None:
+        if job.state == State.STARTING:
+            self.ledger.mark_started(job)
+        elif job.state in (State.YIELDING, State.STOPPING):
+            self._ask(job)
+
+    def _ask(self, job: Job) -> None:
+        request: Request = "stop" if job.state == State.STOPPING else "yield"
+        key = f"{job.id}-a{job.attempt}"
+        since = self._asked.setdefault(key, time.monotonic())
+        self.executor.stop(handed(job), request)
+        if time.monotonic() - since > self.config.stop_timeout:
+            logger.warning("job %s did not end in order in %g s: it is killed", job.id, self.config.stop_timeout)
+            self.executor.kill(handed(job))
+
+    def _hand_over(self, job: Job) -> None:
+        """Start an attempt; one that was handed over before stays as it is."""
+        incarnation = self.executor.incarnation()
+        if self._incarnation(job) != incarnation:
+            with self.ledger.database.write() as session:
+                where = (Attempt.job == job.id, Attempt.number == job.attempt)
+                session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
+        self.executor.submit(handed(job))
+
+    def _incarnation(self, job: Job) -> str | None:
+        """The life of the cluster that the running attempt belongs to."""
+        return next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
+
+    def _same_cluster(self, job: Job) -> bool:
+        """Whether the cluster that the attempt was started on still lives; asked only where that matters."""
+        before = self._incarnation(job)
+        try:
+            return before is None or self.executor.incarnation() == before
+        except ServiceError:
+            return False
+
+    def _end(self, job: Job, verdict: Verdict, code: int | None = None) -> None:
+        plan = job.plan or {}
+        run = progress(plan.get("run_dir") if job.verb == "train" else None)
+        values = dict(verdict.values)
+        if verdict.outcome != "succeeded" and job.verb == "train":
+            values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
+        if verdict.state == State.WAITING:
+            values |= self.intake.left(job, run.kept)
+        self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, verdict.reason, code, **values)
+        self._asked.pop(f"{job.id}-a{job.attempt}", None)
+        if verdict.state == State.SUCCEEDED:
+            self._measure(self.ledger.job(job.id), run.step, run.seconds, job.workers)
+
+    def _measure(self, job: Job, steps: int, training: float, workers: int) -> None:
+        """Remember what it took; of one that was started several times only the first row's worth is comparable."""
+        plan = job.plan or {}
+        attempts = self.ledger.attempts(job.id)
+        ran = sum((one.ended or 0) - (one.started or one.decided) for one in attempts)
+        expected = plan.get("seconds", {}).get(str(workers))
+        if any(one.workers != workers for one in attempts):
+            return
+        with self.ledger.database.write() as session:
+            session.execute(
+                insert(Measurement).values(
+                    **{"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb},
+                    **{"shape": plan.get("shape", ""), "steps": steps, "workers": workers, "training": training},
+                    flops=float(plan.get("flops", 0.0)) / max(1, int(plan.get("steps", 1))),
+                    around=max(0.0, ran - training) / len(attempts),
+                    predicted=expected["expected"] if expected else None,
+                )
+            )
+
+    def _end_followers(self) -> None:
+        """Jobs that come after one that has not succeeded never will start."""
+        for job in self.ledger.following():
+            for other in job.after:
+                found = self.ledger.states([other]).get(other)
+                if found is None or (found in ENDED and found != State.SUCCEEDED):
+                    reason = f"it comes after job {other}, which {'was removed' if found is None else f'is {found}'}"
+                    try:
+                        self.ledger.change(job, State.FAILED, "scheduler", reason)
+                    except ConflictError:
+                        logger.info("job %s has changed in the meantime", job.id)
+                    break
+
+
+def handed(job: Job) -> Handed:
+    """The job's running attempt as the executor is given it."""
+    plan = job.plan or {}
+    words = list(plan.get("words", job.words))
+    spreads = bool(plan.get("spreads"))
+    if plan.get("elastic"):
+        words.append(f"cluster.workers={job.workers}")
+    size = (job.workers, job.cpus, job.gpus, spreads)
+    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size)
+
+
+def _versions(jobs: Sequence[Job], job: Job) -> set[int]:
+    return {one.version for one in jobs if one.id == job.id}

@@ -1,0 +1,233 @@
+"""What the REST interface takes and gives, typed; OpenAPI and the client are made of the same."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from services.jobs.ledger.access import Role
+from services.jobs.planning.refusals import LONGEST, MOST_WORDS
+from services.jobs.states import State
+
+Priority = Literal["low", "normal", "high"]
+PRIORITIES: dict[Priority, int] = {"low": -10, "normal": 0, "high": 10}
+NAME = r"^[\w.+-]+$"
+JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
+Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
+
+
+class Strict(BaseModel):
+    """Unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PlanRequest(Strict):
+    """A verb and its overrides, and nothing else that could run."""
+
+    verb: Annotated[str, Field(max_length=32)]
+    overrides: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
+
+
+class Submission(PlanRequest):
+    """With how it is queued."""
+
+    priority: Priority = "normal"
+    after: Annotated[list[JobId], Field(max_length=100)] = []
+    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    max_hours: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] | None = None
+    by: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None  # seconds since 1970
+    key: Annotated[str, Field(max_length=64, pattern=NAME)] | None = None  # the same again is the same job
+
+
+class PriorityRequest(Strict):
+    """Before or behind others."""
+
+    priority: Priority
+
+
+class QuotaRequest(Strict):
+    """Null: no bound."""
+
+    cpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    gpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+
+
+class TokenRequest(Strict):
+    """Whose the new token is, and what it allows."""
+
+    name: Owner
+    owner: Owner
+    role: Role
+
+
+class JobView(BaseModel):
+    """A job in a list. Times are seconds since 1970."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str
+    owner: str
+    verb: str
+    words: list[str]
+    state: State
+    reason: str
+    priority: int
+    run: str
+    submitted: float
+    changed: float
+    started: float | None
+    attempt: int
+    workers: int
+    cpus: float
+    gpus: float
+    seconds_low: float | None
+    seconds_high: float | None
+    spent: float
+
+
+class JobPage(BaseModel):
+    """Some jobs, newest first, and the cursor of those before them; null at the end."""
+
+    jobs: list[JobView]
+    next: int | None
+    counts: dict[str, int]
+
+
+class AttemptView(BaseModel):
+    """One start of a job."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    number: int
+    workers: int
+    decided: float
+    started: float | None
+    ended: float | None
+    outcome: str | None
+    cause: str | None
+    code: int | None
+    message: str
+    lost_seconds: float
+    lost_tokens: int
+
+
+class ChangeView(BaseModel):
+    """A row of the audit trail."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    at: float
+    actor: str
+    action: str
+    job: str | None
+    owner: str | None
+    before: str | None
+    after: str | None
+    attempt: int | None
+    reason: str
+
+
+class JobDetail(JobView):
+    """A job with everything that happened to it."""
+
+    after: list[str]
+    retries: int
+    max_seconds: float | None
+    deadline: float | None
+    plan: dict[str, Any] | None
+    attempts: list[AttemptView] = []
+    changes: list[ChangeView] = []
+
+
+class HolderView(BaseModel):
+    """A job that has what another waits for."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    job: str
+    owner: str
+    amount: float
+    earliest: float
+    latest: float | None
+
+
+class WhyView(BaseModel):
+    """What a job waits for, who holds that, and from when to when it will start."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    kind: str
+    text: str
+    resource: str = ""
+    needed: float = 0
+    free: float = 0
+    ahead: int = 0
+    holders: list[HolderView] = []
+    earliest: float | None = None
+    latest: float | None = None
+
+
+class NodeView(BaseModel):
+    """A machine of the cluster, and what jobs may use of it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    cpus: float
+    gpus: float
+
+
+class StatusView(BaseModel):
+    """Whether the service does its work. `trouble` is what the last look at the cluster failed at."""
+
+    status: Literal["ok", "degraded"]
+    trouble: str | None
+    version: str
+    counts: dict[str, int]
+    nodes: list[NodeView]
+    pass_seconds: float
+    keys: bool
+
+
+class QuotaView(BaseModel):
+    """What an owner's jobs may hold together."""
+
+    owner: str
+    cpus: float | None
+    gpus: float | None
+
+
+class TokenView(BaseModel):
+    """A token as it is known here: not the token."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    owner: str
+    role: str
+    created: float
+    revoked: float | None
+
+
+class IssuedToken(BaseModel):
+    """A new token, told this once."""
+
+    token: str
+
+
+class BillRow(BaseModel):
+    """What was lost to one cause, of one owner's job."""
+
+    owner: str
+    job: str
+    cause: str
+    attempts: int
+    seconds: float
+    tokens: int
+
+
+class Problem(BaseModel):
+    """Every refusal."""
+
+    error: str

@@ -1,0 +1,63 @@
+"""What becomes of a job whose attempt has ended: a pure function of what is known, so that every case can be tested."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.jobs.ledger.tables import Job
+from services.jobs.records import YIELDED
+from services.jobs.states import State
+
+MISTAKE = 2  # the exit code of a command that the user must change
+SIGNALLED = (130, 143)  # ended in order, by SIGINT or SIGTERM
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The job's next state, and how the attempt is remembered."""
+
+    state: State
+    outcome: str
+    cause: str
+    reason: str
+    values: dict[str, Any] = field(default_factory=dict)  # other columns of the job
+
+
+def of_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
+    """Of an attempt that ended with an exit code. `same_cluster`: the cluster that it was started on still lives."""
+    if code == 0:
+        return Verdict(State.SUCCEEDED, "succeeded", "end", "succeeded")
+    if job.state == State.STOPPING:
+        return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
+    if code == YIELDED or code in SIGNALLED:
+        cause = "preemption" if job.state == State.YIELDING else "signal"
+        what = job.reason if job.state == State.YIELDING else f"ended in order by a signal (exit code {code})"
+        return Verdict(State.WAITING, "yielded", cause, f"yielded: {what}")
+    if code == MISTAKE:
+        return Verdict(State.FAILED, "failed", "mistake", "the verb refuses its settings (exit code 2): see its log")
+    if not same_cluster:
+        return _lost(job, "cluster", f"the cluster went away under it (exit code {code})", losses)
+    return _failed(job, code)
+
+
+def of_vanishing(job: Job, why: str, losses: int) -> Verdict:
+    """Of an attempt whose processes are gone without a word."""
+    if job.state == State.STOPPING:
+        return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
+    return _lost(job, "vanished", why, losses)
+
+
+def _failed(job: Job, code: int) -> Verdict:
+    failures = job.failures + 1
+    if failures > job.retries:
+        tried = f" after {failures} attempts" if failures > 1 else ""
+        reason = f"exit code {code}{tried}: see its log"
+        return Verdict(State.FAILED, "failed", f"exit {code}", reason, {"failures": failures})
+    reason = f"exit code {code}; tried again, {job.retries - failures} times more at most"
+    return Verdict(State.WAITING, "failed", f"exit {code}", reason, {"failures": failures})
+
+
+def _lost(job: Job, cause: str, why: str, losses: int) -> Verdict:
+    lost = job.losses + 1
+    if lost > losses:
+        return Verdict(State.LOST, "lost", cause, f"{why}, for the {lost}th time", {"losses": lost})
+    return Verdict(State.WAITING, "lost", cause, f"{why}; it goes on from its newest checkpoint", {"losses": lost})

@@ -1,0 +1,190 @@
+"""What `dragoman up` does: everything is started, told of, waited for and ended."""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from conf import compose
+from model.errors import ServiceError, UserError
+from model.files import atomic_write, exclusive
+from services.endpoint.connections import bind
+from services.jobs import beside
+from services.jobs.children import Children, end_left_behind
+from services.jobs.executors.base import Executor
+from services.jobs.executors.ray import RayExecutor
+from services.jobs.job_client import JobsConfig
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.database import Database, answering
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.planning.planner import Planner
+from services.jobs.service.app import Parts, create_app
+from services.jobs.service.clock import SteadyClock
+from services.jobs.service.guard import is_loopback
+from services.jobs.service.intake import Intake
+from services.jobs.service.loop import Loop
+from services.jobs.up import UpRoot
+
+READY = 120.0  # seconds that everything may take to answer
+logger = logging.getLogger(__name__)
+
+
+def up(root: UpRoot, words: Sequence[str]) -> int:
+    """Start everything, wait for a signal, end everything. `words` are handed on to the endpoint.
+
+    Raises:
+        UserError: another `up` runs on this folder, a port is taken, or it listens beyond this machine without tokens.
+        ServiceError: the ledger cannot be opened.
+    """
+    root.service.check()
+    home = Path(root.paths["root"]).absolute()
+    (home / "service").mkdir(parents=True, exist_ok=True)
+    with exclusive(home / "service" / "lock") as mine, contextlib.ExitStack() as stack:
+        if not mine:
+            raise UserError(f"paths.root={home}: a job service runs on this folder already")
+        signalled = stack.enter_context(_signals())
+        _serve(root, home, words, signalled, stack)
+    return compose.OK
+
+
+def _serve(
+    root: UpRoot, home: Path, words: Sequence[str], signalled: "threading.Event", stack: contextlib.ExitStack
+) -> None:
+    config = root.service
+    listening = stack.enter_context(contextlib.closing(bind(config.host, config.port, "service")))
+    left = end_left_behind(home / "service" / "children.json")
+    if left:
+        logger.info("ended %d programs that an earlier start had left behind", left)
+    places = beside.choose_places(home, config)
+    beside.write_token(places)
+    variables = beside.environment(places, config, config.tracking)
+    os.environ.update({key: variables[key] for key in ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI") if key in variables})
+    children = Children(home / "service" / "children.json")
+    stack.callback(children.stop)
+    expected = _start_children(children, root, places, words, variables)
+    ledger = Ledger(Database(config.ledger), SteadyClock())
+    stack.callback(ledger.database.close)
+    access = Access(ledger)
+    with answering():
+        keys = not is_loopback(config.host) or any(one.revoked is None for one in access.tokens())
+    if keys and not access.tokens():
+        print(f"token of admin, told this once: {access.issue('admin', 'admin', 'admin', 'up')}", flush=True)
+    planner = Planner([home, *(Path(place).absolute() for place in config.roots)])
+    stack.callback(planner.close)
+    executor = _executor(root, places, home)
+    loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here"), config, home)
+    app = create_app(Parts(ledger, access, loop, config, home, keys))
+    port = listening.getsockname()[1]
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    address = f"http://{host}:{port}"
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, backlog=2048)
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    thread = threading.Thread(target=server.run, args=([listening],), name="http", daemon=True)
+    thread.start()
+    stack.callback(thread.join, 10)
+    stack.callback(setattr, server, "should_exit", True)
+    loop.start()
+    stack.callback(loop.stop)
+    where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
+    atomic_write(home / "service" / "address.json", json.dumps(where))
+    stack.callback((home / "service" / "address.json").unlink, missing_ok=True)
+    _tell(where, expected, signalled)
+    signalled.wait()
+    signalled.clear()
+    active = sum(ledger.counts().get(state, 0) for state in ("starting", "running", "yielding", "stopping"))
+    if active:
+        logger.info("%d jobs make room first, each with a checkpoint; Ctrl-C again ends them as they are", active)
+    _quiesce(loop, config.stop_timeout, signalled)
+
+
+def _start_children(
+    children: Children, root: UpRoot, places: beside.Places, words: Sequence[str], variables: dict[str, str]
+) -> dict[str, int]:
+    """Name -> port of what will listen."""
+    config, expected = root.service, {}
+    wanted = {
+        "ray": (places.ray, config.address is None),
+        "mlflow": (places.tracking, config.tracking),
+        "endpoint": (places.endpoint, config.endpoint),
+    }
+    for name, (port, asked) in wanted.items():
+        if asked and beside.answers(port):
+            raise UserError(
+                f"service.ports={config.ports}: {port}, for {name}, is in use; service.ports=0 takes free ones"
+            )
+    for name, (port, asked) in wanted.items():
+        if not asked:
+            continue
+        expected[name] = port
+        match name:
+            case "ray":
+                child = beside.ray_head(places, config, variables)
+            case "mlflow":
+                child = beside.tracking(places, Path(root.paths["mlflow"]).absolute(), variables)
+            case _:
+                child = beside.endpoint(places, words, variables)
+        children.start(child)
+    return expected
+
+
+def _executor(root: UpRoot, places: beside.Places, home: Path) -> Executor:
+    config = root.service
+    standing = config.address is not None
+    how = JobsConfig(
+        address=config.address or f"http://127.0.0.1:{places.ray}",
+        auth=root.jobs.auth if standing else "token",
+        token_file=root.jobs.token_file if standing else str(places.token),
+        python=root.jobs.python if standing else sys.executable,
+        environment=config.environment,
+    )
+    return RayExecutor(how, home, config.drivers)
+
+
+def _tell(where: dict[str, str], expected: dict[str, int], signalled: threading.Event) -> None:
+    """A line each as soon as it answers."""
+    print(f"jobs      {where['jobs']}", flush=True)
+    waiting = dict(expected)
+    deadline = time.monotonic() + READY
+    while waiting and not signalled.is_set() and time.monotonic() < deadline:
+        for name, port in list(waiting.items()):
+            if beside.answers(port):
+                print(f"{name:<9} {where[name]}", flush=True)
+                del waiting[name]
+        signalled.wait(0.2)
+    if waiting and not signalled.is_set():
+        logger.warning("%s: no answer in %g s; its log lies beside the ledger", ", ".join(waiting), READY)
+    elif not waiting:
+        print("ready", flush=True)
+
+
+def _quiesce(loop: Loop, patience: float, signalled: threading.Event) -> None:
+    deadline = time.monotonic() + patience
+    while not signalled.is_set() and time.monotonic() < deadline:
+        try:
+            if loop.quiesce(1.0):
+                return
+        except ServiceError as problem:
+            logger.warning("%s", problem)
+            return
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """Set by SIGINT and SIGTERM."""
+    received = threading.Event()
+    before = {one: signal.signal(one, lambda *_: received.set()) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

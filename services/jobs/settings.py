@@ -1,0 +1,42 @@
+"""The section `service`: how `dragoman up` runs the job service."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from model.errors import UserError
+
+
+@dataclass
+class ServiceConfig:
+    """Where it listens, where it remembers, what it runs jobs on. Times in seconds."""
+
+    host: str = "127.0.0.1"  # on another one tokens are asked for
+    port: int = 8300  # 0: a free one
+    ledger: str = "sqlite:///artifacts/service/ledger.db"  # or postgresql://USER@HOST/NAME
+    executor: Literal["ray"] = "ray"
+    address: str | None = None  # of a standing Ray head's dashboard, http://HOST:8265; null: one is started here
+    cpus: int = 0  # of the Ray that is started here; 0: the cores of this machine
+    roots: list[str] = field(default_factory=list)  # folders that jobs may read beside paths.root
+    environment: dict[str, str] = field(default_factory=dict)  # variables of every job
+    tracking: bool = True  # start MLflow here
+    endpoint: bool = True  # start the endpoint here
+    ports: int = 8310  # MLflow, the endpoint and Ray's dashboard take this one and the next two; 0: free ones
+    tick: float = 1.0  # between two looks at what runs
+    drivers: int = 20  # jobs that are active at once
+    losses: int = 5  # attempts that may vanish before a job is given up
+    stop_timeout: float = 120.0  # for a job's checkpoint before it is killed
+    rate: float = 50.0  # requests a second of one person, after the first `burst`
+    burst: int = 200
+    waiting: int = 20_000  # jobs of one owner that have not ended
+    body: int = 262_144  # bytes of a request
+
+    def check(self) -> None:
+        """Refuse numbers that cannot be.
+
+        Raises:
+            UserError: names the key and the value.
+        """
+        least = {"port": 0, "ports": 0, "cpus": 0, "tick": 0.01, "drivers": 1, "losses": 0, "stop_timeout": 1}
+        for name, value in {**least, "rate": 0.1, "burst": 1, "waiting": 1, "body": 1024}.items():
+            if getattr(self, name) < value:
+                raise UserError(f"service.{name}: {getattr(self, name)} must be at least {value}")

@@ -1,0 +1,36 @@
+"""The states of a job and the changes between them; whoever changes one says why, and the ledger keeps it."""
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a job is. The value is what the ledger, the REST interface and the pages call it."""
+
+    SUBMITTED = "submitted"  # asked for
+    PLANNED = "planned"  # its configuration is resolved, its needs and its time are known
+    WAITING = "waiting"  # for room, for another job, or for its turn
+    STARTING = "starting"  # an attempt has its number; the executor is told
+    RUNNING = "running"
+    YIELDING = "yielding"  # asked to make room: checkpoint at the next step, then waiting again
+    STOPPING = "stopping"  # asked to end
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    LOST = "lost"  # its processes went without a word, more often than is started again
+
+
+ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.STOPPED, State.LOST})
+ACTIVE = frozenset({State.STARTING, State.RUNNING, State.YIELDING, State.STOPPING})  # an attempt holds resources
+QUEUED = frozenset({State.SUBMITTED, State.PLANNED, State.WAITING})
+_ENDS = ENDED | {State.WAITING}  # an attempt that ends ends the job, or puts it back
+
+MOVES: dict[State, frozenset[State]] = {
+    State.SUBMITTED: frozenset({State.PLANNED, State.FAILED, State.STOPPED}),
+    State.PLANNED: frozenset({State.WAITING, State.FAILED, State.STOPPED}),
+    State.WAITING: frozenset({State.STARTING, State.FAILED, State.STOPPED}),
+    State.STARTING: frozenset({State.RUNNING, State.YIELDING, State.STOPPING}) | _ENDS,
+    State.RUNNING: frozenset({State.YIELDING, State.STOPPING}) | _ENDS,
+    State.YIELDING: frozenset({State.STOPPING}) | _ENDS,
+    State.STOPPING: _ENDS - {State.WAITING},
+    **dict.fromkeys(ENDED, frozenset({State.SUBMITTED})),  # tried again by its owner
+}

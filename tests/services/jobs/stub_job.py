@@ -1,0 +1,42 @@
+"""A training without a network: steps in a journal, a checkpoint every few, an end in order on SIGTERM.
+
+python stub_job.py RUN STEPS SECONDS [EXIT_CODE]
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+
+def main(run: Path, steps: int, pause: float, code: int) -> int:
+    asked: list[int] = []
+
+    def hear(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+
+    signal.signal(signal.SIGTERM, hear)
+    run.mkdir(parents=True, exist_ok=True)
+    kept = max((int(path.name[5:]) for path in run.glob("checkpoints/step-*")), default=0)
+    with (run / "starts").open("a") as file:
+        file.write(f"{os.getpid()} {kept}\n")
+    lines = (run / "steps.jsonl").read_text().splitlines() if (run / "steps.jsonl").exists() else []
+    (run / "steps.jsonl").write_text("".join(f"{line}\n" for line in lines if json.loads(line)["step"] <= kept))
+    for step in range(kept + 1, steps + 1):
+        time.sleep(pause)
+        with (run / "steps.jsonl").open("a") as file:
+            file.write(json.dumps({"step": step, "loss": 1.0, "tokens": 10, "seconds": step * pause}) + "\n")
+        print("step", step, flush=True)
+        if step % 5 == 0 or asked or step == steps:
+            (run / "checkpoints" / f"step-{step:08d}").mkdir(parents=True, exist_ok=True)
+        if asked:
+            return 143
+    return code
+
+
+if __name__ == "__main__":
+    name, steps, pause, *code = sys.argv[1:]
+    sys.exit(main(Path(name), int(steps), float(pause), int(code[0]) if code else 0))

@@ -1,0 +1,201 @@
+"""The ledger on both databases: compare-and-set, an audit trail that cannot be altered, tokens that cannot be read."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError
+
+from model.errors import UserError
+from services.jobs.ledger.access import Access, Person
+from services.jobs.ledger.database import Database
+from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
+from services.jobs.ledger.tables import Base, Change, Job, Token
+from services.jobs.states import ENDED, MOVES, State
+
+
+def waiting(ledger: Ledger, **values: Any) -> Job:
+    job = ledger.submit(values.pop("owner", "anna"), "train", ["name=a"], **values)
+    for state in (State.PLANNED, State.WAITING):
+        job = ledger.change(job, state, "service", "")
+    return job
+
+
+def begin(ledger: Ledger, job: Job, workers: int = 1) -> Job:
+    with ledger.database.write() as session:
+        return ledger.begin(session, job, workers, "scheduler", "fits")
+
+
+def test_migrations_make_the_tables_that_the_models_describe(ledger: Ledger) -> None:
+    with ledger.database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_opening_again_keeps_jobs_and_prefix(ledger: Ledger, url: str) -> None:
+    job = ledger.submit("anna", "train", ["name=a"])
+    with closing(Database(url)) as again:
+        assert again.prefix == ledger.database.prefix
+        assert Ledger(again).job(job.id).words == ["name=a"]
+
+
+def test_a_change_that_was_decided_on_an_older_state_is_refused(ledger: Ledger) -> None:
+    job = waiting(ledger)
+    ledger.change(job, State.STOPPED, "anna", "no longer needed")
+    with pytest.raises(ConflictError):
+        begin(ledger, job)
+    assert ledger.job(job.id).state == State.STOPPED
+    assert ledger.attempts(job.id) == []  # the transaction left nothing of itself
+
+
+def test_of_many_that_change_a_job_at_once_one_does(ledger: Ledger) -> None:
+    job = waiting(ledger)
+    outcomes: list[str] = []
+    gate = threading.Barrier(6)
+
+    def attempt() -> None:
+        gate.wait()
+        try:
+            begin(ledger, job)
+            outcomes.append("began")
+        except ConflictError:
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=attempt) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["began"] + ["refused"] * 5
+    assert [attempt.number for attempt in ledger.attempts(job.id)] == [1]
+
+
+def test_an_attempt_ends_with_its_job_or_puts_it_back(ledger: Ledger) -> None:
+    job = ledger.mark_started(begin(ledger, waiting(ledger), workers=2))
+    job = ledger.change(job, State.YIELDING, "scheduler", "room for another")
+    job = ledger.end(job, State.WAITING, "yielded", "preemption", "made room", 75)
+    assert (job.workers, job.started, job.attempt) == (0, None, 1)
+    job = ledger.end(ledger.mark_started(begin(ledger, job)), State.SUCCEEDED, "succeeded", "end", "done", 0)
+    assert [(one.number, one.workers, one.outcome, one.code) for one in ledger.attempts(job.id)] == [
+        (1, 2, "yielded", 75),
+        (2, 1, "succeeded", 0),
+    ]
+    trail = [change.after for change in ledger.changes(job=job.id)]
+    assert trail == [
+        "submitted",
+        "planned",
+        "waiting",
+        "starting",
+        "running",
+        "yielding",
+        "waiting",
+        "starting",
+        "running",
+        "succeeded",
+    ]
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_only_the_table_of_moves_is_allowed(state: State, ledger: Ledger) -> None:
+    job = ledger.submit("anna", "train", [])
+    if state not in MOVES[State.SUBMITTED]:
+        with pytest.raises(ConflictError, match="cannot become"):
+            ledger.change(job, state, "anna", "")
+    assert ledger.job(job.id).state == State.SUBMITTED
+
+
+@pytest.mark.parametrize("statement", ["UPDATE changes SET actor = 'x'", "DELETE FROM changes"])
+def test_the_database_refuses_to_alter_the_audit_trail(statement: str, ledger: Ledger) -> None:
+    ledger.submit("anna", "train", [])
+    with pytest.raises(DBAPIError, match="append-only"), ledger.database.write() as session:
+        session.execute(text(statement))
+    assert len(ledger.changes()) == 1
+
+
+def test_a_removed_job_stays_in_the_audit_trail_and_its_number_is_not_given_again(ledger: Ledger) -> None:
+    job = ledger.submit("anna", "train", [])
+    with pytest.raises(ConflictError, match="stop it first"):
+        ledger.remove(job, "anna")
+    ledger.remove(ledger.change(job, State.STOPPED, "anna", ""), "anna")
+    with pytest.raises(UnknownJobError):
+        ledger.job(job.id)
+    assert ledger.changes(job=job.id)[-1].action == "remove"
+    assert ledger.submit("anna", "train", []).seq > job.seq
+
+
+def test_the_same_key_is_the_same_job_for_its_owner_alone(ledger: Ledger) -> None:
+    first = ledger.submit("anna", "train", [], key="k")
+    assert ledger.submit("anna", "train", [], key="k").id == first.id
+    assert ledger.submit("ben", "train", [], key="k").id != first.id
+    assert len(ledger.jobs()) == 2
+
+
+def test_a_job_after_one_that_there_is_not_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(UnknownJobError):
+        ledger.submit("anna", "train", [], after=["none-1"])
+    assert ledger.jobs() == []
+
+
+def test_pages_of_jobs_follow_each_other_without_gap(ledger: Ledger) -> None:
+    names = [ledger.submit("anna" if number % 2 else "ben", "train", []).id for number in range(7)]
+    seen: list[str] = []
+    before = None
+    while page := ledger.jobs(before=before, limit=3):
+        seen += [job.id for job in page]
+        before = page[-1].seq
+    assert seen == names[::-1]
+    assert [job.id for job in ledger.jobs(owner="ben", ascending=True)] == names[::2]
+
+
+def test_every_ended_state_can_be_tried_again_and_nothing_else() -> None:
+    assert {state for state in State if MOVES[state] == {State.SUBMITTED}} == ENDED
+
+
+@pytest.fixture
+def access(ledger: Ledger) -> Iterator[Access]:
+    yield Access(ledger)
+
+
+def test_a_token_is_kept_as_its_hash_and_dies_when_revoked(access: Access) -> None:
+    token = access.issue("laptop", "anna", "submitter", "root")
+    assert access.person(token) == Person("anna", "submitter")
+    assert access.person(token + "x") is None
+    with access.ledger.database.read() as session:
+        stored = session.scalars(select(Token)).one()
+        trail = session.scalars(select(Change)).all()
+    assert token not in str([stored.digest, stored.name, *(one.reason for one in trail)])
+    access.revoke("laptop", "root")
+    assert access.person(token) is None
+    with pytest.raises(UserError, match="there is none that is valid"):
+        access.revoke("laptop", "root")
+    with pytest.raises(UserError, match="there is one of that name"):
+        access.issue("laptop", "anna", "viewer", "root")
+    with pytest.raises(UserError, match="role"):
+        access.issue("other", "anna", "root", "root")
+
+
+def test_roles_include_each_other() -> None:
+    assert Person("a", "admin").may("submitter")
+    assert not Person("a", "viewer").may("submitter")
+
+
+def test_quotas_are_replaced_not_added(access: Access) -> None:
+    access.set_quota("anna", 4, None, "root")
+    access.set_quota("anna", 2, 1, "root")
+    assert access.quotas() == {"anna": (2, 1)}
+    with pytest.raises(UserError, match="cpus=-1"):
+        access.set_quota("anna", -1, None, "root")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("mysql://x/y", "mysql is not known"), ("nonsense", "no URL of a database"), ("sqlite://", "sqlite needs a file")],
+)
+def test_a_url_that_names_no_database_is_refused_by_its_key(url: str, words: str) -> None:
+    with pytest.raises(UserError, match=f"service.ledger: .*{words}"):
+        Database(url)

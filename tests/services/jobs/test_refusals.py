@@ -1,0 +1,109 @@
+"""What was tried to hand in and is refused: code, the environment, places outside, servers, more than fits."""
+
+from pathlib import Path
+
+import pytest
+
+from conf import compose
+from model.errors import UserError
+from services.jobs.planning.plan import make_plan
+from services.jobs.planning.refusals import check_values, check_words
+
+ATTACKS = [
+    ("name=${oc.env:RAY_AUTH_TOKEN}", "resolved on the service"),
+    ("name='$\\{oc.env:HOME}'", "resolved on the service"),
+    ("name=$\\{oc.env:HOME\\}", "resolved on the service"),
+    ("+model._target_=os.system", "names no code"),
+    ("+model={_target_: os.system}", "names no code"),
+    ("++corpus._partial_=true", "names no code"),
+    ("hydra.run.dir=/tmp", "Hydra"),
+    ("hydra/launcher=basic", "Hydra|key=value"),
+    ("+hydra.job.env_set.X=1", "Hydra"),
+    ("--config-dir=/etc", "key=value"),
+    ("--multirun", "key=value"),
+    ("-m", "key=value"),
+    ("cluster.address=ray://evil:10001", "says where a job runs"),
+    ("++cluster.address=auto", "says where a job runs"),
+    ("tracking.uri=http://evil", "says where runs are recorded"),
+    ("jobs.environment={LD_PRELOAD: x}", "beside its overrides"),
+    ("service.roots=[/]", "service's own"),
+    ("name=a\nname=b", "control characters"),
+    ("name=a\x00", "control characters"),
+    ("name=\u202eabc", "control characters"),
+    ("name=" + "a" * 3000, "at most 2000"),
+    ("; rm -rf /", "key=value"),
+    ("$(id)", "key=value"),
+    ("name", "key=value"),
+]
+PLACES = [
+    "corpus.root=/etc",
+    "corpus.root='/etc'",
+    'corpus.root="/etc"',
+    "corpus.root=../../../etc",
+    "corpus.root='..'",
+    "corpus.root=~root",
+    "corpus.train.file=/etc/passwd",
+    "+corpus.train={file: /etc/passwd}",
+    "paths.root=/",
+    "paths.runs=/root/.ssh",
+    "paths.shards=s3://bucket/x",
+    "corpus.root=file:///etc",
+    "corpus.root='pipe:cat /etc/passwd'",
+    "evaluate.bundle=/etc",
+    "evaluate.bundle=models:/../../etc@x",
+    "embeddings.source=../elsewhere",
+    "models=[/etc/shadow]",
+]
+
+
+@pytest.mark.parametrize(("word", "reason"), ATTACKS)
+def test_words_that_would_run_or_lead_elsewhere_are_refused(word: str, reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
+        check_words("train", [word])
+
+
+@pytest.mark.parametrize("word", PLACES)
+def test_places_outside_of_the_roots_are_refused(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    check_words("train", [word])
+    try:
+        values = compose.values([word])
+    except UserError:
+        return  # the configuration refuses it already
+    with pytest.raises(UserError, match=r"lies outside|names no server"):
+        check_values([word], values, [tmp_path])
+
+
+def test_a_link_out_of_the_roots_is_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    (tmp_path / "link").symlink_to("/etc")
+    word = f"corpus.root={tmp_path}/link"
+    with pytest.raises(UserError, match="lies outside"):
+        check_values([word], compose.values([word]), [tmp_path])
+
+
+def test_what_lies_inside_and_what_is_a_name_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    words = [f"corpus.root={tmp_path}/x", "corpus=multi30k", "model=transformer_base", "evaluate.bundle=m@champion"]
+    check_words("train", words)
+    check_values(words, compose.values(words), [tmp_path])
+
+
+@pytest.mark.parametrize("verb", ["serve", "submit", "up", "clean", "rm -rf", "", "translate"])
+def test_verbs_that_make_nothing_are_refused(verb: str) -> None:
+    with pytest.raises(UserError, match="verb"):
+        check_words(verb, [])
+
+
+def test_a_plan_says_what_a_training_comes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "unseen"))
+    plan = make_plan("train", ["model=transformer_tiny", "cluster.workers=1..3", "loader.lanes=4"], [tmp_path], 0, True)
+    assert plan["choices"] == [1, 2]  # 3 does not divide the lanes
+    assert plan["tokens"] == plan["steps"] * 4 * 4096
+    assert plan["flops"] == 6.0 * plan["parameters"] * plan["tokens"]
+    assert plan["traffic"] == {"1": 0, "2": plan["steps"] * 2 * 4 * plan["parameters"]}
+    assert plan["changed"]["loader.lanes"] == 4
+    with pytest.raises(UserError, match="none of them divides"):
+        make_plan("train", ["cluster.workers=3..3", "loader.lanes=4"], [tmp_path], 0, True)
+    with pytest.raises(UserError, match="train: unknown key: 'max_stps'"):
+        make_plan("train", ["train.max_stps=1"], [tmp_path], 0)

@@ -1,0 +1,232 @@
+"""The REST interface: roles, owners, pages, streams, limits, and no 5xx to whatever our own OpenAPI allows."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+
+from services.jobs.client.client import JobClient
+from services.jobs.records import attempt_of
+from services.jobs.service.app import Parts, create_app
+from services.jobs.service.guard import Rate
+from services.jobs.service.loop import Loop
+from services.jobs.states import State
+from tests.services.jobs.processes import make_loop, words
+
+# Starlette's client would rather have the next httpx.
+pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
+LOCAL = "http://127.0.0.1:8300"
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Loop]:
+    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    one.capacity = one.executor.capacity()
+    yield one
+    one.ledger.database.close()
+
+
+def client(loop: Loop, keys: bool = False, owner: str = "anna", token: str = "") -> httpx.Client:
+    from fastapi.testclient import TestClient
+
+    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, keys)
+    headers = {"X-Dragoman-Owner": owner} | ({"Authorization": f"Bearer {token}"} if token else {})
+    return TestClient(create_app(parts), base_url=LOCAL, headers=headers)
+
+
+def submission(loop: Loop, name: str = "a", **more: Any) -> dict[str, Any]:
+    return {"verb": "train", "overrides": words(loop.home, name, 3), **more}
+
+
+def test_a_job_is_entered_planned_listed_explained_and_stopped(loop: Loop) -> None:
+    with client(loop) as http:
+        job = http.post("/v1/jobs", json=submission(loop, priority="high", key="k")).json()
+        assert http.post("/v1/jobs", json=submission(loop, key="k")).json()["id"] == job["id"]
+        assert (job["state"], job["priority"], job["owner"]) == ("submitted", 10, "anna")
+        loop._take()
+        assert http.get(f"/v1/jobs/{job['id']}/why").json()["kind"] == "next"
+        detail = http.get(f"/v1/jobs/{job['id']}").json()
+        assert [one["after"] for one in detail["changes"]] == ["submitted", "planned", "waiting"]
+        assert http.post(f"/v1/jobs/{job['id']}/yield", json={}).status_code == 409
+        assert http.post(f"/v1/jobs/{job['id']}/stop", json={}).json()["state"] == "stopped"
+        assert http.post(f"/v1/jobs/{job['id']}/retry", json={}).json()["state"] == "submitted"
+        http.post(f"/v1/jobs/{job['id']}/stop", json={})
+        assert http.delete(f"/v1/jobs/{job['id']}").status_code == 204
+        assert http.get(f"/v1/jobs/{job['id']}").status_code == 404
+
+
+def test_a_list_is_read_page_by_page(loop: Loop) -> None:
+    for number in range(5):
+        loop.ledger.submit("anna", "train", [f"n={number}"])
+    with client(loop) as http:
+        first = http.get("/v1/jobs", params={"limit": 2}).json()
+        second = http.get("/v1/jobs", params={"limit": 4, "cursor": first["next"]}).json()
+        assert [job["words"] for job in first["jobs"] + second["jobs"]] == [[f"n={n}"] for n in (4, 3, 2, 1, 0)]
+        assert second["next"] is None
+        assert first["counts"] == {"submitted": 5}
+
+
+def test_with_keys_an_owner_sees_and_stops_only_his_own(loop: Loop) -> None:
+    issue = loop.passes.access.issue
+    anna, ben = issue("a", "anna", "submitter", "root"), issue("b", "ben", "submitter", "root")
+    viewer, admin = issue("v", "anna", "viewer", "root"), issue("r", "root", "admin", "root")
+    with client(loop, keys=True) as http:
+
+        def ask(token: str, method: str, path: str, **more: Any) -> httpx.Response:
+            return http.request(method, path, headers={"Authorization": f"Bearer {token}"}, **more)
+
+        job = ask(anna, "POST", "/v1/jobs", json=submission(loop)).json()["id"]
+        assert http.get("/v1/jobs").status_code == 401
+        assert ask("dgm_wrong", "GET", "/v1/jobs").status_code == 401
+        assert ask(ben, "GET", "/v1/jobs").json()["jobs"] == []
+        assert ask(ben, "GET", "/v1/jobs", params={"owner": "anna"}).json()["jobs"] == []
+        for method, path in [
+            ("GET", ""),
+            ("POST", "/stop"),
+            ("POST", "/yield"),
+            ("GET", "/logs"),
+            ("GET", "/report"),
+            ("GET", "/why"),
+            ("DELETE", ""),
+        ]:
+            body = {"json": {}} if method == "POST" else {}
+            assert ask(ben, method, f"/v1/jobs/{job}{path}", **body).status_code == 404, path
+        assert ask(viewer, "GET", f"/v1/jobs/{job}").status_code == 200
+        assert ask(viewer, "POST", f"/v1/jobs/{job}/stop", json={}).status_code == 403
+        assert ask(viewer, "POST", "/v1/jobs", json=submission(loop)).status_code == 403
+        assert ask(anna, "GET", "/v1/tokens").status_code == 403
+        assert ask(admin, "GET", "/v1/jobs").json()["jobs"][0]["id"] == job
+        shown = ask(admin, "GET", "/v1/tokens").text
+        assert all(token not in shown for token in (anna, ben, viewer, admin))
+        assert ask(admin, "POST", f"/v1/jobs/{job}/stop", json={}).status_code == 200
+        assert http.get("/status").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example:8300"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"X-Dragoman-Owner": "a b"}, 400),
+        ({"Origin": LOCAL}, 201),
+    ],
+)
+def test_a_page_of_another_origin_can_hand_in_nothing(headers: dict[str, str], code: int, loop: Loop) -> None:
+    with client(loop) as http:
+        content = json.dumps(submission(loop))
+        found = http.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"} | headers)
+        assert found.status_code == code
+        assert len(loop.ledger.jobs()) == (code == 201)
+
+
+def test_too_many_and_too_large_are_refused(loop: Loop) -> None:
+    loop.config.rate, loop.config.burst, loop.config.waiting = 0.1, 3, 1
+    with client(loop) as http:
+        assert http.post("/v1/jobs", content=b"x" * (loop.config.body + 1)).status_code == 413
+        assert http.post("/v1/jobs", json=submission(loop)).status_code == 201
+        assert http.post("/v1/jobs", json=submission(loop)).status_code == 429  # one that has not ended is enough
+        assert http.get("/v1/jobs").status_code == 200
+        refused = http.get("/v1/jobs")
+        assert refused.status_code == 429
+        assert int(refused.headers["Retry-After"]) >= 1
+        assert http.get("/v1/jobs", headers={"X-Dragoman-Owner": "ben"}).status_code == 200
+
+
+def test_a_stream_goes_on_from_the_id_that_was_seen_last_and_ends_with_the_job(loop: Loop) -> None:
+    with client(loop) as http:
+        job = loop.ledger.submit("anna", "train", words(loop.home, "a", 3))
+        loop._take()
+        job = loop.ledger.change(loop.ledger.job(job.id), State.STOPPED, "anna", "enough")
+
+        def states(**more: Any) -> list[str]:
+            text = http.get("/v1/events", params={"job": job.id}, **more).text
+            blocks = [block for block in text.split("\n\n") if "event: change" in block]
+            return [json.loads(block.partition("data: ")[2])["after"] for block in blocks]
+
+        assert states() == ["submitted", "planned", "waiting", "stopped"]
+        assert states(headers={"Last-Event-ID": str(loop.ledger.changes()[1].id)}) == ["waiting", "stopped"]
+        assert states(headers={"Last-Event-ID": "x; DROP TABLE"}) == states()
+
+
+def test_logs_are_given_by_bytes_and_followed_over_attempts(loop: Loop) -> None:
+    job = loop.ledger.submit("anna", "train", words(loop.home, "a", 3))
+    loop._take()
+    for number, text in ((1, "eins – ä\n"), (2, "zwei\n")):
+        with loop.ledger.database.write() as session:
+            loop.ledger.begin(session, loop.ledger.job(job.id), 1, "scheduler", "")
+        attempt = attempt_of(loop.home, job.id, number)
+        attempt.folder.mkdir(parents=True, exist_ok=True)
+        attempt.log.write_text(text, encoding="utf-8")
+        state, outcome = (State.WAITING, "yielded") if number == 1 else (State.SUCCEEDED, "succeeded")
+        loop.ledger.end(loop.ledger.job(job.id), state, outcome, "", "")
+    with client(loop) as http:
+        found = http.get(f"/v1/jobs/{job.id}/logs", params={"attempt": 1, "offset": 5, "limit": 3})
+        assert (found.content, found.headers["X-Next-Offset"]) == ("eins – ä\n".encode()[5:8], "8")
+        assert http.get(f"/v1/jobs/{job.id}/logs", params={"attempt": 3}).status_code == 404
+        service = JobClient(LOCAL)
+        service._http.close()
+        service._http = http
+        from_first = service._stream(f"/v1/jobs/{job.id}/log-events", {"attempt": 1})
+        assert b"".join(base64.b64decode(one["text"]) for one in from_first) == "eins – ä\nzwei\n".encode()
+        assert b"".join(service.follow(job.id)) == b"zwei\n"
+        assert b"".join(service.log(job.id)) == b"zwei\n"
+
+
+def test_a_report_needs_nothing_and_escapes_everything(loop: Loop) -> None:
+    run = loop.home / "<b>run"
+    job = loop.ledger.submit("anna", "train", [*words(loop.home, "<b>run", 3), "x=<script>alert(1)</script>"])
+    loop._take()
+    run.mkdir()
+    lines = [{"step": n, "loss": 1 / n, "lr": 0.1, "seconds": n} for n in range(1, 5000)]
+    (run / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with client(loop) as http:
+        found = http.get(f"/v1/jobs/{job.id}/report")
+    assert found.status_code == 200
+    assert "default-src 'none'" in found.headers["Content-Security-Policy"]
+    assert "<script" not in found.text and "<b>" not in found.text
+    assert not any(mark in found.text for mark in ("http://", "https://", "src="))
+    points = found.text.partition('<polyline points="')[2].partition('"')[0].split(" ")
+    assert 500 < len(points) <= 1000
+
+
+def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("services.jobs.service.guard.time.monotonic", lambda: now[0])
+    rate = Rate(rate=2.0, burst=2)
+    assert [rate.take("a") for _ in range(3)] == [0, 0, 0.5]
+    now[0] = 0.5
+    assert rate.take("a") == 0
+    assert rate.take("b") == 0
+
+
+def test_whatever_our_openapi_allows_is_never_answered_with_a_fault_of_ours(loop: Loop) -> None:
+    loop.config.rate, loop.config.burst = 1e6, 10**6
+    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
+    app = create_app(parts)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
+    answered: list[int] = []
+    loop.ledger.submit("anna", "train", words(loop.home, "a", 3))
+
+    for operation in schema.exclude(path_regex="events|openapi").get_all_operations():
+        _ask_all(operation.ok(), answered)
+    assert answered and max(answered) < 500
+
+
+def _ask_all(operation: Any, answered: list[int]) -> None:
+    @given(case=operation.as_strategy())
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    def ask(case: Any) -> None:
+        response = case.call(headers={"Host": "127.0.0.1:8300", "X-Dragoman-Owner": "anna"})
+        answered.append(response.status_code)
+        assert response.status_code < 500, (case.method, case.path, response.text)
+
+    ask()
