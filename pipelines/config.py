@@ -1,7 +1,8 @@
 """The configuration of every pipeline verb: the sections of conf/config.yaml, each typed beside its code."""
 
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError
 from model.names import check_name
 from model.settings import DecodeConfig
+from model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits, local_folder
+from model.storage.places import is_address
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.evaluation.comparison_settings import CompareConfig
@@ -23,22 +26,41 @@ from pipelines.word_vectors.settings import VectorsConfig
 
 @dataclass
 class PathsConfig:
-    """Where things lie; each may be any folder that all machines of a run can see."""
+    """Where things lie; each may be a folder that all machines of a run can see, or an address (s3://..., gs://...)."""
 
     root: str = "artifacts"
     shards: str = "artifacts/shards/corpus"
     runs: str = "artifacts/runs"
     mlflow: str = "artifacts/mlflow"
+    cache: str = "~/.cache/dragoman"
+    cache_gb: float = LIMIT_GB
+    patience: float = PATIENCE_SECONDS
+
+    def __post_init__(self) -> None:
+        """Refuse addresses and limits that cannot be."""
+        for key in ("cache_gb", "patience"):
+            if not 0 < getattr(self, key) < math.inf:
+                raise UserError(f"paths.{key}={getattr(self, key)}: must be above 0")
+        if any(map(is_address, (self.root, self.shards, self.runs, self.mlflow))):
+            keep_limits(self.cache, self.cache_gb, self.patience)
 
     @property
     def visible(self) -> bool:
         """Whether the places are sure to be the same ones here as on a cluster: relative ones mean others there, and
         `root` may be on storage that only its nodes see."""
-        return Path(self.root).is_absolute() and Path(self.root).is_dir()
+        return is_address(self.root) or (Path(self.root).is_absolute() and Path(self.root).is_dir())
+
+    def local(self, place: str) -> Path:
+        """The folder of this machine that one of the places is, or that stands for it; absolute, so that workers
+        started elsewhere mean the same one."""
+        return local_folder(place, self.cache).absolute()
 
     def absolute(self) -> "PathsConfig":
         """The same places for processes that are started in another folder."""
-        return PathsConfig(*(str(Path(place).absolute()) for place in (self.root, self.shards, self.runs, self.mlflow)))
+        names = ("root", "shards", "runs", "mlflow", "cache")
+        kept = {name: getattr(self, name) for name in names}
+        whole = {k: v if is_address(v) else str(Path(v).expanduser().absolute()) for k, v in kept.items()}
+        return replace(self, **whole)
 
 
 @dataclass
@@ -97,12 +119,12 @@ class Config:
     @property
     def run_dir(self) -> Path:
         """The folder of the run `name`; absolute, so that workers started elsewhere mean the same one."""
-        return (Path(self.paths.runs) / check_name("name", self.name)).absolute()
+        return self.paths.local(self.paths.runs) / check_name("name", self.name)
 
     @property
     def shard_dir(self) -> Path:
         """The shard directory, absolute."""
-        return Path(self.paths.shards).absolute()
+        return self.paths.local(self.paths.shards)
 
     def bundle_dir(self, wanted: str | None, key: str) -> Path:
         """The bundle of this run, or what the setting `key` names: a path, a run, MODEL@ALIAS or MODEL/VERSION.
@@ -117,5 +139,5 @@ class Config:
                     f"{key}: the run {self.name!r} has no bundle yet ({directory}); train it, or name another"
                 )
             return directory
-        runs, cache = Path(self.paths.runs).absolute(), Path(self.paths.root).absolute() / "versions"
+        runs, cache = self.paths.local(self.paths.runs), self.paths.local(self.paths.root) / "versions"
         return locate_bundle(wanted, key, runs, cache, self.tracking, self.registry)

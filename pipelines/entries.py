@@ -11,7 +11,7 @@ from conf import compose
 from model.errors import UserError
 from pipelines.config import Config
 from pipelines.corpus.sharded import as_sharded
-from pipelines.shards.manifest import MANIFEST
+from pipelines.shards.manifest import has_manifest
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
@@ -42,8 +42,8 @@ def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
     Raises:
         UserError: `pair` names no languages, or there are no finished shards of it.
     """
-    if config.languages and not (config.shard_dir / MANIFEST).is_file():
+    if config.languages and not has_manifest(config.shard_dir):
         wanted = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in OF_SHARDS]
         raise UserError(
-            f"no shards in {config.shard_dir}; this makes them: {shlex.join(['dragoman', 'shard', *wanted])}"
+            f"no shards in {config.paths.shards}; this makes them: {shlex.join(['dragoman', 'shard', *wanted])}"
         )

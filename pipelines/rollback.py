@@ -5,7 +5,6 @@ dragoman rollback promote.reason="complaints about numbers"
 """
 
 import sys
-from pathlib import Path
 
 from conf import compose
 from pipelines.config import Config
@@ -18,7 +17,7 @@ def main(argv: list[str]) -> int:
 
     def task(config: Config) -> int:
         registry = Registry(config.tracking, config.registry)
-        outcome = rollback(registry, config.promote.reason, Path(config.paths.mlflow) / "promote.lock")
+        outcome = rollback(registry, config.promote.reason, config.paths.local(config.paths.mlflow) / "promote.lock")
         print(f"{config.registry.name}: {outcome.message}")
         return 0
 

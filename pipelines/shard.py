@@ -39,8 +39,17 @@ from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.settings import ClusterConfig
-from pipelines.shards.manifest import MANIFEST, Manifest, Split, manifest_hash, read_manifest, write_manifest
-from pipelines.shards.verify import verify
+from pipelines.shards.manifest import (
+    MANIFEST,
+    Manifest,
+    Split,
+    has_manifest,
+    manifest_hash,
+    read_manifest,
+    write_manifest,
+)
+from pipelines.shards.remote import publish
+from pipelines.shards.verify import shard_files, verify
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
@@ -87,6 +96,7 @@ def shard(config: Config) -> ShardResult:
             with contextlib.nullcontext() if state == "continued" else _traceless(directory):
                 manifest = make(config, directory, scratch, sources, languages, values, config_hash)
             write_manifest(directory, manifest)
+            publish(directory, MANIFEST, shard_files(manifest), scratch)
         clear_scratch(directory)
         return ShardResult(
             directory, read_manifest(directory), manifest_hash(directory), time.monotonic() - began, bool(found)
@@ -124,7 +134,7 @@ _STATES = {
 
 def _is_finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
     """Whether the directory holds these very shards, complete."""
-    if not (directory / MANIFEST).exists():
+    if not has_manifest(directory):
         return False
     there = read_manifest(directory)
     if there.config_hash != fingerprint(values):
@@ -256,7 +266,8 @@ def record(config: Config, result: ShardResult) -> None:
     It carries the sections that a sharding reads, and no others.
     """
     values = {key: value for key, value in plain(config).items() if key in READ}
-    record_sharding(config.tracking, Path(config.paths.runs), values, fingerprint(values), result.directory)
+    runs = config.paths.local(config.paths.runs)
+    record_sharding(config.tracking, runs, values, fingerprint(values), result.directory)
 
 
 def main(argv: list[str]) -> int:

@@ -68,7 +68,7 @@ def task(root: UnpackRoot) -> int:
     Raises:
         UserError: no such side, split or folder.
     """
-    config, directory = root.unpack, Path(root.paths.shards)
+    config, directory = root.unpack, root.paths.local(root.paths.shards)
     languages = ShardReader(directory, config.split).manifest.languages
     sides = {"both": range(len(languages)), "source": range(1), "target": range(1, 2)}[config.side]
     if len(languages) <= max(sides):

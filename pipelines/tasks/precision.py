@@ -33,7 +33,7 @@ def settled(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRu
     """
     decision = ranks.from_first(begun_in(config) if ranks.first else None)
     if decision is None:
-        everywhere = ranks.gather(decide(network, ranks.device, Path(config.paths.root)))
+        everywhere = ranks.gather(decide(network, ranks.device, config.paths.local(config.paths.root)))
         decision = next((one for one in everywhere if one.precision == "fp32"), everywhere[0])
         if ranks.first:
             _keep(decision, config.run_dir)
