@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from model.alignment.attention_map import AlignmentConfig
+from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
 from model.names import check_name
 from model.settings import DecodeConfig
@@ -134,6 +135,7 @@ class Config:
         """
         if wanted is None:
             directory = self.run_dir / "bundle"
+            bring_bundle(directory)
             if not (directory / "config.json").is_file():
                 raise UserError(
                     f"{key}: the run {self.name!r} has no bundle yet ({directory}); train it, or name another"

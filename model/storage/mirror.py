@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from model.addresses import mask_address
+from model.errors import UserError
 from model.files import atomic_path, atomic_write, file_sha256
 from model.storage import remote
 from model.storage.cache import Cache
-from model.storage.places import BUCKETS, is_address, join, local_path
+from model.storage.places import is_address, join, local_path
 from model.storage.retry import NotThereError, Patience
 
 FOLDER, RECORD = "dragoman-mirror", "mirror.json"
@@ -38,12 +40,13 @@ def local_folder(place: str, cache: str) -> Path:
     """The folder of this machine that `place` is or, an address, that stands for it in the folder `cache`.
 
     Raises:
-        UserError: an address that is not allowed, or not of a bucket.
+        UserError: an address that is not allowed, or that has a query.
     """
     if not is_address(place):
         return local_path(place)
-    remote.check_writable(place)
     scheme, _, rest = place.partition("://")
+    if "?" in rest or "#" in rest:
+        raise UserError(f"{mask_address(place)}: an address with a query cannot stand for a folder")
     return Path(cache).expanduser().absolute().joinpath(FOLDER, scheme, *filter(None, rest.split("/")))
 
 
@@ -63,8 +66,6 @@ def remote_of(path: Path) -> Remote | None:
         return None
     depth = parts.index(FOLDER)
     scheme, rest = parts[depth + 1], parts[depth + 2 :]
-    if scheme not in BUCKETS:
-        return None
     limit_gb, patience = _limits(Path(*parts[: depth + 1], RECORD))
     return Remote(f"{scheme}://{'/'.join(rest)}", Cache(Path(*parts[:depth]), int(limit_gb * 1e9)), Patience(patience))
 
@@ -107,6 +108,23 @@ def bring_checked(path: Path, size: int | None, sha256: str) -> None:
             part.hardlink_to(found)
         except OSError:  # a file system without them
             part.write_bytes(found.read_bytes())
+
+
+def publish_files(place: Path) -> None:
+    """Copy a file, or a folder's files, to the address that it stands for; a `config.json`, which names the others,
+    comes last. Nothing happens where it is only itself.
+
+    Raises:
+        RefusedError, AwayError.
+    """
+    elsewhere = remote_of(place)
+    if elsewhere is None or not place.exists():
+        return
+    files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+    for path in sorted(files, key=lambda path: (path.name == "config.json", path)):
+        own = remote_of(path)
+        if own is not None:
+            remote.upload(path, own.address, own.patience)
 
 
 @lru_cache(maxsize=16)

@@ -6,6 +6,7 @@ steps mean the same whatever the number of ranks, and a run may go on with anoth
 """
 
 import contextlib
+import copy
 import math
 import time
 import zlib
@@ -21,6 +22,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import NOTHING, Feed
 from pipelines.training import checkpoint, stopping
 from pipelines.training.journal import Journal
+from pipelines.training.publishing import Publisher, publisher
 from pipelines.word_vectors.averaging import as_tensor, finite, meeting, rate_factor
 from pipelines.word_vectors.settings import VectorsConfig
 
@@ -91,7 +93,23 @@ def train_tables(
     Raises:
         UserError: the loss or a table is not finite any more, or an epoch had nothing to learn from.
     """
-    attempt = ranks.from_first(checkpoint.next_attempt(run) if ranks.first else None)
+    with publisher(run, ranks) as publish:
+        return _rounds(learner, feed, config, decay, run, ranks, seed, threads, report, publish)
+
+
+def _rounds(
+    learner: Learner,
+    feed: Feed,
+    config: VectorsConfig,
+    decay: Decay,
+    run: Path,
+    ranks: Ranks,
+    seed: int,
+    threads: int,
+    report: Report,
+    publish: Publisher,
+) -> Progress:
+    """`train_tables` of a run that has been taken over."""
     progress = resume(learner, feed, run, ranks)
     decay = decay.times(rate_factor(decay.first, ranks.world, config))
     averaging = meeting(learner, ranks, config)
@@ -135,7 +153,7 @@ def train_tables(
                 report(progress.step, {"epoch": progress.epoch, "epoch_loss": mean})
             if saves:
                 averaging.everything()
-                save(learner, feed, progress, run, attempt, ranks, config, rate)
+                save(learner, feed, progress, run, publish, ranks, config, rate)
                 clock.saved()
     return progress
 
@@ -180,7 +198,7 @@ def save(
     feed: Feed,
     progress: Progress,
     run: Path,
-    attempt: int,
+    publish: Publisher,
     ranks: Ranks,
     config: VectorsConfig,
     rate: float,
@@ -195,8 +213,14 @@ def save(
     if ranks.first:
         state = {**vars(progress), "trained": vars(progress.trained), "segments": feed.segments}
         tables = {name: as_tensor(table) for name, table in learner.tables.items()}
-        checkpoint.write(run, progress.step, attempt, {TABLES: tables}, state)
-        checkpoint.prune(run, config.keep_checkpoints, 0)
+        groups = {TABLES: {k: t.clone() for k, t in tables.items()} if publish.beside else tables}
+        step, state = progress.step, copy.deepcopy(state)
+
+        def write() -> None:
+            checkpoint.write(run, step, publish.attempt, groups, state)
+            checkpoint.prune(run, config.keep_checkpoints, 0)
+
+        publish.save(write)
     ranks.wait()
 
 

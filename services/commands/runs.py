@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose
+from model.storage.mirror import local_folder
 from services.commands.run_folders import age, run_folders, size, table
 
 
@@ -19,7 +20,7 @@ class RunsRoot:
 
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return compose.run(lambda root: show(Path(root.paths["runs"])), RunsRoot, argv, "runs")
+    return compose.run(lambda root: show(local_folder(root.paths["runs"], root.paths["cache"])), RunsRoot, argv, "runs")
 
 
 def show(runs: Path) -> int:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.bundles.directory import bundle_kind
+from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
+from model.storage.mirror import local_folder
+from model.storage.places import is_address
 from services.models.registry import ModelVersion, Registry
 from services.models.served_vectors import ServedVectors, load_served_vectors
 
@@ -72,7 +75,13 @@ class VectorsLoader:
 
     def _directory(self, reference: str) -> Path:
         """A bundle's directory, a run's directory, or the name of a run."""
-        for directory in (Path(reference), Path(reference) / "bundle", self.runs / reference / "bundle"):
+        if is_address(reference):
+            given = local_folder(reference, str(self.registry.cache))
+            places = [given, given / "bundle"]
+        else:
+            places = [Path(reference), Path(reference) / "bundle", self.runs / reference / "bundle"]
+        for directory in places:
+            bring_bundle(directory)
             if (directory / "config.json").is_file():
                 return directory
         found = sorted(path.parent.parent.name for path in self.runs.glob("*/bundle/config.json"))
