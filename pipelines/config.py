@@ -58,10 +58,18 @@ class PathsConfig:
 
     def absolute(self) -> "PathsConfig":
         """The same places for processes that are started in another folder."""
-        names = ("root", "shards", "runs", "mlflow", "cache")
-        kept = {name: getattr(self, name) for name in names}
-        whole = {k: v if is_address(v) else str(Path(v).expanduser().absolute()) for k, v in kept.items()}
-        return replace(self, **whole)
+
+        def whole(place: str) -> str:
+            return place if is_address(place) else str(Path(place).expanduser().absolute())
+
+        return replace(
+            self,
+            root=whole(self.root),
+            shards=whole(self.shards),
+            runs=whole(self.runs),
+            mlflow=whole(self.mlflow),
+            cache=whole(self.cache),
+        )
 
 
 @dataclass
@@ -107,7 +115,7 @@ class Config:
             UserError: `pair` is not two names with a hyphen between, or for text not one without.
         """
         source, hyphen, target = self.pair.partition("-")
-        if self.corpus.format == "text":
+        if self.corpus.format == "text" or (self.corpus.format == "webdataset" and source and not hyphen):
             if hyphen or not source:
                 raise UserError(f"pair={self.pair}: a text corpus has one language; give it, such as pair=en")
             return (source,)

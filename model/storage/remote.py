@@ -70,6 +70,17 @@ def size(address: str, patience: Patience = PATIENCE) -> int | None:
     return persist(ask, address, patience)
 
 
+def version(address: str, patience: Patience = PATIENCE) -> str:
+    """What the server says an object is now: its tag or time, and size; empty where it says nothing.
+
+    Raises:
+        NotThereError, RefusedError, AwayError.
+    """
+    facts = persist(lambda: _files(address).info(address), address, patience)
+    tag = facts.get("ETag") or facts.get("etag") or facts.get("LastModified") or facts.get("created") or ""
+    return f"{tag} {facts.get('size')}" if tag else ""
+
+
 def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
     """Make an object hold `content`.
 

@@ -23,6 +23,7 @@ from pipelines.evaluation.translation import held_out as held_out_texts
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, held_out_batches
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
+from pipelines.shards.stream import open_reader
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.precision import refuse_unrunnable, settled
@@ -51,7 +52,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
         UserError: the shards, the model or the run directory do not fit each other.
     """
     run = config.run_dir
-    reader = ShardReader(config.shard_dir, "train")
+    reader = open_reader(config.shard_dir, "train", config.loader.reader)
     tokenizers = load_pair(config.shard_dir, reader.manifest.tokenizer)
     network = fresh_network(config, tokenizers)
     loader = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
@@ -128,7 +129,9 @@ def validate(config: Config) -> None:
         if split in WITHOUT and split not in manifest.splits:
             raise UserError(f"{config.shard_dir}: {missing(manifest, split)} (dragoman shard)")
     processes = worker_count(config)
-    LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, processes).close()
+    LaneLoader(
+        open_reader(config.shard_dir, "train", config.loader.reader), config.loader, config.seed, 0, processes
+    ).close()
     ShardReader(config.shard_dir, "valid")
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
     refuse_unrunnable(config, network)

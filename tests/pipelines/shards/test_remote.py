@@ -20,6 +20,7 @@ from pipelines.shard import shard
 from pipelines.shards import remote as module
 from pipelines.shards.manifest import read_manifest
 from pipelines.shards.reader import ShardReader
+from pipelines.shards.stream import open_reader
 from pipelines.shards.verify import verify
 
 MakeConfig = Callable[..., Config]
@@ -49,8 +50,8 @@ def make_config(s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Ma
     return make
 
 
-def batches(config: Config, count: int = 12) -> list[str]:
-    loader = LaneLoader(ShardReader(config.shard_dir, "train"), LoaderConfig(lanes=2, batch_tokens=256), 1)
+def batches(config: Config, count: int = 12, reader: str = "mmap") -> list[str]:
+    loader = LaneLoader(open_reader(config.shard_dir, "train", reader), LoaderConfig(lanes=2, batch_tokens=256), 1)
     try:
         return [str(batch.digest()) for _ in range(count) for batch in loader.step()]
     finally:
@@ -118,6 +119,25 @@ def test_a_cache_that_is_smaller_than_the_shards_gives_the_same_batches(make_con
     none = make_config("{bucket}", "a fourth", cache_gb=1e-6)
     with pytest.raises(UserError, match="cache_gb"):
         ShardReader(none.shard_dir, "train")
+
+
+@pytest.mark.parametrize("home", ["folder", "bucket"])
+def test_a_stream_gives_the_same_batches_and_keeps_nothing(make_config: MakeConfig, tmp_path: Path, home: str) -> None:
+    root = str(tmp_path / "here") if home == "folder" else "{bucket}"
+    shard(make_config(root))
+    elsewhere = make_config(root, "another node", cache_gb=1e-6)  # too little for any shard
+    assert batches(elsewhere, reader="stream") == batches(make_config(root, "a third"))
+    assert not (tmp_path / "another node" / "objects").exists() or home == "bucket"
+
+
+def test_a_chunk_that_was_changed_is_refused_by_a_stream(make_config: MakeConfig, tmp_path: Path) -> None:
+    made = shard(make_config(str(tmp_path / "here")))
+    path = made.directory / made.manifest.split("train").shards[0].name
+    content = bytearray(path.read_bytes())
+    content[600] ^= 1  # in the chunk's own record
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"changed|damaged"):
+        list(open_reader(made.directory, "train", "stream"))
 
 
 def test_expected_shards_are_fetched_beside(make_config: MakeConfig, s3: Proxy) -> None:
