@@ -50,7 +50,14 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
         )
         for split, files in splits.items()
     }
-    return replace(config, root=None if below else config.root, needs_root=config.needs_root and not below, **local)
+    return replace(
+        config,
+        root=None if below else config.root,
+        needs_root=config.needs_root and not below,
+        train=local["train"],
+        valid=local["valid"],
+        test=local["test"],
+    )
 
 
 def _fetch(address: str, folder: Path, patience: Patience) -> Path:
