@@ -17,7 +17,7 @@ def bring_bundle(directory: Path) -> None:
     """
     if remote_of(directory) is None:
         return
-    bring(directory / CONFIG)
+    bring(directory / CONFIG, keep=True)
     try:
         files = json.loads((directory / CONFIG).read_bytes())["files"]
         wanted = [(str(name), int(entry["bytes"]), str(entry["sha256"])) for name, entry in files.items()]

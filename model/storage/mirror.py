@@ -70,8 +70,9 @@ def remote_of(path: Path) -> Remote | None:
     return Remote(f"{scheme}://{'/'.join(rest)}", Cache(Path(*parts[:depth]), int(limit_gb * 1e9)), Patience(patience))
 
 
-def bring(path: Path) -> None:
-    """Have a small file of a mirror as it now is at its address; where nothing stands there, it goes here too.
+def bring(path: Path, keep: bool = False) -> None:
+    """Have a small file of a mirror as it now is at its address; where nothing stands there, it goes here too, unless
+    it is to be kept: it may not have been sent yet.
 
     Raises:
         RefusedError, AwayError.
@@ -82,7 +83,8 @@ def bring(path: Path) -> None:
     try:
         content = remote.read(elsewhere.address, elsewhere.patience)
     except NotThereError:
-        path.unlink(missing_ok=True)
+        if not keep:
+            path.unlink(missing_ok=True)
         return
     if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
