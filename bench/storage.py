@@ -34,13 +34,13 @@ from pipelines.training import checkpoint
 from pipelines.training.loop import copied
 from pipelines.training.publishing import publisher
 
-LATENCY, VOCABULARY, TOKENS = 0.05, 8000, 2048
+LATENCY, VOCABULARY, TOKENS = 0.05, 8000, 512
 Groups = Mapping[str, Mapping[str, Tensor]]
 
 
 def run(quick: bool, args: list[str]) -> Result:
     """An epoch is as many steps as are asked for; the cache is empty before each first one."""
-    steps, rounds, size = (12, 1, 1 << 26) if quick else (120, 3, 1 << 31)
+    steps, rounds, size = (8, 1, 1 << 26) if quick else (400, 3, 1 << 31)
     with tempfile.TemporaryDirectory() as name, s3_server("bucket") as s3:
         os.environ |= s3.environment
         folder = Path(name)

@@ -64,7 +64,9 @@ def remote_of(path: Path) -> Remote | None:
     parts = path.absolute().parts
     if FOLDER not in parts[:-2]:
         return None
-    depth = parts.index(FOLDER)
+    depth = max(
+        at for at, part in enumerate(parts[:-2]) if part == FOLDER
+    )  # a cache may lie within what stands for one
     scheme, rest = parts[depth + 1], parts[depth + 2 :]
     limit_gb, patience = _limits(Path(*parts[: depth + 1], RECORD))
     return Remote(f"{scheme}://{'/'.join(rest)}", Cache(Path(*parts[:depth]), int(limit_gb * 1e9)), Patience(patience))

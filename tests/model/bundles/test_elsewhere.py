@@ -28,7 +28,8 @@ def place(s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> str:
 
 def test_a_bundle_comes_with_every_file(place: str, s3: Proxy, tmp_path: Path) -> None:
     assert [request.rpartition("/")[2] for request in s3.requests if request.startswith("PUT")][-1] == CONFIG
-    found = bundle_folder(place, tmp_path / "cache")
+    cache = local_folder("s3://bucket/home/cache", str(tmp_path / "cache"))  # as under paths.root=s3://...
+    found = bundle_folder(place, cache)
     record = json.loads((found / CONFIG).read_bytes())
     assert {name: describe(found / name) for name in record["files"]} == record["files"]
     s3.requests.clear()
