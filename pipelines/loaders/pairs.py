@@ -62,6 +62,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         self.reader.expect(
             [*chunks, *(self._order_of.window(epoch, ahead, self.windows) if ahead < self.windows else [])]
         )
+        self.reader.expect_all()
         window = Window.of([self.reader.chunk(i) for i in chunks])
         if self._samplers:
             window = window.resampled(self._samplers, self.seed, epoch, 2**32 + number)

@@ -74,6 +74,9 @@ class StreamReader(ShardReader):
                 self._fetching = self._fetching or ThreadPoolExecutor(RANGES, "chunks")
                 self._coming[index] = self._fetching.submit(self._bytes, index)
 
+    def expect_all(self) -> None:
+        """Nothing: it is not kept."""
+
     def chunk(self, index: int) -> Chunk:
         """Chunk `index`, 0 to `chunks` - 1. Raises as `ShardReader.chunk`, and AwayError."""
         number, within = self.places[index]

@@ -94,6 +94,7 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwo
 def validation_batches(config: Config, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
     """This rank's share of the validation batches, anew at each call."""
     reader = ShardReader(config.shard_dir, "valid")
+    reader.expect_all()
     return lambda: held_out_batches(reader, config.loader.batch_tokens, ranks.rank, ranks.world)
 
 

@@ -124,8 +124,9 @@ def test_a_cache_that_is_smaller_than_the_shards_gives_the_same_batches(make_con
 @pytest.mark.parametrize("home", ["folder", "bucket"])
 def test_a_stream_gives_the_same_batches_and_keeps_nothing(make_config: MakeConfig, tmp_path: Path, home: str) -> None:
     root = str(tmp_path / "here") if home == "folder" else "{bucket}"
-    shard(make_config(root))
-    elsewhere = make_config(root, "another node", cache_gb=1e-6)  # too little for any shard
+    shards = shard(make_config(root)).manifest.split("train").shards
+    least = (min(entry.bytes for entry in shards) - 1) / 1e9  # too little for any shard
+    elsewhere = make_config(root, "another node", cache_gb=least)
     assert batches(elsewhere, reader="stream") == batches(make_config(root, "a third"))
     assert not (tmp_path / "another node" / "objects").exists() or home == "bucket"
 
