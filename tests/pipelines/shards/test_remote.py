@@ -135,7 +135,7 @@ def test_a_chunk_that_was_changed_is_refused_by_a_stream(make_config: MakeConfig
     made = shard(make_config(str(tmp_path / "here")))
     path = made.directory / made.manifest.split("train").shards[0].name
     content = bytearray(path.read_bytes())
-    content[600] ^= 1  # in the chunk's own record
+    content[520] ^= 1  # in the chunk's own record
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"changed|damaged"):
         list(open_reader(made.directory, "train", "stream"))
