@@ -10,6 +10,7 @@ import torch
 
 from bench.s3_server import Proxy
 from model.errors import ServiceError
+from model.storage import remote
 from model.storage.mirror import Remote, keep_limits, local_folder, remote_of
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import checkpoint, publishing, snapshots
@@ -73,6 +74,20 @@ def test_what_a_run_has_no_more_goes_elsewhere_too(machines: "itertools.chain[Ma
     assert [request for request in s3.requests if request.startswith("DELETE")]
     snapshots.pull(second.run, second.elsewhere)
     assert [path.name for path in (second.run / "checkpoints").iterdir()] == ["step-00000005"]
+
+
+def test_a_number_to_begin_at_that_is_too_low_or_lost_does_no_harm(machines: "itertools.chain[Machine]") -> None:
+    """As an attempt leaves it that wakes up between its commit and this note of it."""
+    first = next(machines)
+    attempt = snapshots.begin(first.run, first.elsewhere)
+    sender = snapshots.Sender(first.run, first.elsewhere)
+    for step in (1, 2):
+        first.save(step, attempt)
+        sender.send(attempt)
+    remote.write(first.elsewhere.at("head.json"), b"1")
+    found = snapshots.newest(first.elsewhere)
+    remote.delete(first.elsewhere.at("head.json"))
+    assert found == snapshots.newest(first.elsewhere) and found is not None and found.number == 3
 
 
 def test_an_attempt_that_was_overtaken_publishes_nothing(machines: "itertools.chain[Machine]") -> None:
