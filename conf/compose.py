@@ -20,6 +20,7 @@ from conf.groups import FOLDER, sections
 from model.errors import ServiceError, UserError, unknown
 from model.renamed import current_words
 from model.schema import convert
+from model.storage.mirror import local_folder
 
 Root = TypeVar("Root")
 Section = TypeVar("Section")
@@ -136,6 +137,8 @@ def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, 
     """The plain values of a composed node; what is made of keys that `facts` corrects is made anew."""
     from omegaconf import OmegaConf
 
+    # ${local:PLACE,CACHE}: the folder of this machine that a place is, or that stands for an address
+    OmegaConf.register_new_resolver("local", lambda place, cache: str(local_folder(place, cache)), replace=True)
     if facts is not None:
         for key, value in facts(OmegaConf.to_container(node, resolve=True), words).items():  # type: ignore[arg-type]
             OmegaConf.update(node, key, value)

@@ -1,14 +1,18 @@
 """The configuration of every pipeline verb: the sections of conf/config.yaml, each typed beside its code."""
 
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from model.alignment.attention_map import AlignmentConfig
+from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
 from model.names import check_name
 from model.settings import DecodeConfig
+from model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits, local_folder
+from model.storage.places import is_address
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.evaluation.comparison_settings import CompareConfig
@@ -23,22 +27,49 @@ from pipelines.word_vectors.settings import VectorsConfig
 
 @dataclass
 class PathsConfig:
-    """Where things lie; each may be any folder that all machines of a run can see."""
+    """Where things lie; each may be a folder that all machines of a run can see, or an address (s3://..., gs://...)."""
 
     root: str = "artifacts"
     shards: str = "artifacts/shards/corpus"
     runs: str = "artifacts/runs"
     mlflow: str = "artifacts/mlflow"
+    cache: str = "~/.cache/dragoman"
+    cache_gb: float = LIMIT_GB
+    patience: float = PATIENCE_SECONDS
+
+    def __post_init__(self) -> None:
+        """Refuse addresses and limits that cannot be."""
+        for key in ("cache_gb", "patience"):
+            if not 0 < getattr(self, key) < math.inf:
+                raise UserError(f"paths.{key}={getattr(self, key)}: must be above 0")
+        if any(map(is_address, (self.root, self.shards, self.runs, self.mlflow))):
+            keep_limits(self.cache, self.cache_gb, self.patience)
 
     @property
     def visible(self) -> bool:
         """Whether the places are sure to be the same ones here as on a cluster: relative ones mean others there, and
         `root` may be on storage that only its nodes see."""
-        return Path(self.root).is_absolute() and Path(self.root).is_dir()
+        return is_address(self.root) or (Path(self.root).is_absolute() and Path(self.root).is_dir())
+
+    def local(self, place: str) -> Path:
+        """The folder of this machine that one of the places is, or that stands for it; absolute, so that workers
+        started elsewhere mean the same one."""
+        return local_folder(place, self.cache).absolute()
 
     def absolute(self) -> "PathsConfig":
         """The same places for processes that are started in another folder."""
-        return PathsConfig(*(str(Path(place).absolute()) for place in (self.root, self.shards, self.runs, self.mlflow)))
+
+        def whole(place: str) -> str:
+            return place if is_address(place) else str(Path(place).expanduser().absolute())
+
+        return replace(
+            self,
+            root=whole(self.root),
+            shards=whole(self.shards),
+            runs=whole(self.runs),
+            mlflow=whole(self.mlflow),
+            cache=whole(self.cache),
+        )
 
 
 @dataclass
@@ -84,7 +115,7 @@ class Config:
             UserError: `pair` is not two names with a hyphen between, or for text not one without.
         """
         source, hyphen, target = self.pair.partition("-")
-        if self.corpus.format == "text":
+        if self.corpus.format == "text" or (self.corpus.format == "webdataset" and source and not hyphen):
             if hyphen or not source:
                 raise UserError(f"pair={self.pair}: a text corpus has one language; give it, such as pair=en")
             return (source,)
@@ -97,12 +128,12 @@ class Config:
     @property
     def run_dir(self) -> Path:
         """The folder of the run `name`; absolute, so that workers started elsewhere mean the same one."""
-        return (Path(self.paths.runs) / check_name("name", self.name)).absolute()
+        return self.paths.local(self.paths.runs) / check_name("name", self.name)
 
     @property
     def shard_dir(self) -> Path:
         """The shard directory, absolute."""
-        return Path(self.paths.shards).absolute()
+        return self.paths.local(self.paths.shards)
 
     def bundle_dir(self, wanted: str | None, key: str) -> Path:
         """The bundle of this run, or what the setting `key` names: a path, a run, MODEL@ALIAS or MODEL/VERSION.
@@ -112,12 +143,13 @@ class Config:
         """
         if wanted is None:
             directory = self.run_dir / "bundle"
+            bring_bundle(directory)
             if not (directory / "config.json").is_file():
                 raise UserError(
                     f"{key}: the run {self.name!r} has no bundle yet ({directory}); train it, or name another"
                 )
             return directory
-        runs, cache = Path(self.paths.runs).absolute(), Path(self.paths.root).absolute() / "versions"
+        runs, cache = self.paths.local(self.paths.runs), self.paths.local(self.paths.root) / "versions"
         return locate_bundle(wanted, key, runs, cache, self.tracking, self.registry)
 
 

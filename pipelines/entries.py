@@ -15,7 +15,7 @@ from model.errors import UserError
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
 from pipelines.corpus.sharded import as_sharded
-from pipelines.shards.manifest import MANIFEST
+from pipelines.shards.manifest import has_manifest
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
@@ -72,8 +72,8 @@ def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
     Raises:
         UserError: `pair` names no languages, or there are no finished shards of it.
     """
-    if config.languages and not (config.shard_dir / MANIFEST).is_file():
+    if config.languages and not has_manifest(config.shard_dir):
         wanted = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in OF_SHARDS]
         raise UserError(
-            f"no shards in {config.shard_dir}; this makes them: {shlex.join(['dragoman', 'shard', *wanted])}"
+            f"no shards in {config.paths.shards}; this makes them: {shlex.join(['dragoman', 'shard', *wanted])}"
         )

@@ -34,7 +34,7 @@ def task(config: Config) -> int:
         config.registry,
         config.promote,
         config.shard_dir,
-        Path(config.paths.mlflow),
+        config.paths.local(config.paths.mlflow),
         config.vectors.evaluate,
     )
     print(f"{config.registry.name}: {outcome.message}")

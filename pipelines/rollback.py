@@ -4,8 +4,6 @@ dragoman rollback
 dragoman rollback promote.reason="complaints about numbers"
 """
 
-from pathlib import Path
-
 from pipelines.config import Config
 from pipelines.tracking.promotion import rollback
 from pipelines.tracking.registry import Registry
@@ -14,6 +12,6 @@ from pipelines.tracking.registry import Registry
 def task(config: Config) -> int:
     """Exit code 0 when the alias moved."""
     registry = Registry(config.tracking, config.registry)
-    outcome = rollback(registry, config.promote.reason, Path(config.paths.mlflow) / "promote.lock")
+    outcome = rollback(registry, config.promote.reason, config.paths.local(config.paths.mlflow) / "promote.lock")
     print(f"{config.registry.name}: {outcome.message}")
     return 0

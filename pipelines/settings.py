@@ -35,6 +35,7 @@ class LoaderConfig:
     context_length: int = 128  # language models: tokens a row, so a batch has batch_tokens / context_length rows
     mlm_probability: float = 0.15  # masked ones: share of the tokens that are to be guessed
     whole_words: bool = False  # masked ones: all subwords of a word are masked together
+    reader: Literal["mmap", "stream"] = "mmap"  # by way of the disk, or chunk by chunk from where the shards lie
     side: Literal["source", "target"] | None = None  # of parallel shards, for both: which language; null: of one
 
 

@@ -9,6 +9,7 @@ goes on after a kill; blocks and shards are fixed before any task starts: any nu
 import contextlib
 import dataclasses
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 
 from conf.compose import fingerprint, plain
 from model.errors import UserError
+from model.storage.retry import Patience
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair, train_pair
 from pipelines.cluster.map import all_of, here, workers
@@ -25,6 +27,7 @@ from pipelines.config import Config
 from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
 from pipelines.corpus.cutting import with_auto_cut, with_auto_settled
+from pipelines.corpus.elsewhere import with_local_files
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.identity import difference, identity
 from pipelines.corpus.leaks import RULES as LEAK_RULES
@@ -36,13 +39,23 @@ from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
 from pipelines.corpus.plan import Plan, make_plan
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
+from pipelines.corpus.samples import as_lines
 from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
 from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.settings import ClusterConfig
-from pipelines.shards.manifest import MANIFEST, Manifest, Split, manifest_hash, read_manifest, write_manifest
-from pipelines.shards.verify import verify
+from pipelines.shards.manifest import (
+    MANIFEST,
+    Manifest,
+    Split,
+    has_manifest,
+    manifest_hash,
+    read_manifest,
+    write_manifest,
+)
+from pipelines.shards.remote import publish
+from pipelines.shards.verify import shard_files, verify
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
@@ -74,9 +87,23 @@ def shard(config: Config) -> ShardResult:
     built_in = config.corpus.format == "phrasebook"
     if built_in:
         check_phrasebook(config.corpus, config.pair)
-    sources = [] if built_in else sources_of(config.corpus, config.pair)
-    config = dataclasses.replace(config, corpus=with_auto_settled(config.corpus, sources))
-    values = identity(config.corpus, config.tokenizer, config.shards, config.pair, config.seed, sources)
+    corpus, form = config.corpus, config.corpus.format
+    samples = directory.parent / f".{directory.name}.samples"
+    if not built_in:
+        paths = config.paths
+        corpus = with_local_files(corpus, config.pair, paths.cache, Patience(paths.patience))
+        if form == "webdataset":
+            corpus = as_lines(corpus, config.pair, samples)
+    sources = [] if built_in else sources_of(corpus, config.pair)
+    config = dataclasses.replace(config, corpus=with_auto_settled(corpus, sources))
+    values = identity(
+        dataclasses.replace(config.corpus, format=form),
+        config.tokenizer,
+        config.shards,
+        config.pair,
+        config.seed,
+        sources,
+    )
     config_hash = fingerprint(values)
     with claim_directory(directory), _name_folder(directory):
         found = _is_finished(directory, values, config.shards.verify)
@@ -90,7 +117,9 @@ def shard(config: Config) -> ShardResult:
             with contextlib.nullcontext() if state == "continued" else _traceless(directory):
                 manifest = make(config, directory, scratch, sources, languages, values, config_hash)
             write_manifest(directory, manifest)
+            publish(directory, MANIFEST, shard_files(manifest), scratch)
         clear_scratch(directory)
+        shutil.rmtree(samples, ignore_errors=True)
         return ShardResult(
             directory, read_manifest(directory), manifest_hash(directory), time.monotonic() - began, bool(found)
         )
@@ -127,7 +156,7 @@ _STATES = {
 
 def _is_finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
     """Whether the directory holds these very shards, complete."""
-    if not (directory / MANIFEST).exists():
+    if not has_manifest(directory):
         return False
     there = read_manifest(directory)
     if there.config_hash != fingerprint(values):
@@ -274,4 +303,5 @@ def record(config: Config, result: ShardResult) -> None:
     It carries the sections that a sharding reads, and no others.
     """
     values = {key: value for key, value in plain(config).items() if key in READ}
-    record_sharding(config.tracking, Path(config.paths.runs), values, fingerprint(values), result.directory)
+    runs = config.paths.local(config.paths.runs)
+    record_sharding(config.tracking, runs, values, fingerprint(values), result.directory)

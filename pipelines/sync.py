@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
 
     def task(config: Config) -> int:
         one = config.name if any(word.startswith("name=") for word in argv) else None
-        return sync(config.tracking, Path(config.paths.runs), one)
+        return sync(config.tracking, config.paths.local(config.paths.runs), one)
 
     return compose.run(task, Config, argv, "sync")
 

@@ -4,15 +4,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Literal, TextIO
 
 from conf.compose import run
 from model.errors import UserError
+from model.files import atomic_path
 from model.text.tokenizer import EOS, Tokenizer
 from model.text.tokenizers import load_pair
 from pipelines.config import PathsConfig
 from pipelines.shards.reader import ShardReader
+from pipelines.shards.samples import write_samples
+
+SAMPLES = 10_000  # of a tar
 
 
 @dataclass
@@ -22,9 +27,10 @@ class UnpackConfig:
     split: str = "train"
     side: Literal["both", "source", "target"] = "both"
     form: Literal["text", "pieces"] = "text"
+    format: Literal["lines", "webdataset"] = "lines"  # webdataset: tars, a sample a record, for other tools
     first: int = 0  # global id
     records: int | None = None
-    output: str | None = None  # folder for {split}.{language}.txt
+    output: str | None = None  # folder for {split}.{language}.txt, or {split}-{number}.tar
 
 
 @dataclass
@@ -68,11 +74,13 @@ def task(root: UnpackRoot) -> int:
     Raises:
         UserError: no such side, split or folder.
     """
-    config, directory = root.unpack, Path(root.paths.shards)
+    config, directory = root.unpack, root.paths.local(root.paths.shards)
     languages = ShardReader(directory, config.split).manifest.languages
     sides = {"both": range(len(languages)), "source": range(1), "target": range(1, 2)}[config.side]
     if len(languages) <= max(sides):
         raise UserError(f"unpack.side={config.side}: the shards in {directory} hold {languages[0]} only")
+    if config.format == "webdataset":
+        return _write_tars(config, directory, sides, [languages[side] for side in sides])
     with ExitStack() as files:
         outputs = _outputs(config, [languages[side] for side in sides], files)
         for number, record in enumerate(unpack_split(directory, config.split, config.first, config.form)):
@@ -87,15 +95,40 @@ def task(root: UnpackRoot) -> int:
     return 0
 
 
-def _outputs(config: UnpackConfig, languages: list[str], files: ExitStack) -> list[TextIO]:
-    """Standard output, or a file a language."""
+def _write_tars(config: UnpackConfig, directory: Path, sides: range, languages: list[str]) -> int:
+    """Tars of SAMPLES records each, keyed by the record's global id: `.en` and `.de`, a text `.txt`."""
     if config.output is None:
-        return [sys.stdout]
-    folder = Path(config.output)
+        raise UserError("unpack.output: a folder is needed for unpack.format=webdataset")
+    extensions = languages if len(ShardReader(directory, config.split).manifest.languages) > 1 else ["txt"]
+    folder = _folder(config.output)
+    records = islice(unpack_split(directory, config.split, config.first, config.form), config.records)
+    samples = (
+        (f"{number:09d}", {extension: record[side].encode() for extension, side in zip(extensions, sides, strict=True)})
+        for number, record in enumerate(records, config.first)
+    )
+    for number in count():
+        first = next(samples, None)
+        if first is None:
+            return 0
+        with atomic_path(folder / f"{config.split}-{number:06d}.tar") as part:
+            write_samples(part, chain([first], islice(samples, SAMPLES - 1)))
+    return 0
+
+
+def _folder(output: str) -> Path:
+    folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"unpack.output={folder}: not a folder") from None
+    return folder
+
+
+def _outputs(config: UnpackConfig, languages: list[str], files: ExitStack) -> list[TextIO]:
+    """Standard output, or a file a language."""
+    if config.output is None:
+        return [sys.stdout]
+    folder = _folder(config.output)
     paths = [folder / f"{config.split}.{language}.txt" for language in languages]
     return [files.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
 

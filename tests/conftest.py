@@ -4,10 +4,13 @@ import json
 import os
 import random
 import string
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from bench.s3_server import Proxy, s3_server
 
 # Before anything imports NumPy or torch: with several workers (pytest-xdist) each takes one core.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -98,3 +101,22 @@ def naughty(request: pytest.FixtureRequest) -> list[str]:
     rng = random.Random(1)
     lines = ["".join(rng.choices(NAUGHTY, k=rng.randint(1, 12))) for _ in range(300)]
     return ["", " ", "\ufeff", "null", "-1e400", "../" * 20, "x" * 400, *lines]
+
+
+@pytest.fixture(scope="session")
+def s3_process() -> Iterator[Proxy]:
+    with s3_server("bucket") as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def s3(s3_process: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
+    """A local S3 with the bucket `bucket` behind a proxy without faults; this process and its children know of it.
+
+    Its objects stay for the session: a test takes a folder of its own.
+    """
+    s3_process.faults.clear()
+    s3_process.requests.clear()
+    for name, value in s3_process.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_process

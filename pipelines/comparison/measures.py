@@ -141,7 +141,7 @@ def place(config: Config, label: str) -> Path:
 
 def folder(config: Config) -> Path:
     """The comparison's own run directory."""
-    return (Path(config.paths.runs) / config.compare.name).absolute()
+    return config.paths.local(config.paths.runs) / config.compare.name
 
 
 def read(path: Path) -> Measures | None:

@@ -79,7 +79,7 @@ class CorpusConfig:
     """One corpus: a name, a format, its files by split, and what to do with bad lines."""
 
     name: str = "corpus"
-    format: Literal["moses", "tsv", "jsonl", "phrasebook", "text"] = "moses"
+    format: Literal["moses", "tsv", "jsonl", "webdataset", "phrasebook", "text"] = "moses"
     root: str | None = None
     needs_root: bool = False  # the files are named relative to a folder that only the user can know
     train: SplitFiles = field(default_factory=SplitFiles)

@@ -7,14 +7,14 @@ its name and kind, not each of its values.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from conf import groups
 from model.errors import UserError
+from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.shards.manifest import MANIFEST, read_manifest
+from pipelines.shards.manifest import has_manifest, read_manifest
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
@@ -30,8 +30,8 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     Raises:
         UserError: a key that was given says something else than the shards; names it with both values.
     """
-    directory = Path(values["paths"]["shards"])
-    if not (directory / MANIFEST).is_file():
+    directory = local_folder(values["paths"]["shards"], values["paths"]["cache"])
+    if not has_manifest(directory):
         return {}
     manifest, chosen = read_manifest(directory), find_given_keys(words, values)
     found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default is made of the others

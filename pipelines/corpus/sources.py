@@ -65,9 +65,9 @@ def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
 def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: SplitFiles) -> list[Source]:
     key = f"corpus.{split}"
     if config.format == "moses":
-        if _names(files.file):
+        if names_of(files.file):
             raise UserError(f"{key}.file: a Moses pair is two files; give {key}.source and {key}.target")
-        left, right = _names(files.source), _names(files.target)
+        left, right = names_of(files.source), names_of(files.target)
         if len(left) != len(right):
             raise UserError(f"{key}: {len(left)} source files but {len(right)} target files; they go in pairs")
         return [
@@ -76,14 +76,14 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
                 split,
                 config.format,
                 (
-                    _path(config, pair, names[0], f"{key}.source"),
-                    _path(config, pair, names[1], f"{key}.target"),
+                    local_file(config, pair, names[0], f"{key}.source"),
+                    local_file(config, pair, names[1], f"{key}.target"),
                 ),
                 (f"{key}.source", f"{key}.target"),
             )
             for number, names in enumerate(zip(left, right, strict=True))
         ]
-    if _names(files.source) or _names(files.target):
+    if names_of(files.source) or names_of(files.target):
         raise UserError(f"{key}.source: format {config.format} has both sides in one file; give {key}.file")
     places = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
     return [
@@ -91,11 +91,11 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
             f"{split}-{number}",
             split,
             config.format,
-            (_path(config, pair, name, f"{key}.file"),),
+            (local_file(config, pair, name, f"{key}.file"),),
             (f"{key}.file",),
             places,
         )
-        for number, name in enumerate(_names(files.file))
+        for number, name in enumerate(names_of(files.file))
     ]
 
 
@@ -105,9 +105,9 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
     taken: set[Path] = set()
     for split in reversed(SPLITS):
         files, key = getattr(config, split), f"corpus.{split}.file"
-        if _names(files.source) or _names(files.target):
+        if names_of(files.source) or names_of(files.target):
             raise UserError(f"corpus.{split}.source: format text has one side; give {key}")
-        paths = [path for name in _names(files.file) for path in _matches(config, pair, name, key)]
+        paths = [path for name in names_of(files.file) for path in _matches(config, pair, name, key)]
         own = [path for path in dict.fromkeys(paths) if path not in taken]
         if paths and not own:
             raise UserError(f"{key}: every file of it belongs to another split as well")
@@ -121,13 +121,13 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
 
 def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]:
     """The file of that name, or those that it is a pattern of."""
-    pattern = Path(_fill_pattern(config, pair, name)).expanduser()
+    pattern = Path(fill_pattern(config, pair, name)).expanduser()
     folder = Path(config.root).expanduser() if config.root else Path()
     path = folder / pattern
     if path.is_dir():
         raise UserError(f"{key}: {path}: is a folder; name its files, such as {path}/*.txt")
     if not _PATTERN.search(str(pattern)) or path.is_file():
-        return [_path(config, pair, name, key)]
+        return [local_file(config, pair, name, key)]
     if pattern.is_absolute():
         folder, pattern = Path(pattern.anchor), pattern.relative_to(pattern.anchor)
     found = sorted(path for path in folder.glob(str(pattern)) if path.is_file())
@@ -136,7 +136,7 @@ def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]
     return found
 
 
-def _names(value: str | list[str] | None) -> list[str]:
+def names_of(value: str | list[str] | None) -> list[str]:
     if not value:
         return []
     return [value] if isinstance(value, str) else list(value)
@@ -144,7 +144,8 @@ def _names(value: str | list[str] | None) -> list[str]:
 
 def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
     """What `{source}`, `{target}` and `{other}` stand for; in text all three are its one language."""
-    source, target = (pair, pair) if config.format == "text" else languages_of(pair)
+    alone = config.format == "text" or (config.format == "webdataset" and "-" not in pair)
+    source, target = (pair, pair) if alone else languages_of(pair)
     named = {language for language in config.columns if language in (source, target)}
     other = next((language for language in (target, source) if language not in named), target)
     return {
@@ -153,14 +154,14 @@ def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
     }
 
 
-def _fill_pattern(config: CorpusConfig, pair: str, pattern: str) -> str:
+def fill_pattern(config: CorpusConfig, pair: str, pattern: str) -> str:
     for place, language in _placeholders(config, pair).items():
         pattern = pattern.replace("{" + place + "}", language)
     return pattern
 
 
-def _path(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
-    path = Path(_fill_pattern(config, pair, name)).expanduser()
+def local_file(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
+    path = Path(fill_pattern(config, pair, name)).expanduser()
     if config.root:
         path = Path(config.root).expanduser() / path  # an absolute name stays what it is
     if not path.is_file():
@@ -191,7 +192,7 @@ def _fields(config: CorpusConfig, pair: str) -> tuple[str, str]:
     for side in ("source", "target"):
         if side not in config.fields:
             raise UserError(f"corpus.fields: needs the keys source and target, has {sorted(config.fields)}")
-    return _fill_pattern(config, pair, config.fields["source"]), _fill_pattern(config, pair, config.fields["target"])
+    return fill_pattern(config, pair, config.fields["source"]), fill_pattern(config, pair, config.fields["target"])
 
 
 def _check_cut(config: CorpusConfig, found: list[Source]) -> None:

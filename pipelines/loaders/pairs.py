@@ -57,6 +57,11 @@ class LaneLoader(Lanes[TranslationBatch]):
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
         """Read the window and order its batches."""
         chunks = self._order_of.window(epoch, number, self.windows)
+        ahead = number + self.lanes  # the lane's next one
+        self.reader.expect(
+            [*chunks, *(self._order_of.window(epoch, ahead, self.windows) if ahead < self.windows else [])]
+        )
+        self.reader.expect_all()
         window = Window.of([self.reader.chunk(i) for i in chunks])
         if self._samplers:
             window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)

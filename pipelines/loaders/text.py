@@ -10,7 +10,7 @@ from model.text.tokenizer import Ids, Tokenizer
 from model.text.tokenizers import load_pair
 from pipelines.loaders.segments import chunk_tokens, side_number, side_of
 from pipelines.shards.manifest import Manifest
-from pipelines.shards.reader import ShardReader
+from pipelines.shards.stream import open_reader
 
 OPEN_CHUNKS = 4096  # views of mapped files that are kept: an opened chunk has been checked, which costs a pass over it
 
@@ -23,8 +23,8 @@ class SplitText:
             round).
     """
 
-    def __init__(self, directory: Path, split: str, side: str | None = None) -> None:
-        self.reader = ShardReader(directory, split)
+    def __init__(self, directory: Path, split: str, side: str | None = None, reader: str = "mmap") -> None:
+        self.reader = open_reader(directory, split, reader)
         self.side = side_number(self.reader.manifest, side, "loader.side")
         sizes = chunk_tokens(self.reader, self.side)  # (chunks,)
         self.ends: NDArray[np.int64] = np.cumsum(sizes)  # (chunks,) where each chunk ends

@@ -11,6 +11,7 @@ from model.errors import UserError, unknown
 from model.files import atomic_write
 from model.schema import build
 from pipelines.shards.layout import FORMAT_VERSION
+from pipelines.shards.remote import bring_directory
 
 MANIFEST = "manifest.json"
 LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens with EOS; the last bucket is open
@@ -129,6 +130,7 @@ def read_manifest(directory: Path) -> Manifest:
         UserError: there is none (sharding never ran or was interrupted), it is not ours, or of another format.
     """
     path = directory / MANIFEST
+    bring_directory(directory, MANIFEST)
     try:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -146,8 +148,15 @@ def read_manifest(directory: Path) -> Manifest:
     return build(Manifest, values, str(path))
 
 
+def has_manifest(directory: Path) -> bool:
+    """Whether a sharding into the directory was finished."""
+    bring_directory(directory, MANIFEST)
+    return (directory / MANIFEST).is_file()
+
+
 def manifest_hash(directory: Path) -> str:
     """sha256 (hex) of `manifest.json`: the name of a data set, from the run down to the endpoint's answers."""
+    bring_directory(directory, MANIFEST)
     try:
         return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
     except FileNotFoundError:

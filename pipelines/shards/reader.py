@@ -5,7 +5,8 @@ again and compared byte for byte, so a cut, changed or foreign file is refused b
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.storage.mirror import Remote, remote_of
 from model.text.tokenizer import EOS
 from pipelines.shards.layout import (
     BLOCK,
@@ -27,6 +29,9 @@ from pipelines.shards.layout import (
     tar_header,
 )
 from pipelines.shards.manifest import Manifest, ShardEntry, read_manifest
+from pipelines.shards.remote import open_shard, shard_path
+
+FETCHERS = 4  # shards fetched ahead side by side
 
 
 @dataclass
@@ -66,6 +71,7 @@ class ShardReader:
         self.records: int = self.manifest.split(split).records
         self.places: list[tuple[int, int]] = []  # chunk -> (shard, chunk within it)
         self.first_ids: list[int] = []
+        self._elsewhere = remote_of(self.directory)
         for number, entry in enumerate(self.entries):
             self._check_size(entry)
             first_id = entry.first_id
@@ -74,13 +80,18 @@ class ShardReader:
                 self.first_ids.append(first_id)
                 first_id += records
         self.chunks: int = len(self.places)
-        self._maps: dict[int, mmap.mmap] = {}
+        self._maps: dict[int, mmap.mmap] = {}  # in the order of their last use, where they are the cache's
+        self._fetching: ThreadPoolExecutor | None = None
+        self._expected: set[int] = set()
         self._dtype = np.dtype(self.manifest.dtype)
 
     def _check_size(self, entry: ShardEntry) -> None:
         path = self.directory / entry.name
         if path.parent != self.directory:
             raise UserError(f"{path}: the manifest names a shard outside of its directory")
+        if self._elsewhere is not None:  # checked when it is fetched
+            self._elsewhere.cache.check_holds(entry.bytes)
+            return
         try:
             size = path.stat().st_size
         except FileNotFoundError:
@@ -114,7 +125,43 @@ class ShardReader:
     def __iter__(self) -> Iterator[Chunk]:
         return map(self.chunk, range(self.chunks))
 
+    def expect(self, chunks: Iterable[int]) -> None:
+        """Have the shards of these chunks fetched beside what goes on, in this order, where they lie elsewhere."""
+        if self._elsewhere is None:
+            return
+        numbers = dict.fromkeys(self.places[index][0] for index in chunks)
+        for number in numbers:
+            if number not in self._maps and number not in self._expected:
+                self._fetching = self._fetching or ThreadPoolExecutor(FETCHERS, "shards")
+                self._expected.add(number)
+                self._fetching.submit(self._fetch, number)  # what goes wrong is met again by whoever reads
+
+    def expect_all(self) -> None:
+        """The same of all shards, where they leave the cache half empty: then nothing is waited for later on."""
+        if (
+            self._elsewhere is not None
+            and sum(entry.bytes for entry in self.entries) <= self._elsewhere.cache.limit // 2
+        ):
+            self.expect(range(self.chunks))
+
+    def _fetch(self, number: int) -> None:
+        entry = self.entries[number]
+        if self._elsewhere is not None:
+            shard_path(self._elsewhere, entry.name, entry.bytes, entry.sha256)
+
+    def _map_of_cache(self, elsewhere: Remote, number: int) -> mmap.mmap:
+        """The shard's map; of all that are held, no more than half of what the cache may hold."""
+        entry = self.entries[number]
+        found = self._maps.pop(number, None) or open_shard(elsewhere, entry.name, entry.bytes, entry.sha256)
+        self._expected.discard(number)
+        self._maps[number] = found
+        while len(self._maps) > 1 and sum(map(len, self._maps.values())) > elsewhere.cache.limit // 2:
+            del self._maps[next(iter(self._maps))]
+        return found
+
     def _map(self, number: int) -> mmap.mmap:
+        if self._elsewhere is not None:
+            return self._map_of_cache(self._elsewhere, number)
         found = self._maps.get(number)
         if found is None:
             with (self.directory / self.entries[number].name).open("rb") as file:

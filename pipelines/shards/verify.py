@@ -10,7 +10,9 @@ from typing import Any
 
 from model.errors import UserError
 from model.files import atomic_write, file_sha256
+from model.storage.mirror import remote_of
 from pipelines.shards.manifest import Manifest, read_manifest
+from pipelines.shards.remote import shard_path
 
 AT_ONCE = 4  # files hashed side by side
 logger = logging.getLogger(__name__)
@@ -24,14 +26,24 @@ def listed_files(manifest: Manifest) -> dict[str, str]:
     return files
 
 
+def shard_files(manifest: Manifest) -> dict[str, tuple[int, str]]:
+    """Name -> (bytes, sha256) of all shards."""
+    return {entry.name: (entry.bytes, entry.sha256) for split in manifest.splits.values() for entry in split.shards}
+
+
 def verify(directory: Path) -> int:
     """Check the sha256 of all files that the manifest names; how many there were.
 
     Raises:
         UserError: the first file that is missing or differs.
     """
-    files = listed_files(read_manifest(directory))
-    _compare(_places(directory, files), files)
+    manifest = read_manifest(directory)
+    files = listed_files(manifest)
+    elsewhere = remote_of(directory)
+    places = _places(directory, files if elsewhere is None else files.keys() - shard_files(manifest).keys())
+    if elsewhere is not None:
+        places |= {name: shard_path(elsewhere, name, *facts) for name, facts in shard_files(manifest).items()}
+    _compare(places, files)
     return len(files)
 
 

@@ -81,7 +81,7 @@ def make_loader(
         UserError: settings of the section `loader` that do not fit the text, the network or the ranks.
     """
     settings = config.loader
-    text = SplitText(config.shard_dir, "train", settings.side)
+    text = SplitText(config.shard_dir, "train", settings.side, settings.reader)
     if carries(network):
         return StreamLoader(text, settings, config.seed, rank, world)
     if isinstance(network, LanguageNetwork):

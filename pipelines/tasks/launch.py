@@ -1,8 +1,9 @@
 """One sequence for every training: check, claim the folder, run the ranks, release what came out of it."""
 
 import contextlib
+import functools
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from conf import compose
 from model.errors import UserError
 from pipelines.cluster import ray_train
-from pipelines.cluster.ranks import from_environment
+from pipelines.cluster.ranks import Ranks, from_environment
 from pipelines.config import Config
 from pipelines.tasks.base import Plan, Task, task_for
 from pipelines.tasks.release import release
@@ -19,7 +20,8 @@ from pipelines.tasks.schedule import describe_plans, settle_schedule
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import resolve_paths
-from pipelines.training import progress, run_lock
+from pipelines.training import progress, publishing, run_lock
+from pipelines.training.run_record import RECORD
 from pipelines.training.stopping import Signals, signals
 
 
@@ -34,6 +36,9 @@ def train(config: Config) -> Path | None:
         Interrupted: a signal came.
     """
     new = not config.run_dir.exists()
+    if is_first():
+        publishing.pull(config.run_dir)
+        new = new and not (config.run_dir / RECORD).exists()
     try:
         return _train(with_lanes(config, [config.run_dir]))
     except UserError:
@@ -99,16 +104,24 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
     shown = progress.show_progress(config.run_dir, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
     with connected:  # a cluster that refuses leaves no run behind
         record_start(config, values)
+        publishing.publish(config.run_dir)
+        train_rank = functools.partial(train_here, task.train_rank)
         try:
             with shown, received.awaited():
                 if config.cluster.backend == "local":
-                    task.train_rank(config, from_environment(config.cluster.device))
+                    train_rank(config, from_environment(config.cluster.device))
                 else:
-                    ray_train.fit(task.train_rank, config, config.cluster, config.run_dir / "ray", config.name)
+                    ray_train.fit(train_rank, config, config.cluster, config.run_dir / "ray", config.name)
         except BaseException as problem:
             killed = isinstance(problem, KeyboardInterrupt)
             TrackedRun(config.tracking, config.run_dir, config.name).finish("KILLED" if killed else "FAILED")
             raise
+
+
+def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ranks: Ranks) -> object:
+    """`train_rank` on a machine that has the run's newest files."""
+    publishing.pull(config.run_dir)
+    return train_rank(config, ranks)
 
 
 def record_start(config: Config, values: Mapping[str, Any]) -> None:

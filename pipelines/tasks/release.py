@@ -14,6 +14,7 @@ from pipelines.tasks.base import Task
 from pipelines.tasks.run_directory import newest_step, write_release
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
+from pipelines.training import publishing
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ def release(config: Config, task: Task) -> Path:
     Returns the bundle's directory.
     """
     directory = config.run_dir / "bundle"
+    publishing.pull(config.run_dir)  # the first rank may have trained elsewhere
     config = replace(config, evaluate=replace(config.evaluate, bundle=None))
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
         if stored_origin(task, directory) == plain(task.weights_origin(config)):
@@ -38,10 +40,12 @@ def release(config: Config, task: Task) -> Path:
         tracked.text(f"{measured.report}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
         print(measured.report)
+        publishing.publish(config.run_dir, "bundle", f"evaluation.{config.evaluate.split}.json")
         if config.registry.register:
             version = register_bundle(config.tracking, config.registry, tracked, directory)
             shards = manifest_hash(config.shard_dir)
             write_release(config, tracked, version, manifest_hash=shards, **measured.summary)
+            publishing.publish(config.run_dir, "release.json")
     return directory
 
 

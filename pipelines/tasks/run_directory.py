@@ -12,6 +12,7 @@ from model.errors import UserError
 from model.files import atomic_write
 from model.networks.architectures import ARCHITECTURES, model_config
 from model.renamed import current_values
+from model.storage.mirror import remote_of
 from pipelines.config import Config
 from pipelines.loaders.prefetch import check_lanes
 from pipelines.shards.manifest import manifest_hash, read_manifest
@@ -52,8 +53,8 @@ def check_shards(config: Config) -> None:
     manifest = read_manifest(config.shard_dir)
     if tuple(manifest.languages) != config.languages:
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
-    if is_first():
-        verify_once(config.shard_dir, Path(config.paths.root).absolute() / "verified")
+    if is_first() and remote_of(config.shard_dir) is None:  # of those elsewhere each is checked when it is fetched
+        verify_once(config.shard_dir, config.paths.local(config.paths.root) / "verified")
 
 
 def is_first() -> bool:

@@ -24,6 +24,7 @@ from pipelines.evaluation.translation import held_out as held_out_texts
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, held_out_batches
 from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.shards.reader import ShardReader
+from pipelines.shards.stream import open_reader
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.network import train_network
@@ -52,7 +53,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     Raises:
         UserError: the shards, the model or the run directory do not fit each other.
     """
-    reader = ShardReader(config.shard_dir, "train")
+    reader = open_reader(config.shard_dir, "train", config.loader.reader)
     tokenizers = load_pair(config.shard_dir, reader.manifest.tokenizer)
     network = fresh_network(config, tokenizers)
     loader = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
@@ -76,6 +77,7 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwo
 def validation_batches(config: Config, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
     """This rank's share of the validation batches, anew at each call."""
     reader = ShardReader(config.shard_dir, "valid")
+    reader.expect_all()
     return lambda: held_out_batches(reader, config.loader.batch_tokens, ranks.rank, ranks.world)
 
 
@@ -117,7 +119,9 @@ def validate(config: Config) -> None:
             raise UserError(f"{config.shard_dir}: {missing(manifest, split)} (dragoman shard)")
     tokeniser(config.evaluate.tokenize, config.languages[1])
     processes = worker_count(config)
-    LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed, 0, processes).close()
+    LaneLoader(
+        open_reader(config.shard_dir, "train", config.loader.reader), config.loader, config.seed, 0, processes
+    ).close()
     ShardReader(config.shard_dir, "valid")
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
     refuse_unrunnable(config, network)

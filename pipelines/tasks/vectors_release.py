@@ -23,7 +23,7 @@ from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
 from pipelines.evaluation.word_vectors.plots import all_pictures, losses
 from pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from pipelines.loaders.segments import language, shard_vocabulary
-from pipelines.shards.manifest import MANIFEST
+from pipelines.shards.manifest import has_manifest
 from pipelines.tasks.base import Measured
 from pipelines.tasks.run_directory import origin_facts
 from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
@@ -124,7 +124,7 @@ def evaluate(config: Config, bundle: VectorsBundle) -> Measured:
 
 def asked_records(config: Config) -> Records:
     """The records that retrieval asks for, of `paths.shards`; none where there are no shards that hold them."""
-    if not (config.shard_dir / MANIFEST).is_file():
+    if not has_manifest(config.shard_dir):
         return ()
     try:
         return held_out(config.shard_dir, config.vectors.side)

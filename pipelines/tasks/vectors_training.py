@@ -80,7 +80,7 @@ def cooccurrences(config: Config, vocabulary: Vocabulary) -> tuple[Path, Countin
     source = f"{manifest_hash(config.shard_dir)} {settings.side or ''} {model.min_count} {settings.segment_words}"
     counting = Counting(source, len(vocabulary), model.window, model.symmetric, config.seed)
     name = compose.fingerprint(asdict(counting))[:16]
-    return Path(config.paths.root).absolute() / "cooccurrences" / name, counting
+    return config.paths.local(config.paths.root) / "cooccurrences" / name, counting
 
 
 def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learner:

@@ -69,7 +69,7 @@ def connect(config: TrackingConfig) -> Any:
     import mlflow
     from mlflow.tracking import MlflowClient
 
-    for chatty in ("mlflow", "alembic"):  # each migration of a new database is a line
+    for chatty in ("mlflow", "alembic", "botocore"):  # a line for each migration of a new database, for credentials
         logging.getLogger(chatty).setLevel(logging.WARNING)
     if config.uri.startswith("sqlite:///"):
         Path(config.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)

@@ -5,11 +5,12 @@ One *step* is one update: a micro-batch from each of the run's lanes, this rank'
 """
 
 import contextlib
+import copy
 import math
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,6 +31,7 @@ from pipelines.training import checkpoint, stopping
 from pipelines.training.final_weights import kept_weights
 from pipelines.training.journal import Journal, note_start, step_digest
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
+from pipelines.training.publishing import Publisher, publisher
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 from pipelines.training.uncompiled import leave_compiler_out
 from pipelines.training.validation import validation_loss
@@ -108,17 +110,17 @@ class Trainer:
 
     def run(self, report: Report) -> Progress:
         """Train from the newest checkpoint, or from the beginning, to the end; returns how it ended."""
-        attempt = self.ranks.from_first(checkpoint.next_attempt(self.run_dir) if self.ranks.first else None)
-        self.resume()
         with contextlib.ExitStack() as stack:
+            publish = stack.enter_context(publisher(self.run_dir, self.ranks))
+            self.resume()
             journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
             if journal:
                 stack.callback(journal.close)
-                note_start(self.run_dir, attempt, self.progress.step, self.ranks.world)
-            self._steps(attempt, journal, report)
+                note_start(self.run_dir, publish.attempt, self.progress.step, self.ranks.world)
+            self._steps(publish, journal, report)
         return self.progress
 
-    def _steps(self, attempt: int, journal: Journal | None, report: Report) -> None:
+    def _steps(self, publish: Publisher, journal: Journal | None, report: Report) -> None:
         config, progress = self.config, self.progress
         model = self._distributed()
         speed = Speed()
@@ -161,7 +163,7 @@ class Trainer:
                 last = last or bool(progress.stopped)
             due = last or step % config.checkpoint_every == 0
             if due or stops or 0 < 60 * config.checkpoint_minutes <= seconds - saved:
-                self.save(attempt, due)
+                self.save(publish, due)
                 saved = seconds
 
     def _asked(self) -> bool:
@@ -233,8 +235,9 @@ class Trainer:
             progress.stopped = f"no better validation {metric} in {progress.waited} evaluations"
         return metrics
 
-    def save(self, attempt: int, keep_weights: bool) -> None:
-        """A checkpoint of everything that an exact resume needs. All ranks call it, rank 0 writes.
+    def save(self, publish: Publisher, keep_weights: bool) -> None:
+        """A checkpoint of everything that an exact resume needs. All ranks call it, rank 0 writes: at once, or where
+        the run stands for an address a copy of the tensors, beside the loop.
 
         `keep_weights`: it is one of those that the final model may be the average of.
         """
@@ -253,8 +256,15 @@ class Trainer:
                 "loader": merge_lanes(lanes),
                 "limits": limits(self.config),
             }
-            checkpoint.write(self.run_dir, progress.step, attempt, tensors, state, keep_weights)
-            checkpoint.prune(self.run_dir, self.config.keep_checkpoints, kept_weights(self.config, progress.best_step))
+            if publish.beside:
+                tensors, state = copied(tensors), copy.deepcopy(state)
+            step, wanted = progress.step, kept_weights(self.config, progress.best_step)
+
+            def write() -> None:
+                checkpoint.write(self.run_dir, step, publish.attempt, tensors, state, keep_weights)
+                checkpoint.prune(self.run_dir, self.config.keep_checkpoints, wanted)
+
+            publish.save(write)
         self.ranks.wait()
 
     def resume(self) -> None:
@@ -294,6 +304,11 @@ class Trainer:
             return nn.parallel.DistributedDataParallel(
                 self.objective, device_ids=devices, broadcast_buffers=False, gradient_as_bucket_view=True
             )
+
+
+def copied(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+    """The tensors as they are now, in memory of their own."""
+    return {group: {name: t.detach().to("cpu", copy=True) for name, t in of.items()} for group, of in groups.items()}
 
 
 class Speed:

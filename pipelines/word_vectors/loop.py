@@ -6,6 +6,7 @@ steps mean the same whatever the number of ranks, and a run may go on with anoth
 """
 
 import contextlib
+import copy
 import itertools
 import math
 import time
@@ -22,6 +23,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import NOTHING, Feed
 from pipelines.training import checkpoint, stopping
 from pipelines.training.journal import Journal, note_start
+from pipelines.training.publishing import Publisher, publisher
 from pipelines.word_vectors.averaging import as_tensor, finite, make_averaging, rate_factor
 from pipelines.word_vectors.settings import VectorsConfig
 
@@ -94,7 +96,23 @@ def train_tables(
     Raises:
         UserError: the loss or a table is not finite any more, or an epoch had nothing to learn from.
     """
-    attempt = ranks.from_first(checkpoint.next_attempt(run) if ranks.first else None)
+    with publisher(run, ranks) as publish:
+        return _rounds(learner, feed, config, decay, run, ranks, seed, threads, report, publish)
+
+
+def _rounds(
+    learner: Learner,
+    feed: Feed,
+    config: VectorsConfig,
+    decay: Decay,
+    run: Path,
+    ranks: Ranks,
+    seed: int,
+    threads: int,
+    report: Report,
+    publish: Publisher,
+) -> Progress:
+    """`train_tables` of a run that has been taken over."""
     progress = resume(learner, feed, run, ranks)
     decay = decay.times(rate_factor(decay.first, ranks.world, config))
     averaging = make_averaging(learner, ranks, config)
@@ -104,7 +122,7 @@ def train_tables(
         journal = Journal(run, progress.step) if ranks.first else None
         if journal:
             stack.callback(journal.close)
-            note_start(run, attempt, progress.step, ranks.world)
+            note_start(run, publish.attempt, progress.step, ranks.world)
         told = progress.step  # what the journal has lines of
         stops = ranks.from_first(stopping.read_request(run) is not None if ranks.first else None)
         while progress.epoch < config.epochs and not stops:
@@ -142,7 +160,7 @@ def train_tables(
                 report(progress.step, {"epoch": progress.epoch, "epoch_loss": mean})
             if saves:
                 averaging.everything()
-                save(learner, feed, progress, run, attempt, ranks, config, rate)
+                save(learner, feed, progress, run, publish, ranks, config, rate)
                 clock.saved()
     return progress
 
@@ -195,7 +213,7 @@ def save(
     feed: Feed,
     progress: Progress,
     run: Path,
-    attempt: int,
+    publish: Publisher,
     ranks: Ranks,
     config: VectorsConfig,
     rate: float,
@@ -210,8 +228,14 @@ def save(
     if ranks.first:
         state = {**vars(progress), "trained": vars(progress.trained), "segments": feed.segments}
         tables = {name: as_tensor(table) for name, table in learner.tables.items()}
-        checkpoint.write(run, progress.step, attempt, {TABLES: tables}, state)
-        checkpoint.prune(run, config.keep_checkpoints)
+        groups = {TABLES: {k: t.clone() for k, t in tables.items()} if publish.beside else tables}
+        step, state = progress.step, copy.deepcopy(state)
+
+        def write() -> None:
+            checkpoint.write(run, step, publish.attempt, groups, state)
+            checkpoint.prune(run, config.keep_checkpoints)
+
+        publish.save(write)
     ranks.wait()
 
 

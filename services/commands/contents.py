@@ -16,6 +16,7 @@ from model.errors import UserError
 from model.files import file_sha256
 from services.commands.shard_contents import read_json, read_shard, read_shard_directory
 
+MANIFEST = "manifest.json"
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
 TEXT_KINDS = {"language": "language model", "masked": "masked language model"}  # bundles by what they say they are
@@ -38,7 +39,7 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
         if path.name in ("manifest.json", "config.json"):
             return contents(path.parent, samples)
         raise UserError(f"{path}: not {KINDS}")
-    manifest = read_json(path / "manifest.json")
+    manifest = read_json(path / MANIFEST)
     if "splits" in manifest:
         return read_shard_directory(path, manifest)
     if "step" in manifest:
@@ -48,6 +49,21 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
     if (path / "checkpoints").is_dir() or (path / "steps.jsonl").is_file():
         return read_run(path)
     raise UserError(f"{path}: not {KINDS}")
+
+
+def listed(manifest: Mapping[str, Any]) -> list[tuple[str, int | None, str]]:
+    """(name, bytes, sha256) of the files that a shard directory's or a checkpoint's manifest names."""
+    if "splits" not in manifest:
+        return [(name, None, sha256) for name, sha256 in manifest.get("files", {}).items()]
+    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
+    others = [
+        *manifest["tokenizer"]["files"],
+        *(text for texts in manifest["texts"].values() for text in texts.values()),
+    ]
+    return [
+        *((shard["name"], shard["bytes"], shard["sha256"]) for shard in shards),
+        *((other["file"], None, other["sha256"]) for other in others),
+    ]
 
 
 def read_bundle(path: Path) -> dict[str, Any]:

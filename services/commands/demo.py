@@ -21,6 +21,7 @@ from typing import Any
 
 from conf import compose
 from model.errors import UserError
+from model.storage.mirror import local_folder
 
 SENTENCES = 5
 STEPS = {
@@ -152,7 +153,7 @@ def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[
 
     logging.getLogger("httpx").setLevel(logging.WARNING)
     source, _, target = root.pair.partition("-")
-    pairs = held_out(Path(root.paths["shards"]), source, target)
+    pairs = held_out(local_folder(root.paths["shards"], root.paths["cache"]), source, target)
     asked = {"q": [english for english, _ in pairs], "source": source, "target": target}
     answer = httpx.post(f"{address}/translate", json=asked, timeout=60)
     answer.raise_for_status()
@@ -182,7 +183,9 @@ def summary(
     root: DemoRoot, words: Sequence[str], samples: Sequence[Sample], headers: dict[str, str], seconds: float
 ) -> str:
     """The table of translations, the score, and where to look next."""
-    release = json.loads((Path(root.paths["runs"]) / root.name / "release.json").read_text(encoding="utf-8"))
+    release = json.loads(
+        (local_folder(root.paths["runs"], root.paths["cache"]) / root.name / "release.json").read_text(encoding="utf-8")
+    )
     uri = str(root.tracking["uri"])
     model = f"{headers.get('x-model-name')} version {headers.get('x-model-version')}"
     if release["version"] != headers.get("x-model-version"):

@@ -7,6 +7,8 @@ import logging
 import os
 import platform
 import socket
+import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,11 @@ from urllib.parse import urlsplit
 
 from conf import compose
 from model.addresses import mask_address
+from model.errors import ServiceError, UserError
 from model.processor import instruction_sets
+from model.storage import remote
+from model.storage.mirror import Remote, local_folder, remote_of
+from model.storage.retry import ExistsError, Patience
 from services.commands import machine
 from services.jobs.job_client import AGENT_PORT
 from services.version import version
@@ -26,6 +32,7 @@ LIBRARIES = (
     *("fsspec", "psutil", "httpx", "langcodes", "numba", "scipy", "scikit-learn"),
 )
 PATIENCE = 3.0  # seconds for one question over the network
+BRIEF = Patience(PATIENCE)
 logger = logging.getLogger(__name__)
 
 
@@ -60,8 +67,8 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
     questions: list[Callable[[], list[Finding]]] = [
         programs,
         computer,
-        lambda: storage(Path(root.paths["root"])),
-        lambda: matrices(Path(root.paths["root"])),
+        lambda: storage(local_folder(root.paths["root"], root.paths["cache"])),
+        lambda: matrices(local_folder(root.paths["root"], root.paths["cache"])),
         kernels,
         graphics,
         lambda: [ray(root.cluster.get("address")), agent(AGENT_PORT)],
@@ -117,9 +124,34 @@ def storage(root: Path) -> list[Finding]:
             total, free = machine.free_disk(path)
             enough: Literal["ok", "note"] = "ok" if free >= least else "note"
             findings.append(Finding(name, enough, f"{free:.1f} GiB free of {total:.1f} GiB at {path}"))
+    elsewhere = remote_of(root)
+    if elsewhere is not None:
+        findings.append(bucket(elsewhere))
     home = os.environ.get("DRAGOMAN_HOME")
     findings.append(Finding("DRAGOMAN_HOME", "ok", home or "not set: artefacts go to the folder artifacts"))
     return findings
+
+
+def bucket(elsewhere: Remote) -> Finding:
+    """Whether objects can be written below an address, created once only, and read."""
+    probe = elsewhere.at(f"doctor-{uuid.uuid4().hex}")
+    try:
+        began = time.monotonic()
+        remote.create(probe, b"first", BRIEF)
+        try:
+            remote.create(probe, b"second", BRIEF)
+            return Finding(
+                "bucket", "missing", f"{elsewhere.address}: overwrites what is to be created only; see storage.md"
+            )
+        except ExistsError:
+            took = (time.monotonic() - began) / 3
+        finally:
+            remote.delete(probe, BRIEF)
+    except (ServiceError, UserError) as problem:
+        return Finding("bucket", "missing", str(problem))
+    return Finding(
+        "bucket", "ok", f"{elsewhere.address}: written, created once and read; {1000 * took:.0f} ms a request"
+    )
 
 
 def matrices(root: Path) -> list[Finding]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from conf import compose
 from model.errors import UserError, unknown
+from model.storage.mirror import local_folder, publish_files
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.formats import Format, write_format
 from services.commands.query import positional
@@ -48,7 +49,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     if config.restrict < 0:
         raise UserError(f"export.restrict: {config.restrict} must be at least 0, which means all words")
     embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
-    output = Path(config.output)
+    output = local_folder(config.output, config.cache)
     try:
         output.mkdir(parents=True, exist_ok=True)
         for name in chosen:
@@ -56,6 +57,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
                 write_format(Path(part), name, embeddings)
                 for file in move_files(Path(part), output):
                     print(f"{file}  {file.stat().st_size:,} bytes, {FORMATS[name]}")
+        publish_files(output)
     except PermissionError as problem:
         raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None
     except (FileExistsError, NotADirectoryError):

@@ -3,12 +3,18 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from conf import compose
+from model.bundles.directory import CONFIG
+from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
-from services.commands.contents import KINDS, check, contents
+from model.files import atomic_path
+from model.storage.mirror import bring, bring_checked, local_folder, remote_of
+from model.storage.remote import download_unchecked
+from services.commands.contents import KINDS, MANIFEST, check, contents, listed
+from services.commands.shard_contents import read_json
 from services.models.registry import Registry
 
 
@@ -47,7 +53,7 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
         facts = {"registered": {"name": version.name, "version": version.version, "run_id": version.run_id}}
         path = registry.fetch(version)
     else:
-        path = Path(name)
+        path = fetched(name, config.cache)
     facts |= contents(path, config.samples)
     if config.verify:
         facts["verified"] = f"{check(path)} files have the sha256 that they should have"
@@ -56,6 +62,29 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
     else:
         print(as_text(facts))
     return compose.OK
+
+
+def fetched(name: str, cache: str) -> Path:
+    """What `contents` looks at of a path or an address: the file itself, a bundle, or a manifest with what it names.
+
+    Raises:
+        UserError: nothing stands there, or a file is not the one that its manifest names.
+    """
+    path = local_folder(name, cache)
+    elsewhere = remote_of(path)
+    if elsewhere is None:
+        return path
+    if path.suffix in (".tar", ".safetensors"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path, durable=False) as part:
+            download_unchecked(elsewhere.address, part, elsewhere.patience)
+        return path
+    bring_bundle(path)
+    if not (path / CONFIG).is_file():
+        bring(path / MANIFEST)
+        for file, size, sha256 in listed(read_json(path / MANIFEST)):
+            bring_checked(path / PurePosixPath(file).name, size, sha256)
+    return path
 
 
 def as_text(values: dict[str, Any], indent: str = "") -> str:
@@ -87,4 +116,4 @@ def _word(value: Any) -> str:
 
 def _is_path(word: str) -> bool:
     """An override is KEY=VALUE with a dotted key; anything else, and whatever exists, is a path."""
-    return Path(word).exists() or "=" not in word
+    return "://" in word.partition("=")[0] or Path(word).exists() or "=" not in word

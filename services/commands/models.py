@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from conf import compose
+from model.storage.mirror import local_folder
 from services.commands.run_folders import age, headline, size, table
 from services.models.registry import Registry
 
@@ -21,7 +21,9 @@ class ModelsRoot:
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
     return compose.run(
-        lambda root: show(Registry(root.tracking["uri"], Path(root.paths["root"], "cache", "models"))),
+        lambda root: show(
+            Registry(root.tracking["uri"], local_folder(root.paths["root"], root.paths["cache"]) / "cache" / "models")
+        ),
         ModelsRoot,
         argv,
         "models",

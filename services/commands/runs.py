@@ -4,12 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conf import compose
+from model.storage.mirror import local_folder
 from services.commands.run_folders import age, run_folders, size, table
 
 
 def main(argv: Sequence[str]) -> int:
     """The verb's exit code."""
-    return compose.run_section(lambda paths: show(Path(paths["runs"])), "paths", dict, argv, "runs")
+
+    def task(paths: dict[str, str]) -> int:
+        return show(local_folder(paths["runs"], paths["cache"]))
+
+    return compose.run_section(task, "paths", dict, argv, "runs")
 
 
 def show(runs: Path) -> int:

@@ -146,6 +146,7 @@ class Registry:
         os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+        logging.getLogger("botocore").setLevel(logging.WARNING)  # which credentials it found, each time
         import mlflow
 
         with restore_environment("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):  # MLflow writes both

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from model.alignment.attention_map import AlignmentConfig
+from model.bundles.elsewhere import bundle_folder
 from model.bundles.language import TextBundle, TextKind, load_text_bundle
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
@@ -43,7 +44,7 @@ class Loader:
         """
         check_device(self.source)
         if self.source.bundle is not None:
-            return self._load(Path(self.source.bundle))
+            return self._load(bundle_folder(self.source.bundle, self.source.cache))
         if self.source.model is None:
             raise UserError("no translation model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
         return self.load_version(self.registry.resolve(self.source.model))
@@ -86,7 +87,7 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
     """
     check_device(source)
     if source.bundle is not None:
-        return Path(source.bundle), ""
+        return bundle_folder(source.bundle, source.cache), ""
     if source.model is None:
         raise UserError(f"no {what} model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
     registry = Registry(source.tracking_uri, Path(source.cache))

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.bundles.directory import bundle_kind
+from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
+from model.storage.mirror import local_folder
+from model.storage.places import is_address
 from services.models.loaded_vectors import LoadedVectors, load_vectors_model
 from services.models.registry import UNREGISTERED, ModelVersion, Registry
 
@@ -71,7 +74,13 @@ class VectorsLoader:
 
     def _directory(self, reference: str) -> Path:
         """A bundle's directory, a run's directory, or the name of a run."""
-        for directory in (Path(reference), Path(reference) / "bundle", self.runs / reference / "bundle"):
+        if is_address(reference):
+            given = local_folder(reference, str(self.registry.cache))
+            places = [given, given / "bundle"]
+        else:
+            places = [Path(reference), Path(reference) / "bundle", self.runs / reference / "bundle"]
+        for directory in places:
+            bring_bundle(directory)
             if (directory / "config.json").is_file():
                 return directory
         found = sorted(path.parent.parent.name for path in self.runs.glob("*/bundle/config.json"))

@@ -76,7 +76,7 @@ def check_values(words: Sequence[str], values: Mapping[str, Any], roots: Sequenc
         match = WORD.fullmatch(word)
         assert match is not None  # check_words
         key = match[2].partition("@")[0]
-        if key in groups.chosen() and match[4] in groups.choices(key):
+        if key in groups.default_choices() and match[4] in groups.choices(key):
             continue  # a file that is shipped
         for where, value in _leaves(_at(values, key.replace("/", ".")), key):
             check_place(where, value, roots)

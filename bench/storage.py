@@ -1,0 +1,132 @@
+"""Training from a bucket, target tokens/s of the first epoch, against the same from a folder: 50 ms a request.
+
+The bucket is moto's server behind a proxy on this machine, so both take processor time of their own. Printed beside:
+the second epoch, requests that hits in the cache cost, steps while checkpoints are sent, chunks streamed without a
+cache, and how long a checkpoint holds the loop up against the copy of its tensors.
+
+    python -m bench storage [--quick]
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bench.result import Result, in_turns
+from bench.s3_server import Proxy, s3_server
+from bench.sample_shards import write_sample_shards
+from bench.sample_text import write_ids
+from bench.trainer import trainer
+from model.storage.mirror import local_folder
+from pipelines.cluster.ranks import Ranks
+from pipelines.loaders.pairs import LaneLoader
+from pipelines.settings import LoaderConfig
+from pipelines.shards import remote
+from pipelines.shards.manifest import MANIFEST, read_manifest
+from pipelines.shards.stream import open_reader
+from pipelines.shards.verify import shard_files
+from pipelines.training import checkpoint
+from pipelines.training.loop import copied
+from pipelines.training.publishing import publisher
+
+LATENCY, VOCABULARY, TOKENS = 0.05, 8000, 512
+Groups = Mapping[str, Mapping[str, Tensor]]
+
+
+def run(quick: bool, args: list[str]) -> Result:
+    """An epoch is as many steps as are asked for; the cache is empty before each first one."""
+    steps, rounds, size = (8, 1, 1 << 26) if quick else (400, 3, 1 << 31)
+    with tempfile.TemporaryDirectory() as name, s3_server("bucket") as s3:
+        os.environ |= s3.environment
+        folder = Path(name)
+        here = write_sample_shards(folder / "shards", write_ids(20_000, VOCABULARY), VOCABULARY)
+        publish_shards(here, local_folder("s3://bucket/shards", str(folder / "maker")))
+        s3.fault("delay", seconds=LATENCY, times=1e12)
+        caches = iter(folder / f"cache {number}" for number in range(10**6))
+
+        def elsewhere(cache: Path) -> Path:
+            remote.bring_directory.cache_clear()
+            return local_folder("s3://bucket/shards", str(cache))
+
+        def run_in_bucket() -> float:
+            place = local_folder(f"s3://bucket/runs/{time.time_ns()}", str(next(caches)))
+            return speed(here, place, steps, checkpoint_every=max(1, steps // 4))
+
+        kept = next(caches)
+        speed(elsewhere(kept), folder / "warm", steps)
+        found = in_turns(
+            rounds,
+            folder=lambda: speed(here, folder / f"run {time.time_ns()}", steps),
+            first=lambda: speed(elsewhere(next(caches)), folder / f"run {time.time_ns()}", steps),
+            second=lambda: speed(elsewhere(kept), folder / f"run {time.time_ns()}", steps),
+            streamed=lambda: speed(elsewhere(next(caches)), folder / f"run {time.time_ns()}", steps, reader="stream"),
+            checkpoints_here=lambda: speed(here, folder / f"run {time.time_ns()}", steps, checkpoint_every=steps // 4),
+            checkpoints_sent=run_in_bucket,
+        )
+        for what, value in found.items():
+            print(f"{what:<17}{value:10,.0f} target tokens/s")
+        print(f"requests that a hit costs: {requests_of_hits(elsewhere(kept), s3)}")
+        hold_ups(folder, size)
+    return Result("storage", found["first"], found["folder"], "target tokens/s, first epoch from a bucket", "baseline")
+
+
+def publish_shards(made: Path, directory: Path) -> None:
+    """The shards in `made` at the address that `directory` stands for."""
+    directory.mkdir(parents=True)
+    for path in made.iterdir():
+        (directory / path.name).write_bytes(path.read_bytes())
+    files = shard_files(read_manifest(made))
+    scratch = directory / ".work"
+    scratch.mkdir()
+    remote.publish(directory, MANIFEST, files, scratch)
+
+
+def speed(shards: Path, run_dir: Path, steps: int, checkpoint_every: int = 10**9, reader: str = "mmap") -> float:
+    """Target tokens/s from the opening of the shards on; sending what is left at the end is no part of it."""
+    began = time.perf_counter()
+    loader = LaneLoader(open_reader(shards, "train", reader), LoaderConfig(lanes=1, batch_tokens=TOKENS), 1)
+    with trainer(shards, run_dir, "fp32", TOKENS, loader=loader) as ours:
+        ours.config = replace(ours.config, max_steps=steps, checkpoint_every=checkpoint_every, log_every=1)
+        ends = [began]
+        ours.run(lambda step, values: ends.append(time.perf_counter()))
+        return ours.progress.items / (ends[-1] - began)
+
+
+def requests_of_hits(shards: Path, s3: Proxy) -> int:
+    """Of all chunks of shards that are in the cache, once the manifest is read."""
+    reader = open_reader(shards, "train", "mmap")
+    s3.requests.clear()
+    assert sum(chunk.records for chunk in reader) == reader.records
+    return len(s3.requests)
+
+
+def hold_ups(folder: Path, size: int) -> None:
+    """Print how long the loop waits for a checkpoint of `size` bytes: written, or copied and sent beside."""
+    tensors = {"network": {f"w{i}": torch.zeros(size // 32 // 4) for i in range(32)}}
+    place = local_folder("s3://bucket/runs/large", str(folder / "large"))
+
+    def timed(groups: Groups, run_dir: Path, attempt: int, step: int) -> None:
+        checkpoint.write(run_dir, step, attempt, groups, {"step": step}, keep_weights=False)
+
+    began = time.perf_counter()
+    copied(tensors)
+    copying = time.perf_counter() - began
+    (folder / "plain").mkdir()
+    attempt = checkpoint.next_attempt(folder / "plain")
+    began = time.perf_counter()
+    timed(tensors, folder / "plain", attempt, 1)
+    writing = time.perf_counter() - began
+    with publisher(place, Ranks(0, 1, torch.device("cpu"))) as publish:
+        began = time.perf_counter()
+        held = copied(tensors)
+        publish.save(lambda: timed(held, place, publish.attempt, 1))
+        beside = time.perf_counter() - began
+    print(
+        f"a checkpoint of {size / 1e9:.2f} GB holds the loop up for {beside:.3f} s; the copy of its tensors takes "
+        f"{copying:.3f} s, writing it {writing:.3f} s"
+    )

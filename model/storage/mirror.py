@@ -1,0 +1,141 @@
+"""Where a place elsewhere lies on this machine: a folder of the cache that stands for an address, part by part.
+
+CACHE/dragoman-mirror/mirror.json         what the cache may hold and how patient transfers are, where somebody says so
+CACHE/dragoman-mirror/s3/BUCKET/KEY...    stands for s3://BUCKET/KEY...
+
+So whatever works with folders works with addresses, and asks `remote_of` where it must fetch or publish.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from model.addresses import mask_address
+from model.errors import UserError
+from model.files import atomic_path, atomic_write, file_sha256
+from model.storage import remote
+from model.storage.cache import Cache
+from model.storage.places import is_address, join, local_path
+from model.storage.retry import NotThereError, Patience
+
+FOLDER, RECORD = "dragoman-mirror", "mirror.json"
+LIMIT_GB, PATIENCE_SECONDS = 100.0, 120.0  # where nobody says so
+
+
+@dataclass(frozen=True)
+class Remote:
+    """What a folder of this machine stands for."""
+
+    address: str
+    cache: Cache
+    patience: Patience
+
+    def at(self, name: str) -> str:
+        """The address of something below."""
+        return join(self.address, name)
+
+
+def local_folder(place: str, cache: str) -> Path:
+    """The folder of this machine that `place` is or, an address, that stands for it in the folder `cache`.
+
+    Raises:
+        UserError: an address that is not allowed, or that has a query.
+    """
+    if not is_address(place):
+        return local_path(place)
+    scheme, _, rest = place.partition("://")
+    if "?" in rest or "#" in rest:
+        raise UserError(f"{mask_address(place)}: an address with a query cannot stand for a folder")
+    return Path(cache).expanduser().absolute().joinpath(FOLDER, scheme, *filter(None, rest.split("/")))
+
+
+def keep_limits(cache: str, limit_gb: float, patience_seconds: float) -> None:
+    """Let every process that works with a cache know what it may hold, and how patient to be."""
+    record = Path(cache).expanduser().absolute() / FOLDER / RECORD
+    if _limits(record) != (limit_gb, patience_seconds):
+        record.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(record, json.dumps({"limit_gb": limit_gb, "patience_seconds": patience_seconds}), durable=False)
+        _limits.cache_clear()
+
+
+def remote_of(path: Path) -> Remote | None:
+    """What a folder or file of this machine stands for; None where it is only itself."""
+    parts = path.absolute().parts
+    if FOLDER not in parts[:-2]:
+        return None
+    depth = max(
+        at for at, part in enumerate(parts[:-2]) if part == FOLDER
+    )  # a cache may lie within what stands for one
+    scheme, rest = parts[depth + 1], parts[depth + 2 :]
+    limit_gb, patience = _limits(Path(*parts[: depth + 1], RECORD))
+    return Remote(f"{scheme}://{'/'.join(rest)}", Cache(Path(*parts[:depth]), int(limit_gb * 1e9)), Patience(patience))
+
+
+def bring(path: Path, keep: bool = False) -> None:
+    """Have a small file of a mirror as it now is at its address; where nothing stands there, it goes here too, unless
+    it is to be kept: it may not have been sent yet.
+
+    Raises:
+        RefusedError, AwayError.
+    """
+    elsewhere = remote_of(path)
+    if elsewhere is None:
+        return
+    try:
+        content = remote.read(elsewhere.address, elsewhere.patience)
+    except NotThereError:
+        if not keep:
+            path.unlink(missing_ok=True)
+        return
+    if not path.is_file() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, content, durable=False)
+
+
+def bring_checked(path: Path, size: int | None, sha256: str) -> None:
+    """Have a file of a mirror that a manifest names, of the size that is given or that its address has.
+
+    Raises:
+        UserError: what stands at its address is not that file.
+        NotThereError, RefusedError, AwayError.
+    """
+    elsewhere = remote_of(path)
+    if elsewhere is None or (path.is_file() and file_sha256(path) == sha256):
+        return
+    if size is None:
+        size = remote.size(elsewhere.address, elsewhere.patience) or 0
+    found = elsewhere.cache.fetch(elsewhere.address, size, sha256, elsewhere.patience)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path, durable=False) as part:
+        try:
+            part.hardlink_to(found)
+        except OSError:  # a file system without them
+            part.write_bytes(found.read_bytes())
+
+
+def publish_files(place: Path) -> None:
+    """Copy a file, or a folder's files, to the address that it stands for; a `config.json`, which names the others,
+    comes last. Nothing happens where it is only itself.
+
+    Raises:
+        RefusedError, AwayError.
+    """
+    elsewhere = remote_of(place)
+    if elsewhere is None or not place.exists():
+        return
+    files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+    for path in sorted(files, key=lambda path: (path.name == "config.json", path)):
+        own = remote_of(path)
+        if own is not None:
+            remote.upload(path, own.address, own.patience)
+
+
+@lru_cache(maxsize=16)
+def _limits(record: Path) -> tuple[float, float]:
+    """(limit in GB of 10^9 bytes, patience in seconds) of a cache."""
+    try:
+        values = json.loads(record.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return LIMIT_GB, PATIENCE_SECONDS
+    return float(values["limit_gb"]), float(values["patience_seconds"])

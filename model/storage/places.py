@@ -1,0 +1,71 @@
+"""Places: a path of this machine or an address. Which addresses there are, and how they are named and shown.
+
+An address is taken apart here and nowhere else, so nothing ever hands a word of a user to a shell (`pipe:`) or to a
+file system that was not meant (`ftp`, `github`, chains with `::`).
+"""
+
+import ipaddress
+import posixpath
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from model.addresses import mask_address, mask_credentials
+from model.errors import UserError, unknown
+
+SCHEMES = ("file", "gs", "https", "memory", "s3")
+BUCKETS = ("gs", "memory", "s3")  # what can be written to
+
+
+def is_address(place: str) -> bool:
+    """Whether `place` is not of this machine's own files.
+
+    Raises:
+        UserError: a scheme that is none of ours, or an address that is malformed or holds a password.
+    """
+    if "://" not in place and not place.startswith("pipe:"):
+        return False
+    scheme = place.partition(":")[0]
+    try:
+        parts = urlsplit(place)
+        host, user = parts.hostname or "", parts.username
+    except ValueError as problem:
+        raise UserError(f"{mask_credentials(place)!r} is no address ({problem})") from None
+    if scheme == "http" and is_loopback(host):  # a server on this machine: nobody listens in between
+        return True
+    if scheme not in SCHEMES or "::" in place.partition("://")[2].partition("/")[2]:
+        raise unknown(f"{mask_address(place)}: scheme", scheme, SCHEMES)
+    if scheme != "https" and (user is not None or parts.query or parts.fragment):
+        raise UserError(
+            f"{mask_address(place)}: an address holds no password and no query here; credentials are taken from the "
+            f"environment or from the usual files (AWS_ACCESS_KEY_ID, ~/.aws/credentials, ...)"
+        )
+    if scheme != "file" and not host:
+        raise UserError(f"{mask_address(place)}: names no {'host' if scheme == 'https' else 'bucket'}")
+    if ".." in unquote(parts.path).split("/"):
+        raise UserError(f"{mask_address(place)}: an address must not hold '..'")
+    return scheme != "file"
+
+
+def is_writable(place: str) -> bool:
+    """Whether an address is in a bucket, and not behind HTTP."""
+    return place.partition("://")[0] in BUCKETS
+
+
+def local_path(place: str) -> Path:
+    """The path of this machine that `place` is, a `file://` address among them."""
+    return Path(unquote(place.removeprefix("file://")) if place.startswith("file://") else place)
+
+
+def join(place: str, *names: str) -> str:
+    """The place of that name below `place`."""
+    return posixpath.join(place.rstrip("/"), *names)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or number is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

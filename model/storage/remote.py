@@ -1,0 +1,233 @@
+"""The door to what lies elsewhere: one object at an address read, written or created, each request tried again.
+
+Nothing here lists: a listing is cached, late or partial, and what there is stands in manifests. Objects go through
+fsspec; on S3 `create` is a conditional put (`If-None-Match: *`), which one of many wins.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from model.addresses import mask_address
+from model.errors import UserError
+from model.files import file_sha256
+from model.storage.hosts import checked_socket
+from model.storage.places import is_address, is_loopback, is_writable
+from model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, persist
+
+BLOCK = 8 << 20  # bytes asked for at once
+CONNECT, READ = 10.0, 20.0  # seconds without a connection, without a byte
+PATIENCE = Patience()
+
+
+def read(address: str, patience: Patience = PATIENCE) -> bytes:
+    """All of a small object.
+
+    Raises:
+        NotThereError, RefusedError, AwayError.
+    """
+    return bytes(persist(lambda: _files(address).cat_file(address), address, patience))
+
+
+def read_range(address: str, start: int, count: int, patience: Patience = PATIENCE) -> bytes:
+    """The bytes `start` to `start + count` of an object that has them.
+
+    Raises:
+        NotThereError, RefusedError.
+        AwayError: among others, it always gave fewer bytes or more.
+    """
+    if not count:
+        return b""
+
+    def ask() -> bytes:
+        found = bytes(_files(address).cat_file(address, start=start, end=start + count))
+        if len(found) > count:  # a server that knows no ranges sends all of it
+            found = found[start : start + count]
+        if len(found) != count:
+            raise BrokenTransferError(f"{len(found):,} of {count:,} bytes from {start:,} on")
+        return found
+
+    return persist(ask, address, patience)
+
+
+def size(address: str, patience: Patience = PATIENCE) -> int | None:
+    """Bytes of an object; None where a server does not say.
+
+    Raises:
+        NotThereError, RefusedError, AwayError.
+    """
+
+    def ask() -> int | None:
+        facts = _files(address).info(address)
+        if facts.get("type") != "file":
+            raise NotThereError(f"{mask_address(address)}: nothing stands there")
+        return None if facts.get("size") is None else int(facts["size"])
+
+    return persist(ask, address, patience)
+
+
+def version(address: str, patience: Patience = PATIENCE) -> str:
+    """What the server says an object is now: its tag or time, and size; empty where it says nothing.
+
+    Raises:
+        NotThereError, RefusedError, AwayError.
+    """
+    facts = persist(lambda: _files(address).info(address), address, patience)
+    tag = facts.get("ETag") or facts.get("etag") or facts.get("LastModified") or facts.get("created") or ""
+    return f"{tag} {facts.get('size')}" if tag else ""
+
+
+def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
+    """Make an object hold `content`.
+
+    Raises:
+        RefusedError, AwayError.
+    """
+    check_writable(address)
+    persist(lambda: _files(address).pipe_file(address, content), address, patience, stop)
+
+
+def create(address: str, content: bytes, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
+    """Make an object that holds `content`, where none stands yet; one that holds the same is as good.
+
+    Raises:
+        ExistsError: another one stands there.
+        RefusedError, AwayError.
+    """
+    check_writable(address)
+    try:
+        persist(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience, stop)
+    except ExistsError:  # perhaps by a request of ours whose answer was lost
+        if read(address, patience) != content:
+            raise
+
+
+def upload(path: Path, address: str, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
+    """Make an object hold what the file does; its size is asked for afterwards.
+
+    Raises:
+        RefusedError, AwayError.
+    """
+    check_writable(address)
+
+    def send() -> None:
+        files, expected = _files(address), path.stat().st_size
+        files.put_file(str(path), address)
+        found = files.info(address)["size"]
+        if found != expected:
+            raise BrokenTransferError(f"{found:,} of {expected:,} bytes have arrived")
+
+    persist(send, address, patience, stop)
+
+
+def delete(address: str, patience: Patience = PATIENCE) -> None:
+    """Take an object away, if it is there."""
+    check_writable(address)
+    try:
+        persist(lambda: _files(address).rm_file(address), address, patience)
+    except NotThereError:
+        return
+
+
+def download(address: str, part: Path, expected: int, sha256: str, patience: Patience = PATIENCE) -> None:
+    """Fill the file `part` with the object of this size and hash; what it holds already is gone on with.
+
+    Raises:
+        NotThereError, RefusedError, AwayError.
+        UserError: the object is another one, twice.
+    """
+    for fresh in (False, True):  # what was there may be another object's, what came may be damaged: once more, whole
+        with part.open("wb" if fresh else "ab") as file:
+            file.truncate(min(file.tell(), expected))
+            for block in _blocks(address, file.seek(0, os.SEEK_END), expected, patience):
+                file.write(block)
+        if file_sha256(part) == sha256:
+            return
+    part.unlink()
+    raise UserError(f"{mask_address(address)}: is not the file that its manifest names (its sha256 differs)")
+
+
+def download_unchecked(address: str, part: Path, patience: Patience = PATIENCE) -> None:
+    """Fill the file `part` with an object that no manifest names; its size is what the server says.
+
+    Raises:
+        NotThereError, RefusedError, AwayError.
+    """
+    expected = size(address, patience)
+    with part.open("wb") as file:
+        if expected is None:
+            file.write(read(address, patience))
+            return
+        for block in _blocks(address, 0, expected, patience):
+            file.write(block)
+
+
+def check_writable(address: str) -> None:
+    """Raises UserError where nothing can be written at an address."""
+    if not is_writable(address):
+        raise UserError(f"{mask_address(address)}: can be read only; results go to a folder, s3:// or gs://")
+
+
+def _blocks(address: str, start: int, end: int, patience: Patience) -> Iterator[bytes]:
+    while start < end:
+        block = read_range(address, start, min(BLOCK, end - start), patience)
+        yield block
+        start += len(block)
+
+
+def _files(address: str) -> Any:
+    """The file system of an address that is allowed."""
+    if not is_address(address):
+        raise UserError(f"{mask_address(address)}: a path, not an address")
+    return _file_system(address.partition("://")[0], os.getpid())
+
+
+@lru_cache(maxsize=8)
+def _file_system(scheme: str, _process: int) -> Any:
+    """One a process: s3fs's connections do not survive a fork.
+
+    Each request is one try, for `persist` counts them, and no listing is kept.
+    """
+    import fsspec
+
+    for chatty in ("aiobotocore", "botocore"):  # which credentials they found, each time
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
+    if scheme == "s3":
+        limits = {"connect_timeout": CONNECT, "read_timeout": READ, "max_pool_connections": 32}
+        options |= {"config_kwargs": {**limits, "retries": {"total_max_attempts": 1}}}
+        options |= {"max_concurrency": 1}  # with more a read would ask for the size first
+    elif scheme in ("http", "https"):
+        options |= {"get_client": _http_client}
+    elif scheme == "memory":
+        options = {}
+    try:
+        files = fsspec.filesystem(scheme, **options)
+    except ImportError as problem:
+        raise UserError(f"{scheme}://: {problem.name or scheme} is not installed here; pip install gcsfs") from None
+    if scheme == "s3":
+        files.retries = 1
+    return files
+
+
+async def _http_client(**options: Any) -> Any:
+    """A session that connects to allowed hosts only, wherever it is sent on to."""
+    import aiohttp
+
+    async def check_redirect(_session: Any, _context: Any, parameters: aiohttp.TraceRequestRedirectParams) -> None:
+        target = parameters.response.headers.get("Location", "")
+        if target.startswith("http://") and not is_loopback(parameters.url.host or ""):
+            raise UserError(f"{mask_address(str(parameters.url))}: sends on to {mask_address(target)}, without https")
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(check_redirect)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(socket_factory=checked_socket),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=READ),
+        trace_configs=[trace],
+        **{key: value for key, value in options.items() if key == "loop"},
+    )

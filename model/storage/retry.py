@@ -1,0 +1,119 @@
+"""One request, tried again while what is wrong may pass: with pauses that grow and are drawn, within a bound."""
+
+import asyncio
+import errno
+import http.client
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from model.addresses import mask_address, mask_credentials
+from model.errors import ServiceError, UserError, reason
+
+Result = TypeVar("Result")
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
+SAID_AFTER = 5.0  # seconds of failing until that is said
+OF_THIS_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)  # errors that no other try mends
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long one request may fail, in seconds, until it is given up."""
+
+    seconds: float = 120.0
+
+
+class NotThereError(UserError):
+    """Nothing stands at the address."""
+
+
+class RefusedError(UserError):
+    """The credentials are missing, wrong or expired, or may not do that."""
+
+
+class ExistsError(Exception):
+    """Something stands already at an address where something was to be created."""
+
+
+class AwayError(ServiceError):
+    """The other side did not answer, or not with what was asked for, for as long as patience lasted."""
+
+
+class BrokenTransferError(OSError):
+    """Fewer or other bytes than there must be."""
+
+
+def persist(
+    action: Callable[[], Result], address: str, patience: Patience, stop: threading.Event | None = None
+) -> Result:
+    """What `action` gives. A failure that may pass is met with another try, after a pause of up to twice the last one.
+
+    `stop` ends the pauses: the last failure then stands.
+
+    Raises:
+        NotThereError, RefusedError, ExistsError: no other try would help.
+        AwayError: it failed for `patience`.
+    """
+    began, pause, said = time.monotonic(), FIRST_PAUSE, False
+    while True:
+        try:
+            return action()
+        except Exception as problem:
+            lasting = understand(problem, address)
+            if lasting is not None:
+                raise lasting from None
+            shown, why = mask_address(address), describe(problem)
+        wait = random.uniform(pause / 2, pause)  # so that many who failed at once do not come back at once
+        gone = time.monotonic() - began
+        if gone + wait > patience.seconds or (stop is not None and stop.is_set()):
+            raise AwayError(f"{shown}: no sound answer in {gone:.0f} s ({why})")
+        if gone > SAID_AFTER and not said:
+            said = True
+            logger.warning(f"{shown}: no sound answer for {gone:.0f} s ({why}); trying again")
+        time.sleep(wait) if stop is None else stop.wait(wait)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def understand(problem: Exception, address: str) -> Exception | None:
+    """What is to be raised of a failure that no other try mends; None where it may pass."""
+    shown = mask_address(address)
+    if isinstance(problem, UserError | ExistsError):
+        return problem
+    cause = problem.__cause__ or problem
+    response = getattr(cause, "response", None)  # botocore's, where there was one
+    code = str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
+    status = getattr(cause, "status", 0)
+    if code in ("PreconditionFailed", "412") or isinstance(problem, FileExistsError):
+        return ExistsError(shown)
+    if code == "NoSuchBucket":
+        return NotThereError(f"{shown}: there is no such bucket")
+    if isinstance(problem, FileNotFoundError) or status in (404, 410):
+        return NotThereError(f"{shown}: nothing stands there")
+    names = {kind.__name__ for kind in type(cause).__mro__}
+    if (
+        isinstance(problem, PermissionError)
+        or status in (401, 403)
+        or names & {"NoCredentialsError", "ProfileNotFound"}
+    ):
+        return RefusedError(
+            f"{shown}: refused ({code or describe(cause)}). Credentials are taken from the environment or from the "
+            f"usual files (AWS_ACCESS_KEY_ID, ~/.aws/credentials, ...); are they right, and not expired?"
+        )
+    if 400 <= status < 500 and status not in (408, 416, 425, 429):
+        return UserError(f"{shown}: refused ({describe(cause)})")
+    if isinstance(problem, OSError) and problem.errno in OF_THIS_MACHINE:
+        return problem
+    module = type(cause).__module__.partition(".")[0]
+    passing = isinstance(problem, OSError | EOFError | http.client.HTTPException | asyncio.TimeoutError)
+    return None if passing or module in ("aiohttp", "aiobotocore", "botocore", "gcsfs") else problem
+
+
+def describe(problem: BaseException) -> str:
+    """An error in a line, with no password of an address in it and no query."""
+    text = mask_credentials(reason(problem)) if isinstance(problem, Exception) else type(problem).__name__
+    return " ".join(mask_address(word) if "://" in word and "?" in word else word for word in text.split(" "))

@@ -1,0 +1,59 @@
+"""Tars of other tools, a text or a pair a sample, read and written through the `webdataset` library.
+
+As in `stream`, the library is handed open files and picked members only: it runs no command and decodes no pickle.
+"""
+
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+
+
+def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """(key, extension -> bytes) of every sample of a tar that has one of the `extensions`.
+
+    Raises:
+        UserError: the file is no tar, is cut off or damaged, or two samples of it that follow each other are mixed.
+    """
+    from webdataset.tariterators import group_by_keys, tar_file_expander
+
+    def wanted(name: str) -> bool:
+        return name.rpartition("/")[2].partition(".")[2].lower() in extensions
+
+    key = "the beginning"
+    with path.open("rb") as file:
+        try:
+            for sample in group_by_keys(tar_file_expander([{"url": str(path), "stream": file}], select_files=wanted)):
+                key = str(sample["__key__"])
+                yield key, {name: data for name, data in sample.items() if not name.startswith("__")}
+            check_end(path)
+        except (tarfile.TarError, EOFError, ValueError) as problem:
+            raise UserError(f"{path}: not a whole tar: broken after {key} ({problem.args[0]})") from None
+
+
+def check_end(path: Path) -> None:
+    """Raises UserError where an uncompressed tar ends without the two empty blocks that say it is whole."""
+    with path.open("rb") as file:
+        if file.read(2) == b"\x1f\x8b":  # gzip, which knows its own end
+            return
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 1024))
+        if size < 1024 or file.read().strip(b"\0"):
+            raise UserError(f"{path}: cut off: it has no end mark")
+
+
+def write_samples(path: Path, samples: Iterable[tuple[str, Mapping[str, bytes]]]) -> int:
+    """Write a tar of (key, extension -> bytes), the same bytes each time; how many samples."""
+    from webdataset import TarWriter
+
+    count = 0
+    writer: Any = TarWriter(str(path), encoder=False, mtime=0, user="", group="", mode=0o644)
+    try:
+        for key, members in samples:
+            count += 1
+            writer.write({"__key__": key, **members})
+    finally:
+        writer.close()
+    return count

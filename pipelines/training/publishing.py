@@ -1,0 +1,185 @@
+"""What a training does beside its loop where its run stands for an address: checkpoints written and sent by threads."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from model.errors import ServiceError, UserError
+from model.files import exclusive
+from model.storage.mirror import Remote, publish_files, remote_of
+from model.storage.retry import Patience
+from pipelines.cluster.ranks import Ranks
+from pipelines.training import checkpoint, snapshots
+
+AGAIN = 10.0  # seconds until what could not be sent is tried again
+PATIENCE = 20.0  # seconds of one try
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Publisher:
+    """Where checkpoints go beside the loop; in a run that is a folder and nothing else, nothing happens beside it."""
+
+    attempt: int
+    thread: "SendingThread | None" = None
+
+    @property
+    def beside(self) -> bool:
+        """Whether `save` returns before it is done, so that what it saves must be copied."""
+        return self.thread is not None
+
+    def save(self, write: Callable[[], object]) -> None:
+        """Write a checkpoint, here or beside the loop once the one before is written. What went wrong is raised."""
+        if self.thread is None:
+            write()
+        else:
+            self.thread.save(write)
+
+
+@contextlib.contextmanager
+def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
+    """Take over the run on all ranks: its newest files on each machine, and the next attempt begun.
+
+    At the end of the block all that was saved is sent; where it ends with an error, what can be.
+
+    Raises:
+        StaleAttemptError: another start has taken over.
+        ServiceError: the last checkpoint could not be sent; the same command sends it.
+    """
+    elsewhere = remote_of(run)
+    if elsewhere is None:
+        yield Publisher(ranks.from_first(checkpoint.next_attempt(run) if ranks.first else None))
+        return
+    attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
+    if not ranks.first:
+        snapshots.pull(run, elsewhere)
+    ranks.wait()
+    if not ranks.first:
+        yield Publisher(attempt)
+        return
+    thread = SendingThread(run, elsewhere, attempt)
+    try:
+        yield Publisher(attempt, thread)
+    except BaseException:
+        thread.close(orderly=False)
+        raise
+    thread.close()
+
+
+class SendingThread:
+    """Two threads: one writes a checkpoint to the disk, one sends what the folder then holds."""
+
+    def __init__(self, run: Path, elsewhere: Remote, attempt: int) -> None:
+        seconds = min(PATIENCE, elsewhere.patience.seconds)
+        self._patience = elsewhere.patience
+        self.sender = snapshots.Sender(run, replace(elsewhere, patience=Patience(seconds)))
+        self.attempt = attempt
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future[object] | None = None
+        self._new, self._ended = threading.Event(), threading.Event()
+        self._said = False
+        self._stale: checkpoint.StaleAttemptError | None = None
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+        self._thread.start()
+
+    def save(self, write: Callable[[], object]) -> None:
+        """Have a checkpoint written, then sent. Raises what the one before met, and where this attempt is stale."""
+        self._wait_written()
+        if self._stale is not None:
+            raise self._stale
+
+        def write_and_tell() -> None:
+            write()
+            self._new.set()
+
+        self._writing = self._writer.submit(write_and_tell)
+
+    def close(self, orderly: bool = True) -> None:
+        """Send what is left, for as long as patience lasts.
+
+        Raises:
+            StaleAttemptError, or what writing met: where `orderly`.
+            ServiceError: not all was sent.
+        """
+        problem: BaseException | None = None
+        try:
+            self._wait_written()
+        except Exception as met:  # raised below, when what there is has been sent
+            problem = met
+        self._writer.shutdown()
+        self._ended.set()
+        self._new.set()
+        self._thread.join()
+        if not orderly:
+            return
+        if problem or self._stale:
+            raise problem or self._stale or RuntimeError
+        elsewhere = self.sender.elsewhere
+        try:
+            last = snapshots.Sender(self.sender.run, replace(elsewhere, patience=self._patience))
+            last.send(self.attempt)
+        except (ServiceError, UserError) as away:
+            raise ServiceError(
+                f"the last checkpoint could not be sent ({away}). It is kept in {self.sender.run}; the same command, "
+                f"given on this machine, sends it and goes on"
+            ) from None
+
+    def _wait_written(self) -> None:
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    def _run(self) -> None:
+        waiting = False
+        while not self._ended.is_set():
+            self._new.wait(AGAIN if waiting else None)
+            self._new.clear()
+            waiting = self._stale is None and not self._send()
+
+    def _send(self) -> bool:
+        """Whether all that is there is sent, or never will be."""
+        try:
+            self.sender.send(self.attempt)
+        except checkpoint.StaleAttemptError as stale:
+            logger.error(str(stale))
+            self._stale = stale
+            return True
+        except FileNotFoundError:  # an old checkpoint went while it was being sent
+            self._new.set()
+            return True
+        except (ServiceError, UserError, OSError) as problem:
+            if not self._said:
+                logger.warning(f"checkpoints wait in {self.sender.run} until they can be sent ({problem})")
+            self._said = True
+            return False
+        if self._said:
+            self._said = False
+            logger.info(f"{self.sender.elsewhere.address}: what had to wait is sent")
+        return True
+
+
+def pull(run: Path) -> None:
+    """Have the newest files of a run that stands for an address; a plain folder is as it is."""
+    elsewhere = remote_of(run)
+    if elsewhere is not None:
+        snapshots.pull(run, elsewhere)
+
+
+def publish(run: Path, *results: str) -> None:
+    """Send what a run's folder holds; the files and folders `results` under their own names too.
+
+    Raises:
+        StaleAttemptError: another start has taken over; so nothing of ours may be registered.
+        RefusedError, AwayError.
+    """
+    elsewhere = remote_of(run)
+    if elsewhere is None:
+        return
+    with exclusive(run / "snapshot.lock", wait=True):
+        snapshots.Sender(run, elsewhere).send(checkpoint.current_attempt(run))
+    for name in results:
+        publish_files(run / name)

@@ -1,0 +1,235 @@
+"""A run whose folder stands for an address: its files elsewhere as a row of snapshots, each created only.
+
+RUN/objects/SHA256            a file of the run, by its content
+RUN/snapshots/000001.json     {"attempt", "files": {name: [bytes, sha256]}}; N + 1 follows N, and is its commit
+RUN/head.json                 a number that the newest one has at least: where to begin to look
+RUN/bundle/..., RUN/*.json    what is for people and other tools, under its own names, when the run is released
+
+The number of a snapshot is the fence: an attempt begins by creating the next one in its own name. One that has been
+overtaken (a paused worker that wakes up, a node that was cut off) finds the number after its last one taken, by an
+attempt that is not its own, and stops. So nothing of two attempts is ever mixed. Nothing is listed.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from model.errors import UserError
+from model.files import PART, atomic_write, exclusive, file_sha256
+from model.storage import remote
+from model.storage.mirror import Remote
+from model.storage.retry import ExistsError, NotThereError
+from pipelines.training import checkpoint
+
+BASE = "snapshot.json"  # in the run's folder: which snapshot it goes on from
+LARGE = ".safetensors"  # files that never change under their name
+OWN = {BASE, "lock", "stop", "snapshot.lock"}  # of this machine alone
+ATTEMPT = "attempt"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the folder of a run held."""
+
+    number: int
+    attempt: int
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)  # name -> (bytes, sha256)
+
+    @property
+    def content(self) -> bytes:
+        """As it is kept."""
+        return json.dumps({"attempt": self.attempt, "files": self.files}, sort_keys=True).encode()
+
+
+def newest(elsewhere: Remote) -> Snapshot | None:
+    """The last snapshot; None where the run has none.
+
+    Raises:
+        RefusedError, AwayError.
+    """
+    try:
+        number = int(json.loads(remote.read(elsewhere.at("head.json"), elsewhere.patience)))
+    except NotThereError:
+        number = 1
+    found = None
+    while True:
+        try:
+            values = json.loads(remote.read(_address(elsewhere, number), elsewhere.patience))
+        except NotThereError:
+            return found
+        files = {str(name): (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
+        found = Snapshot(number, int(values["attempt"]), files)
+        number += 1
+
+
+def pull(run: Path, elsewhere: Remote) -> None:
+    """Make the run's folder what the newest snapshot says, unless it goes on from that one already.
+
+    Raises:
+        UserError: a file elsewhere is not the one that was sent.
+        RefusedError, AwayError.
+    """
+    run.mkdir(parents=True, exist_ok=True)
+    with exclusive(run / "snapshot.lock", wait=True):
+        for _ in range(3):  # what is superseded while we fetch it may go
+            found = newest(elsewhere)
+            if found is None or found.number == base(run):
+                return
+            try:
+                _fetch(run, elsewhere, found)
+            except NotThereError:
+                continue
+            return
+        raise UserError(f"{elsewhere.address}: changes faster than it can be fetched; is it being trained elsewhere?")
+
+
+def base(run: Path) -> int:
+    """The number of the snapshot that the run's folder goes on from; 0: of none."""
+    try:
+        return int(json.loads((run / BASE).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return 0
+
+
+def begin(run: Path, elsewhere: Remote) -> int:
+    """Take over the run: its files brought here, and the next attempt begun here and elsewhere. Gives its number.
+
+    Raises:
+        StaleAttemptError: another start was faster.
+        RefusedError, AwayError.
+    """
+    for _ in range(3):
+        pull(run, elsewhere)
+        attempt = checkpoint.next_attempt(run)
+        found = newest(elsewhere)
+        if found is not None and found.number != base(run):
+            continue
+        with contextlib.suppress(ExistsError):  # by the attempt before ours, still at work: once more on top of it
+            commit(run, elsewhere, Snapshot(base(run) + 1, attempt, found.files if found else {}))
+            return attempt
+    raise checkpoint.StaleAttemptError(f"{elsewhere.address}: another start of the run has taken over")
+
+
+def commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
+    """Create the snapshot, whose objects are all there.
+
+    Raises:
+        ExistsError: its number is taken.
+        RefusedError, AwayError.
+    """
+    remote.create(_address(elsewhere, snapshot.number), snapshot.content, elsewhere.patience)
+    atomic_write(run / BASE, str(snapshot.number))
+    remote.write(elsewhere.at("head.json"), str(snapshot.number).encode(), elsewhere.patience)
+
+
+class Sender:
+    """Sends what has changed in a run's folder, each object once."""
+
+    def __init__(self, run: Path, elsewhere: Remote) -> None:
+        self.run, self.elsewhere = run, elsewhere
+        self._sent: set[str] = set()
+        self._before: Snapshot | None = None
+        self._known: dict[tuple[str, int, int, int], str] = {}
+
+    def send(self, attempt: int) -> bool:
+        """Make a snapshot of the folder as it is; whether there was anything new.
+
+        Raises:
+            StaleAttemptError: another attempt has taken over; the folder says so from now on.
+            FileNotFoundError: a file was taken away meanwhile: send again.
+            RefusedError, AwayError.
+        """
+        number = base(self.run)
+        if self._before is None or self._before.number != number:
+            self._before = self._read(number)
+            self._sent |= {sha256 for _, sha256 in self._before.files.values()}
+        files: dict[str, tuple[int, str]] = {}
+        for name in sorted(_names(self.run)):
+            files[name] = self._send_file(name)
+        if files == self._before.files and attempt == self._before.attempt:
+            return False
+        snapshot = Snapshot(number + 1, attempt, files)
+        try:
+            commit(self.run, self.elsewhere, snapshot)
+        except ExistsError:
+            found = newest(self.elsewhere)
+            attempt_there = found.attempt if found else 0
+            atomic_write(self.run / ATTEMPT, str(max(attempt_there, attempt + 1)))  # whoever asks next stops
+            raise checkpoint.StaleAttemptError(
+                f"{self.elsewhere.address}: attempt {attempt} was replaced by attempt {attempt_there}; nothing more of "
+                f"this one is kept"
+            ) from None
+        gone = {sha256 for _, sha256 in self._before.files.values()} - {sha256 for _, sha256 in files.values()}
+        self._before, self._sent = snapshot, self._sent - gone
+        for sha256 in gone:
+            remote.delete(self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.patience)
+        return True
+
+    def _read(self, number: int) -> Snapshot:
+        if not number:
+            return Snapshot(0, 0)
+        values = json.loads(remote.read(_address(self.elsewhere, number), self.elsewhere.patience))
+        files = {name: (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
+        return Snapshot(number, int(values["attempt"]), files)
+
+    def _send_file(self, name: str) -> tuple[int, str]:
+        path = self.run / name
+        if name.endswith(LARGE):
+            status = path.stat()
+            key = (name, status.st_size, status.st_mtime_ns, status.st_ino)
+            sha256 = self._known.get(key) or file_sha256(path)
+            self._known[key] = sha256
+            if sha256 not in self._sent:
+                remote.upload(path, self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.patience)
+                self._sent.add(sha256)
+            return status.st_size, sha256
+        content = path.read_bytes()  # at once: a journal grows while it is sent
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 not in self._sent:
+            remote.write(self.elsewhere.at(f"objects/{sha256}"), content, self.elsewhere.patience)
+            self._sent.add(sha256)
+        return len(content), sha256
+
+
+def _address(elsewhere: Remote, number: int) -> str:
+    return elsewhere.at(f"snapshots/{number:06d}.json")
+
+
+def _names(run: Path) -> list[str]:
+    """The files of a run, relative to its folder, that another machine needs to go on with it."""
+    found = []
+    for path in run.rglob("*"):
+        name = path.relative_to(run)
+        hidden = any(part.startswith(".") for part in name.parts)  # .part-... and folders that are being written
+        if hidden or name.parts[0] == "ray" or name.name.endswith(".lock") or str(name) in OWN or not path.is_file():
+            continue
+        found.append(name.as_posix())
+    return found
+
+
+def _fetch(run: Path, elsewhere: Remote, found: Snapshot) -> None:
+    """The folder as the snapshot says: what it has and we have not is fetched, what it has not goes."""
+    size = sum(bytes_ for bytes_, _ in found.files.values())
+    logger.info(f"fetching {len(found.files):,} files ({size / 1e6:,.1f} MB) of {elsewhere.address}")
+    for name in _names(run):
+        if name not in found.files:
+            (run / name).unlink()
+    for name, (size, sha256) in found.files.items():
+        path = run / name
+        if not path.resolve().is_relative_to(run.resolve()):
+            raise UserError(f"{elsewhere.address}: names a file outside of the run, {name!r}")
+        if path.is_file() and path.stat().st_size == size and file_sha256(path) == sha256:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{PART}{sha256}")
+        remote.download(elsewhere.at(f"objects/{sha256}"), part, size, sha256, elsewhere.patience)
+        part.replace(path)
+    for folder in sorted((path for path in run.rglob("*") if path.is_dir()), reverse=True):
+        if folder.relative_to(run).parts[0] != "ray":
+            with contextlib.suppress(OSError):  # not empty
+                folder.rmdir()
+    atomic_write(run / BASE, str(found.number))

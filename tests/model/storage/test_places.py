@@ -1,0 +1,85 @@
+import socket
+from pathlib import Path
+
+import pytest
+
+from model.errors import UserError
+from model.storage import remote
+from model.storage.hosts import PUBLIC_ONLY, check_host, checked_socket
+from model.storage.places import is_address, is_writable, join, local_path
+from model.storage.retry import Patience
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/a/b", "gs://bucket", "https://host/x.tar?sig=1", "memory://m/x"])
+def test_addresses_are_those_of_the_list(place: str) -> None:
+    assert is_address(place)
+
+
+@pytest.mark.parametrize("place", ["artifacts", "/data/x:y", "file:///data/x", "C:x"])
+def test_paths_stay_paths(place: str) -> None:
+    assert not is_address(place)
+
+
+def test_a_file_address_is_a_path() -> None:
+    assert local_path("file:///data/a%20b") == Path("/data/a b")
+    assert local_path("a%20b") == Path("a%20b")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(
+            "pipe:cat /etc/passwd",
+            "pipe://cat",
+            "ftp://host/x",
+            "http://host/x",
+            "github://a:b@c/d",
+            "s3://bucket/a::b",
+        ),
+        *("s3:///key", "s3://bucket/../other", "s3://bucket/%2e%2e/other", "https://host/a::ftp://b", "s3://[bucket"),
+    ],
+)
+def test_what_is_on_no_list_is_refused(place: str) -> None:
+    with pytest.raises(UserError):
+        is_address(place)
+
+
+def test_an_address_with_a_password_is_refused_and_the_password_not_shown() -> None:
+    with pytest.raises(UserError) as refused:
+        is_address("s3://AKIA:hidden@bucket/key")
+    assert "hidden" not in str(refused.value) and "environment" in str(refused.value)
+
+
+def test_https_can_only_be_read() -> None:
+    assert is_writable("s3://bucket/x") and not is_writable("https://host/x")
+    with pytest.raises(UserError, match="read only"):
+        remote.write("https://host/x", b"")
+
+
+def test_names_are_joined_below_a_place() -> None:
+    assert join("s3://bucket/a/", "b", "c") == "s3://bucket/a/b/c"
+
+
+@pytest.mark.parametrize("number", ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "fe80::1%eth0"])
+def test_nothing_is_fetched_from_a_metadata_service(number: str) -> None:
+    with pytest.raises(UserError, match="metadata"):
+        check_host(number)
+
+
+def test_private_hosts_are_closed_to_remote_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_host("10.0.0.1")
+    monkeypatch.setenv(PUBLIC_ONLY, "1")
+    for number in ("10.0.0.1", "127.0.0.1", "192.168.1.1", "::1"):
+        with pytest.raises(UserError, match="private"):
+            check_host(number)
+    check_host("93.184.216.34")
+
+
+def test_hosts_are_checked_where_the_socket_is_made() -> None:
+    with pytest.raises(UserError, match="metadata"):
+        checked_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("169.254.169.254", 80)))
+
+
+def test_an_address_of_the_metadata_service_is_never_asked() -> None:
+    with pytest.raises(UserError, match="metadata"):
+        remote.read("https://169.254.169.254/latest/meta-data", Patience(1))

@@ -1,0 +1,121 @@
+"""`corpus=webdataset` and back: tars that the library itself writes and reads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webdataset
+from webdataset.tariterators import group_by_keys, tar_file_expander
+
+from model.errors import UserError
+from model.text.tokenizer import TokenizerConfig
+from pipelines.config import Config, PathsConfig
+from pipelines.corpus.samples import as_lines
+from pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
+from pipelines.settings import ClusterConfig
+from pipelines.shard import shard
+from pipelines.shards.samples import read_samples, write_samples
+from pipelines.unpack import UnpackConfig, UnpackRoot
+from pipelines.unpack import task as unpack
+
+PAIRS = [(f"a dog number {n} runs", f"ein Hund Nummer {n} läuft") for n in range(400)]
+
+
+def tar(path: Path, samples: list[dict[str, Any]]) -> str:
+    with webdataset.TarWriter(str(path)) as writer:
+        for number, members in enumerate(samples):
+            writer.write({"__key__": f"sample{number:04d}", **members})
+    return str(path)
+
+
+def by_library(path: Path) -> list[dict[str, Any]]:
+    """As `WebDataset(path)`, which leaves the file open."""
+    with path.open("rb") as file:
+        return list(group_by_keys(tar_file_expander([{"url": str(path), "stream": file}])))
+
+
+def lines(corpus: CorpusConfig, pair: str, folder: Path) -> list[Any]:
+    found = as_lines(corpus, pair, folder)
+    (name,) = found.train.file or ()
+    text = Path(name).read_text(encoding="utf-8").splitlines()
+    return text if found.format == "text" else [tuple(json.loads(line).values()) for line in text]
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        lambda a, b: {"en": a.encode(), "de": b.encode(), "jpg": b"\xff\xd8"},
+        lambda a, b: {"src": a.encode(), "tgt": b.encode() + b"\n"},
+        lambda a, b: {"json": json.dumps({"en": a, "de": b}).encode()},
+        lambda a, b: {"json": json.dumps({"source": a, "target": b}).encode(), "cls": b"3"},
+    ],
+    ids=["languages", "sides", "fields", "named sides"],
+)
+def test_pairs_are_found_in_members_and_in_fields(tmp_path: Path, sample: Any) -> None:
+    name = tar(tmp_path / "a.tar", [sample(*pair) for pair in PAIRS])
+    assert lines(CorpusConfig(train=SplitFiles(file=name)), "en-de", tmp_path / "lines") == PAIRS
+
+
+def test_a_field_may_lie_deeper(tmp_path: Path) -> None:
+    name = tar(tmp_path / "a.tar", [{"json": json.dumps({"t": {"en": "a", "de": "b"}}).encode()}])
+    fields = {"source": "t.{source}", "target": "t.{target}"}
+    corpus = CorpusConfig(train=SplitFiles(file=name), fields=fields)
+    assert lines(corpus, "en-de", tmp_path / "lines") == [("a", "b")]
+
+
+def test_texts_are_found(tmp_path: Path) -> None:
+    name = tar(tmp_path / "a.tar", [{"txt": b"one line"}, {"json": b'{"text": "two"}'}])
+    assert lines(CorpusConfig(format="webdataset", train=SplitFiles(file=name)), "en", tmp_path / "lines") == [
+        "one line",
+        "two",
+    ]
+
+
+BROKEN = [{"en": b"a", "de": b"b"}, {"en": b"a"}, {"en": b"\xff", "de": b"b"}, {"json": b"{"}, {"en": b"c", "de": b"d"}]
+
+
+def test_broken_samples_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    name = tar(tmp_path / "a.tar", BROKEN)
+    with pytest.raises(UserError, match=r"a\.tar: sample sample0001: no \.de"):
+        lines(CorpusConfig(train=SplitFiles(file=name)), "en-de", tmp_path / "lines")
+    skipping = CorpusConfig(train=SplitFiles(file=name), on_error="skip")
+    assert lines(skipping, "en-de", tmp_path / "lines") == [("a", "b"), ("c", "d")]
+    for key in ("sample0001", "sample0002", "sample0003"):
+        assert key in caplog.text
+
+
+@pytest.mark.parametrize("kept", [3000, 10_000])
+def test_a_tar_that_is_cut_off_is_refused(tmp_path: Path, kept: int) -> None:
+    path = Path(tar(tmp_path / "a.tar", [{"en": b"a" * 600, "de": b"b" * 600} for _ in range(20)]))
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(UserError, match=r"a\.tar"):
+        list(read_samples(path, {"en", "de"}))
+
+
+def test_written_samples_are_the_same_bytes_and_the_library_reads_them(tmp_path: Path) -> None:
+    samples = [(f"{n:09d}", {"en": b"a", "de": b"b"}) for n in range(3)]
+    assert write_samples(tmp_path / "a.tar", samples) == write_samples(tmp_path / "b.tar", samples) == 3
+    assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
+    found = by_library(tmp_path / "a.tar")
+    assert [sample["en"] for sample in found] == [b"a"] * 3
+
+
+def test_a_corpus_of_tars_becomes_shards_and_tars_again(tmp_path: Path) -> None:
+    name = tar(tmp_path / "a.tar", [{"en": a.encode(), "de": b.encode()} for a, b in PAIRS])
+    cut = CutConfig(valid=0.1, test=0.1)
+    config = Config(
+        name="run",
+        paths=PathsConfig(str(tmp_path), str(tmp_path / "shards"), str(tmp_path / "runs"), str(tmp_path / "mlflow")),
+        corpus=CorpusConfig(format="webdataset", train=SplitFiles(file=name), cut=cut),
+        tokenizer=TokenizerConfig(name="characters", type="characters"),
+        cluster=ClusterConfig(backend="local"),
+    )
+    made = shard(config)
+    assert made.manifest.sources[0]["name"].startswith("train-0-a.tar")
+    assert shard(config).found
+    settings = UnpackConfig(format="webdataset", output=str(tmp_path / "tars"))
+    assert unpack(UnpackRoot(paths=config.paths, unpack=settings)) == 0
+    found = by_library(tmp_path / "tars" / "train-000000.tar")
+    pairs = {(sample["en"].decode(), sample["de"].decode()) for sample in found}
+    assert len(found) == made.manifest.split("train").records and pairs <= set(PAIRS)

@@ -1,0 +1,178 @@
+"""Runs whose home is a bucket, with real processes: killed, moved to another machine, overtaken, cut off."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.s3_server import Proxy
+from model.files import file_sha256
+from model.storage import remote
+from pipelines.training import journal
+
+SETTINGS = [
+    "corpus.pairs=300",
+    "tokenizer=characters",
+    "model.width=8",
+    "model.heads=2",
+    "model.feed_forward=8",
+    "model.encoder_layers=1",
+    "model.decoder_layers=1",
+    "loader.batch_tokens=256",
+    "train.precision=fp32",
+    "train.max_steps=60",
+    "train.checkpoint_every=10",
+    "train.evaluate_every=30",
+    "train.average_last=2",
+    "decode.beam=1",
+    "decode.max_ratio=0.5",
+    "evaluate.engine=torch",
+    "decode.length_penalty=1.0",
+    "evaluate.sentences=2",
+    "registry.register=false",
+    "tracking.offline=true",
+    "tracking.system_metrics=false",
+    "cluster.backend=local",
+    "paths.patience=60",
+]
+HOME = "s3://bucket/home"
+
+
+class Machine:
+    """A machine: a cache of its own, and nothing shared with others but the bucket."""
+
+    def __init__(self, folder: Path, s3: Proxy) -> None:
+        self.cache, self.s3 = folder, s3
+
+    def start(self, *words: str, home: str = HOME) -> "subprocess.Popen[str]":
+        """A verb as a user starts it."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "services.cli", *words],
+            env={**os.environ, "DRAGOMAN_HOME": home, "DRAGOMAN_CACHE": str(self.cache), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def call(self, *words: str, home: str = HOME, code: int = 0) -> str:
+        process = self.start(*words, home=home)
+        out, _ = process.communicate(timeout=240)
+        assert process.returncode == code, out
+        assert self.s3.environment["AWS_SECRET_ACCESS_KEY"] not in out
+        return out
+
+    def train(self, name: str, *words: str) -> "subprocess.Popen[str]":
+        return self.start("train", *SETTINGS, f"name={name}", *words)
+
+    def run(self, name: str) -> Path:
+        return self.cache / "dragoman-mirror" / "s3" / "bucket" / "home" / "runs" / name
+
+    def wait_for_step(self, name: str, step: int, process: "subprocess.Popen[str]") -> None:
+        end = time.monotonic() + 300
+        while not any(line["step"] >= step for line in journal.lines(self.run(name) / journal.NAME)):
+            assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
+            time.sleep(0.02)
+
+
+def facts(run: str) -> dict[str, Any]:
+    """What a run's bundle in the bucket says of itself."""
+    found: dict[str, Any] = json.loads(remote.read(f"{HOME}/runs/{run}/bundle/config.json"))
+    return found
+
+
+def assert_same_run(name: str, machine: Machine, undisturbed: Path) -> None:
+    """The same batches in the same order, and the same weights, as the run that nothing happened to."""
+    mine, theirs = (
+        [(line["step"], line["batch"], line["loss"]) for line in journal.lines(run / journal.NAME) if "batch" in line]
+        for run in (machine.run(name), undisturbed)
+    )
+    assert mine == theirs
+    weights = facts(name)["files"]["model.safetensors"]["sha256"]
+    assert weights == file_sha256(undisturbed / "bundle" / "model.safetensors")
+
+
+@pytest.fixture
+def machine(s3: Proxy, tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "machine", s3)
+
+
+@pytest.fixture
+def other(s3: Proxy, tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "other", s3)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(s3_process: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in a folder, and the same shards in the bucket."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in s3_process.environment.items():
+            patch.setenv(name, value)
+        machine = Machine(tmp_path_factory.mktemp("machine"), s3_process)
+        for home in (str(folder), HOME):
+            machine.call("shard", *SETTINGS, home=home)
+        machine.call("train", *SETTINGS, "name=undisturbed", home=str(folder))
+    return folder / "runs" / "undisturbed"
+
+
+def test_a_run_moves_to_another_machine(machine: Machine, other: Machine, undisturbed: Path) -> None:
+    process = machine.train("moved")
+    machine.wait_for_step("moved", 35, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    out = other.call("train", *SETTINGS, "name=moved")
+    assert "goes on" in out
+    assert_same_run("moved", other, undisturbed)
+    source = undisturbed.parents[1] / "line.txt"
+    source.write_text("The dog sleeps.\n", encoding="utf-8")
+    words = [f"translate.input={source}", "decode.beam=1"]
+    there = other.call("translate", f"translate.bundle={HOME}/runs/moved/bundle", *words).splitlines()[-1]
+    assert there == other.call("translate", f"translate.bundle={undisturbed}/bundle", *words).splitlines()[-1]
+    for place in ("runs/moved/bundle", f"shards/{(undisturbed.parents[1] / 'shards').iterdir().__next__().name}"):
+        assert "sha256" in other.call("inspect", f"{HOME}/{place}", "inspect.verify=true")
+    evaluated = machine.call("evaluate", *SETTINGS, "name=moved", f"evaluate.bundle={HOME}/runs/moved/bundle")
+    assert "BLEU" in evaluated
+
+
+def test_the_bucket_goes_away_in_the_middle(machine: Machine, undisturbed: Path, s3: Proxy) -> None:
+    process = machine.train("cut-off")
+    machine.wait_for_step("cut-off", 15, process)
+    s3.fault("away", times=1e9)
+    machine.wait_for_step("cut-off", 50, process)
+    s3.faults.clear()
+    out, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, out
+    assert_same_run("cut-off", machine, undisturbed)
+
+
+def test_a_paused_training_that_wakes_up_publishes_nothing(
+    machine: Machine, other: Machine, undisturbed: Path, s3: Proxy
+) -> None:
+    process = machine.train("paused")
+    machine.wait_for_step("paused", 15, process)
+    process.send_signal(signal.SIGSTOP)
+    other.call("train", *SETTINGS, "name=paused")
+    assert_same_run("paused", other, undisturbed)
+    before = facts("paused")
+    s3.requests.clear()
+    process.send_signal(signal.SIGCONT)
+    out, _ = process.communicate(timeout=240)
+    assert process.returncode == 1 and "was replaced by attempt" in out, out
+    assert facts("paused") == before
+    sent = [request.rpartition("/runs/paused/")[2] for request in s3.requests if request.startswith("PUT")]
+    commits = [name for name in sent if name.startswith("snapshots/")]
+    assert len(commits) <= 1, "one try to commit, refused"
+    assert all(name.startswith(("objects/", "snapshots/")) or name == "head.json" for name in sent)
+
+
+def test_doctor_says_whether_the_bucket_will_do(machine: Machine, s3: Proxy) -> None:
+    out, _ = machine.start("doctor").communicate(timeout=240)  # its exit code is about this machine too
+    assert "created once" in out
+    s3.fault("status", status=403, code="InvalidAccessKeyId", times=1e9)
+    assert "refused" in machine.call("doctor", code=1)

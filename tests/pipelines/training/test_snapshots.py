@@ -1,0 +1,219 @@
+"""Runs in a bucket: what another machine finds after any end of the first, and whose word counts."""
+
+import itertools
+import logging
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.s3_server import Proxy
+from model.errors import ServiceError
+from model.storage import remote
+from model.storage.mirror import Remote, keep_limits, local_folder, remote_of
+from pipelines.cluster.ranks import Ranks
+from pipelines.training import checkpoint, publishing, snapshots
+
+ALONE = Ranks(0, 1, torch.device("cpu"))
+
+
+class Machine:
+    """A machine with a cache of its own, and the folder of one run on it."""
+
+    def __init__(self, folder: Path, name: str, run: str, patience: float = 20.0) -> None:
+        self.cache = folder / name
+        keep_limits(str(self.cache), 1.0, patience)
+        self.run = local_folder(f"s3://bucket/runs/{run}", str(self.cache))
+        self.run.mkdir(parents=True, exist_ok=True)
+        found = remote_of(self.run)
+        assert found is not None
+        self.elsewhere: Remote = found
+
+    def save(self, step: int, attempt: int) -> None:
+        tensors = {"network": {"w": torch.full((4, 4), float(step))}}
+        checkpoint.write(self.run, step, attempt, tensors, {"step": step})
+        checkpoint.prune(self.run, 1, 2)
+        (self.run / "steps.jsonl").write_text("line\n" * step, encoding="utf-8")
+
+    def content(self) -> dict[str, bytes]:
+        return {name: (self.run / name).read_bytes() for name in sorted(snapshots._names(self.run))}
+
+    def step(self) -> int:
+        newest = checkpoint.newest(self.run)
+        return checkpoint.state(newest)["step"] if newest else 0
+
+
+@pytest.fixture
+def machines(s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> "itertools.chain[Machine]":
+    names = (f"machine {number}" for number in itertools.count())
+    return itertools.chain.from_iterable([Machine(tmp_path, name, request.node.name)] for name in names)
+
+
+def test_another_machine_goes_on_with_the_same_files(machines: "itertools.chain[Machine]") -> None:
+    first, second = next(machines), next(machines)
+    attempt = snapshots.begin(first.run, first.elsewhere)
+    sender = snapshots.Sender(first.run, first.elsewhere)
+    for step in (1, 2, 3):
+        first.save(step, attempt)
+        assert sender.send(attempt)
+    assert not sender.send(attempt), "what is there already is not sent again"
+    assert snapshots.begin(second.run, second.elsewhere) == attempt + 1
+    mine, theirs = first.content(), second.content()
+    mine.pop("attempt"), theirs.pop("attempt")
+    assert mine == theirs and second.step() == 3
+
+
+def test_what_a_run_has_no_more_goes_elsewhere_too(machines: "itertools.chain[Machine]", s3: Proxy) -> None:
+    first, second = next(machines), next(machines)
+    attempt = snapshots.begin(first.run, first.elsewhere)
+    sender = snapshots.Sender(first.run, first.elsewhere)
+    for step in range(1, 6):
+        first.save(step, attempt)
+        sender.send(attempt)
+    assert [request for request in s3.requests if request.startswith("DELETE")]
+    snapshots.pull(second.run, second.elsewhere)
+    assert [path.name for path in (second.run / "checkpoints").iterdir()] == ["step-00000005"]
+
+
+def test_a_number_to_begin_at_that_is_too_low_or_lost_does_no_harm(machines: "itertools.chain[Machine]") -> None:
+    """As an attempt leaves it that wakes up between its commit and this note of it."""
+    first = next(machines)
+    attempt = snapshots.begin(first.run, first.elsewhere)
+    sender = snapshots.Sender(first.run, first.elsewhere)
+    for step in (1, 2):
+        first.save(step, attempt)
+        sender.send(attempt)
+    remote.write(first.elsewhere.at("head.json"), b"1")
+    found = snapshots.newest(first.elsewhere)
+    remote.delete(first.elsewhere.at("head.json"))
+    assert found == snapshots.newest(first.elsewhere) and found is not None and found.number == 3
+
+
+def test_an_attempt_that_was_overtaken_publishes_nothing(machines: "itertools.chain[Machine]") -> None:
+    first, second, third = next(machines), next(machines), next(machines)
+    attempt = snapshots.begin(first.run, first.elsewhere)
+    sender = snapshots.Sender(first.run, first.elsewhere)
+    first.save(1, attempt)
+    sender.send(attempt)
+    later = snapshots.begin(second.run, second.elsewhere)
+    first.save(2, attempt)
+    with pytest.raises(checkpoint.StaleAttemptError, match=f"attempt {attempt} was replaced by attempt {later}"):
+        sender.send(attempt)
+    with pytest.raises(checkpoint.StaleAttemptError):
+        first.save(3, attempt)
+    with pytest.raises(checkpoint.StaleAttemptError):
+        publishing.publish(first.run)
+    snapshots.pull(third.run, third.elsewhere)
+    assert third.step() == 1
+
+
+def test_a_commit_that_races_with_a_start_is_kept_or_refused(
+    machines: "itertools.chain[Machine]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old attempt commits between the new one's look and its claim."""
+    first, second = next(machines), next(machines)
+    attempt = snapshots.begin(first.run, first.elsewhere)
+    sender = snapshots.Sender(first.run, first.elsewhere)
+    commit, raced = snapshots.commit, []
+
+    def racing(run: Path, elsewhere: Remote, snapshot: snapshots.Snapshot) -> None:
+        if run == second.run and not raced:
+            raced.append(True)
+            first.save(1, attempt)
+            sender.send(attempt)
+        commit(run, elsewhere, snapshot)
+
+    monkeypatch.setattr(snapshots, "commit", racing)
+    snapshots.begin(second.run, second.elsewhere)
+    assert second.step() == 1
+    first.save(2, attempt)
+    with pytest.raises(checkpoint.StaleAttemptError):
+        sender.send(attempt)
+
+
+def test_an_end_between_any_two_requests_leaves_a_whole_snapshot(
+    s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    finished = 0
+    for requests in itertools.count():
+        run = f"{request.node.name}-{requests}"
+        first, second = Machine(tmp_path, f"a{requests}", run, 0.2), Machine(tmp_path, f"b{requests}", run)
+        attempt = snapshots.begin(first.run, first.elsewhere)
+        sender = snapshots.Sender(first.run, first.elsewhere)
+        first.save(1, attempt)
+        sender.send(attempt)
+        first.save(2, attempt)
+        s3.fault("away", after=requests, times=1e9)
+        try:
+            sender.send(attempt)
+            finished += 1
+        except ServiceError:
+            pass
+        s3.faults.clear()
+        snapshots.pull(second.run, second.elsewhere)
+        newest = checkpoint.newest(second.run)
+        assert newest is not None and second.step() in (1, 2)
+        assert torch.equal(checkpoint.read(newest)[0]["network"]["w"], torch.full((4, 4), float(second.step())))
+        if finished:
+            break
+    assert requests > 5 and second.step() == 2
+
+
+def test_a_remote_that_is_away_stops_nothing_and_gets_all_when_it_is_back(
+    machines: "itertools.chain[Machine]", s3: Proxy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(publishing, "PATIENCE", 0.1)
+    monkeypatch.setattr(publishing, "AGAIN", 0.1)
+    first, second = next(machines), next(machines)
+    caplog.set_level(logging.INFO)
+    with publishing.publisher(first.run, ALONE) as publish:
+        s3.fault("away", times=1e9)
+        for step in (1, 2, 3):
+            publish.save(lambda step=step: first.save(step, publish.attempt))  # type: ignore[misc]
+        time.sleep(0.5)
+        assert first.step() == 3 and "wait in" in caplog.text
+        s3.faults.clear()
+        ends = time.monotonic() + 20
+        while "had to wait is sent" not in caplog.text and time.monotonic() < ends:
+            time.sleep(0.05)
+    snapshots.pull(second.run, second.elsewhere)
+    assert second.step() == 3 and "had to wait is sent" in caplog.text
+
+
+def test_a_remote_that_stays_away_is_said_at_the_end_and_the_same_machine_goes_on(
+    s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    first = Machine(tmp_path, "first", request.node.name, patience=0.3)
+    second = Machine(tmp_path, "second", request.node.name)
+    with pytest.raises(ServiceError, match="same command"), publishing.publisher(first.run, ALONE) as publish:
+        s3.fault("away", times=1e9)
+        publish.save(lambda: first.save(1, publish.attempt))
+    s3.faults.clear()
+    with publishing.publisher(first.run, ALONE):
+        assert first.step() == 1
+    snapshots.pull(second.run, second.elsewhere)
+    assert second.step() == 1
+
+
+def test_what_writing_a_checkpoint_met_is_raised_and_the_last_one_stays(machines: "itertools.chain[Machine]") -> None:
+    first, second = next(machines), next(machines)
+
+    def full() -> None:
+        raise OSError(28, "No space left on device", "checkpoints")
+
+    with pytest.raises(OSError, match="No space"), publishing.publisher(first.run, ALONE) as publish:
+        publish.save(lambda: first.save(1, publish.attempt))
+        publish.save(full)
+        publish.save(lambda: first.save(2, publish.attempt))
+    snapshots.pull(second.run, second.elsewhere)
+    assert second.step() == 1
+
+
+def test_a_folder_is_written_at_once_and_nothing_is_sent(tmp_path: Path) -> None:
+    with publishing.publisher(tmp_path, ALONE) as publish:
+        assert not publish.beside and publish.attempt == 1
+        publish.save(lambda: (tmp_path / "done").touch())
+        assert (tmp_path / "done").exists()
+    publishing.publish(tmp_path)
+    publishing.pull(tmp_path)
