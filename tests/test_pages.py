@@ -1,6 +1,8 @@
 """The commands of README.md and docs/, read out of the pages: each is what its verb takes, and the first hour runs."""
 
+import ast
 import gzip
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -221,3 +223,12 @@ def test_the_first_commands_of_a_page_run_one_after_another(
         put_in = [word.replace("FOLDER", str(tmp_path)) for word in words]
         assert cli.main([*put_in, *quick]) == 0, f"dragoman {shlex.join(words)}\n{capsys.readouterr().err}"
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_python_examples_import_is_there(page: str) -> None:
+    for language, body in FENCED.findall(PAGES[page].read_text(encoding="utf-8")):
+        for node in ast.walk(ast.parse(body)) if language == "python" else ():
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = importlib.import_module(node.module)
+                assert [name.name for name in node.names if not hasattr(module, name.name)] == [], page
