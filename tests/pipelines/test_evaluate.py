@@ -147,7 +147,7 @@ def test_every_hypothesis_found_is_given_on_request(bundle: TranslationBundle) -
 
 
 def spending(seconds: dict[str, float]) -> Callable[..., tuple[list[str], float]]:
-    """`tuning.timed` on a processor that takes so long with each engine."""
+    """`tuning.time_engine` on a processor that takes so long with each engine."""
     return lambda bundle, engine, sources: (
         [answer.text for answer in open_translator(bundle, engine).translate(sources)],
         seconds[engine],
@@ -157,7 +157,7 @@ def spending(seconds: dict[str, float]) -> Callable[..., tuple[list[str], float]
 def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(
     bundle: TranslationBundle, shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "timed", spending({"ctranslate2": 1.5, "ctranslate2-int8": 1.0}))
+    monkeypatch.setattr(tuning, "time_engine", spending({"ctranslate2": 1.5, "ctranslate2-int8": 1.0}))
     sources, references = held_out(shards, "valid", ("en", "de"))
     generous = gate_int8(bundle, sources, references, tolerance=100.0)
     assert generous is not None
@@ -173,7 +173,7 @@ def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(
 def test_int8_that_is_not_faster_does_not_serve(
     bundle: TranslationBundle, shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "timed", spending({"ctranslate2": 1.0, "ctranslate2-int8": 1.0}))
+    monkeypatch.setattr(tuning, "time_engine", spending({"ctranslate2": 1.0, "ctranslate2-int8": 1.0}))
     verdict = gate_int8(bundle, *held_out(shards, "valid", ("en", "de")), tolerance=100.0)
     assert verdict is not None
     assert not verdict["accepted"] and verdict["faster"] == 1.0

@@ -41,7 +41,15 @@ ONE = Measures(
 
 def test_the_table_says_what_a_row_won_over_the_row_before() -> None:
     two = replace(ONE, label="b", hypotheses=REFERENCES, bleu=Interval(100.0, 100.0, 100.0), trained_here=False)
-    table = rows([ONE, two], {"b": TrainingRecord(3, 1_500_000, 2.5, 800.0)}, REFERENCES, "de", "auto", 20)
+    table = rows(
+        [ONE, two],
+        {"b": TrainingRecord(3, 1_500_000, 2.5, 800.0)},
+        REFERENCES,
+        "de",
+        "auto",
+        20,
+        {"a<b": [ONE], "b": [two]},
+    )
     assert table[0].step is None
     assert table[1].step is not None
     assert table[1].step.difference > 30
@@ -54,7 +62,7 @@ def test_the_table_says_what_a_row_won_over_the_row_before() -> None:
 
 
 def test_what_people_wrote_is_text_on_the_page() -> None:
-    table = rows([ONE], {}, REFERENCES, "de", "auto", 1)
+    table = rows([ONE], {}, REFERENCES, "de", "auto", 1, {ONE.label: [ONE]})
     picture = Picture("p", "Title & more", 'a "quote" <i>', "alt <x>", b"\x89PNG", "quality")
     sample = Sample("<script>alert(1)</script>", "$ref", {"a<b": "</td>"})
     text = render(Report("t <b>", "lead", table, [picture], [sample], ["note $1"]))
@@ -69,7 +77,7 @@ def test_what_people_wrote_is_text_on_the_page() -> None:
 
 
 def test_what_is_wider_than_a_phone_says_that_it_scrolls() -> None:
-    table = rows([ONE], {}, REFERENCES, "de", "auto", 1)
+    table = rows([ONE], {}, REFERENCES, "de", "auto", 1, {ONE.label: [ONE]})
     header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
     every = [Picture(name, name, "", "", header + width.to_bytes(4, "big"), "quality")
              for name, width in (("narrow", 500), ("broad", 900))]  # fmt: skip
@@ -81,7 +89,7 @@ def test_what_is_wider_than_a_phone_says_that_it_scrolls() -> None:
 
 def test_a_tiny_budget_and_endless_translations_stay_readable() -> None:
     low = replace(ONE, bleu=Interval(0.0, -0.01, 0.1))
-    table = rows([low], {"a<b": TrainingRecord(1, 6_000, 0.3, 80.0)}, REFERENCES, "de", "auto", 1)
+    table = rows([low], {"a<b": TrainingRecord(1, 6_000, 0.3, 80.0)}, REFERENCES, "de", "auto", 1, {low.label: [low]})
     assert table[0].cells()[1] == ("0.0", "0.0 to 0.1")
     assert table[0].cells()[5] == ("6,000", "18 s")
     text = render(Report("t", "l", table, [], [Sample("s", "r", {"a": "und " * 500})]))

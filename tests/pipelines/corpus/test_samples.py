@@ -107,7 +107,7 @@ def test_a_corpus_of_tars_becomes_shards_and_tars_again(tmp_path: Path) -> None:
     config = Config(
         name="run",
         paths=PathsConfig(str(tmp_path), str(tmp_path / "shards"), str(tmp_path / "runs"), str(tmp_path / "mlflow")),
-        corpus=CorpusConfig(format="webdataset", train=SplitFiles(file=name), cut=cut),
+        corpus=CorpusConfig(format="webdataset", train=SplitFiles(file=name), cut=cut, leaks="source"),
         tokenizer=TokenizerConfig(name="characters", type="characters"),
         cluster=ClusterConfig(backend="local"),
     )

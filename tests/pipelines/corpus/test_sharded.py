@@ -89,7 +89,7 @@ def test_the_run_records_what_the_shards_say(shards: Path, tmp_path: Path, monke
 
 
 def test_without_shards_nothing_is_known(tmp_path: Path) -> None:
-    assert as_sharded({"paths": {"shards": str(tmp_path)}}, []) == {}
+    assert as_sharded({"paths": {"shards": str(tmp_path), "cache": str(tmp_path)}}, []) == {}
 
 
 def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> None:

@@ -132,7 +132,7 @@ def test_an_epoch_of_windows_reads_every_token_once_but_at_the_ends(directory: P
     one = WindowLoader(SplitText(directory, "train"), config(), 1)
     for epoch in range(2):
         opened = [one.open(0, epoch, number, True) for number in range(one.windows)]
-        batches = [window.batch(i) for window in opened for i in range(len(window))]
+        batches = [window.batch(i) for window in opened for i in range(window.batches)]
         places = (np.concatenate([batch.ids for batch in batches])[:, None] + np.arange(16)).ravel()
         assert len(np.unique(places)) == len(places) == places.max() - places.min() + 1
         assert places.min() < 16 and places.max() >= len(row) - 16
@@ -147,7 +147,7 @@ def test_masked_batches_hold_the_records_and_guess_some_of_them(directory: Path)
     records = random_records(503)
     one = MaskedLoader(SplitText(directory, "train"), config(), MASKING, 1)
     opened = [one.open(0, 0, number, True) for number in range(one.windows)]
-    batches = [window.batch(i) for window in opened for i in range(len(window))]
+    batches = [window.batch(i) for window in opened for i in range(window.batches)]
     pieces: dict[int, list[list[int]]] = {}
     guessed = masks = real = 0
     for batch in batches:

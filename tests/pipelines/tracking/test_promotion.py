@@ -128,7 +128,7 @@ def test_what_all_questions_together_spend_is_bounded() -> None:
 def test_test_scores_are_reported_and_decide_nothing(stage: Stage) -> None:
     stage.promote("1", unasked)
     for version, score in (("1", "39.00"), ("2", "38.00")):
-        stage.registry.tag_version(version, "test_bleu", score)
+        stage.registry.client.set_model_version_tag("demo-en-de", version, "test_bleu", score)
     outcome = stage.promote("2", BETTER)
     assert outcome.accepted
     assert "test set, reported only: BLEU 38.00 against 39.00" in outcome.message

@@ -33,7 +33,7 @@ class Machine:
     def save(self, step: int, attempt: int) -> None:
         tensors = {"network": {"w": torch.full((4, 4), float(step))}}
         checkpoint.write(self.run, step, attempt, tensors, {"step": step})
-        checkpoint.prune(self.run, 1, 2)
+        checkpoint.prune(self.run, 1, lambda steps: sorted(steps)[-2:])
         (self.run / "steps.jsonl").write_text("line\n" * step, encoding="utf-8")
 
     def content(self) -> dict[str, bytes]:

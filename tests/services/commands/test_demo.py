@@ -55,7 +55,7 @@ def root(tmp_path: Path) -> DemoRoot:
     return DemoRoot(
         "demo",
         "en-de",
-        {"shards": str(shards), "runs": str(tmp_path / "runs")},
+        {"shards": str(shards), "runs": str(tmp_path / "runs"), "cache": str(tmp_path)},
         {"uri": "sqlite:///x.db"},
         {"name": "m"},
     )

@@ -15,7 +15,11 @@ from services.commands.doctor import DoctorRoot, Finding, agent, doctor, mlflow,
 
 
 def root(**changes: object) -> DoctorRoot:
-    values = {"paths": {"root": "artifacts"}, "tracking": {"uri": "sqlite:///none.db"}, "cluster": {"address": None}}
+    values = {
+        "paths": {"root": "artifacts", "cache": "cache"},
+        "tracking": {"uri": "sqlite:///none.db"},
+        "cluster": {"address": None},
+    }
     return DoctorRoot(**{**values, "serve": {"host": "127.0.0.1", "port": 0}, **changes})  # type: ignore[arg-type]
 
 
@@ -27,7 +31,9 @@ def test_the_report_names_what_the_machine_offers(
     monkeypatch.setattr(machine, "free_disk", lambda path: (100.0, 40.0) if path == tmp_path else (4.0, 0.25))
     monkeypatch.setattr(machine, "gpus", lambda: ["a card, 80 GiB"])
     monkeypatch.setattr(precision, "measure", lambda: Rates(50.0, 100.0))
-    assert doctor(root(paths={"root": str(tmp_path)}), as_json=True) == 0  # a note is nothing that is missing
+    assert (
+        doctor(root(paths={"root": str(tmp_path), "cache": str(tmp_path)}), as_json=True) == 0
+    )  # a note is nothing that is missing
     report = {name: (entry["state"], entry["text"]) for name, entry in json.loads(capsys.readouterr().out).items()}
     assert report["cores"] == ("ok", "3 of 64 (a processor)")
     assert report["memory"] == ("note", "1.5 GiB available of 16.0 GiB")
