@@ -68,7 +68,7 @@ def test_keys_and_choices_are_hydras(
     ("line", "expected"),
     [
         ("dragoman train train.early_stopping.metric=", "none loss bleu"),
-        ("dragoman train train.final_weights=", "average last ema"),
+        ("dragoman train train.final_weights=", "average last ema best best_average"),
         ("dragoman promote promote.metric=b", "bleu"),
         ("dragoman train registry.register=", "true false"),
         ("dragoman serve serve.engine=", "auto torch ctranslate2 ctranslate2-int8"),
