@@ -31,7 +31,7 @@ from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
 from services.jobs.service.loop import Loop
-from services.jobs.up import UpRoot
+from services.jobs.up_settings import UpRoot
 
 READY = 120.0  # seconds that everything may take to answer
 logger = logging.getLogger(__name__)

@@ -8,21 +8,9 @@ import importlib
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from conf import compose
-from services.jobs.job_client import JobsConfig
-from services.jobs.settings import ServiceConfig
-
-
-@dataclass
-class UpRoot:
-    """The sections that the verb reads."""
-
-    service: ServiceConfig
-    jobs: JobsConfig
-    paths: dict[str, Any]
+from services.jobs.up_settings import UpRoot
 
 
 def main(argv: Sequence[str]) -> int:

@@ -101,4 +101,4 @@ def _observed(client: Any, name: str) -> Observation:
             return Observation("absent")
         raise
     state = STATES[str(info.status.value)]
-    return Observation(state, info.driver_exit_code if state == "ended" else None, info.message or "")  # type: ignore[arg-type]
+    return Observation(state, info.driver_exit_code if state == "ended" else None, info.message or "")  # type: ignore[arg-type]  # one of the states

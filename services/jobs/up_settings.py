@@ -1,0 +1,16 @@
+"""The sections that `dragoman up` reads."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from services.jobs.job_client import JobsConfig
+from services.jobs.settings import ServiceConfig
+
+
+@dataclass
+class UpRoot:
+    """The sections that the verb reads."""
+
+    service: ServiceConfig
+    jobs: JobsConfig
+    paths: dict[str, Any]
