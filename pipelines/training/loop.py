@@ -168,7 +168,7 @@ class Trainer:
 
     def _asked(self) -> bool:
         """Whether the run is to stop at the next step; rank 0 asks and tells the others."""
-        return stopping.read_request(self.run_dir) is not None
+        return stopping.is_asked(self.run_dir)
 
     def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
         """Backward through this rank's lanes; (3 + lanes + 2,) float64: loss, nll, items, a digest a lane, and room for
