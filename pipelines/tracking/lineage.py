@@ -17,7 +17,7 @@ import yaml
 from model.addresses import mask_credentials
 from model.bundles.directory import bundle_hash
 from model.names import check_name
-from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
+from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
 from pipelines.tracking.author import user
 from pipelines.tracking.commit import git_commit

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
+from model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from pipelines.tracking.author import user
 from pipelines.tracking.commit import git_commit
 from pipelines.tracking.lineage import log_training, record_sharding, without_secrets
