@@ -121,7 +121,7 @@ class JobClient:
         return job
 
     def jobs(self, states: Sequence[str] = (), cursor: int | None = None, limit: int = 50) -> dict[str, Any]:
-        """A page: `jobs`, the newest first, `next` for the cursor, `counts`."""
+        """A page: `jobs`, the newest first, `next` for the cursor, `counts`, `newest` to follow the changes from."""
         query = {"state": list(states), "limit": limit, **({"cursor": cursor} if cursor else {})}
         return self._json("GET", "/v1/jobs", params=query)
 

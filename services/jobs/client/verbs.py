@@ -65,7 +65,6 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """The table; with -f it stays live until Ctrl-C."""
     follow = _flag(words)
-    seen = 0
     while True:
         found = service.jobs(limit=min(500, config.show))
         text = table.table(table.job_rows(found["jobs"], time.time()))
@@ -75,7 +74,7 @@ def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         print(f"{text}\n{counts}", flush=True)
         if not follow:
             return compose.OK
-        seen = next(iter(service.events(after=seen)))["id"]
+        next(iter(service.events(after=found["newest"])))
         time.sleep(0.5)
 
 

@@ -89,7 +89,6 @@ class Access:
         with self.ledger.database.write() as session:
             session.merge(Quota(owner=owner, cpus=cpus, gpus=gpus))
         self.ledger.note(actor, "quota", f"cpus={cpus} gpus={gpus}", owner)
-        self.ledger.changed()
 
 
 def _digest(token: str) -> str:

@@ -122,10 +122,12 @@ def create_app(parts: Parts) -> FastAPI:
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> schemas.JobPage:
         """Jobs, the newest first, a page at a time."""
+        newest = parts.ledger.newest  # before the jobs are read: a change in between is not missed
         found = parts.ledger.jobs(state or (), desk.only(person, owner), cursor, limit)
         rows = [schemas.JobView.model_validate(job) for job in found]
         counts = parts.ledger.counts(desk.only(person, owner))
-        return schemas.JobPage(jobs=rows, next=found[-1].seq if len(found) == limit else None, counts=counts)
+        following = found[-1].seq if len(found) == limit else None
+        return schemas.JobPage(jobs=rows, next=following, counts=counts, newest=newest)
 
     @app.get("/v1/jobs/{id}", responses=PROBLEMS)
     def job(person: Viewer, id: Id) -> schemas.JobDetail:
@@ -172,7 +174,7 @@ def create_app(parts: Parts) -> FastAPI:
         if job is not None:
             desk.job(person, job)
         last = _last_id(request, after)
-        source = events.changes(parts.ledger, desk.newest, last, job, desk.only(person, None))
+        source = events.changes(parts.ledger, last, job, desk.only(person, None))
         return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     @app.get("/v1/jobs/{id}/log-events", responses={**STREAM, **PROBLEMS}, response_class=StreamingResponse)

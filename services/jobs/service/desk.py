@@ -24,16 +24,7 @@ class Desk:
 
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig) -> None:
         self.ledger, self.loop, self.config = ledger, loop, config
-        self._newest = ledger.newest_change()
-        ledger.changed = self._changed
-
-    def _changed(self) -> None:
-        self._newest = self.ledger.newest_change()
-        self.loop.wake()
-
-    def newest(self) -> int:
-        """The number of the last change: who waits for more need not ask the ledger."""
-        return self._newest
+        ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
         """Whose jobs are shown; None: everybody's. Whoever is no admin sees his own."""
@@ -124,10 +115,10 @@ class Desk:
         if self.loop.capacity is None or self.loop.trouble:
             trouble = self.loop.trouble or "it has not been asked yet"
             return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
-        found, quotas, _, _ = self.loop.passes.look()
-        if all(entry.id != name for entry in found if entry.state == State.WAITING):
+        queue, quotas = self.loop.passes.snapshot()
+        if name not in queue.jobs or queue.jobs[name].active:
             return self.why(person, name)  # it has started since
-        return schemas.WhyView.model_validate(explain(name, found, quotas, self.loop.capacity, self.ledger.now()))
+        return schemas.WhyView.model_validate(explain(name, queue, quotas, self.loop.capacity, self.ledger.now()))
 
     def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
         """A piece of an attempt's log, and the attempt's number; 0 where there is none yet.

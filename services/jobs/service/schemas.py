@@ -91,6 +91,7 @@ class JobPage(BaseModel):
     jobs: list[JobView]
     next: int | None
     counts: dict[str, int]
+    newest: int  # the number of the last change: who follows goes on after it
 
 
 class AttemptView(BaseModel):
