@@ -72,11 +72,12 @@ def _serve(
     expected = _start_children(children, root, places, words, variables)
     ledger = Ledger(Database(config.ledger), SteadyClock())
     stack.callback(ledger.database.close)
-    access = Access(ledger)
     with answering():
-        keys = not is_loopback(config.host) or any(one.revoked is None for one in access.tokens())
-    if keys and not access.tokens():
-        print(f"token of admin, told this once: {access.issue('admin', 'admin', 'admin', 'up')}", flush=True)
+        access = Access(ledger)
+    keys = not is_loopback(config.host)
+    if keys and not access.issued:
+        name = f"admin-{len(access.tokens()) + 1}"
+        print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
     planner = Planner([home, *(Path(place).absolute() for place in config.roots)])
     stack.callback(planner.close)
     executor = _executor(root, places, home)

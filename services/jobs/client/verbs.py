@@ -10,7 +10,7 @@ from pathlib import Path
 from conf import compose
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import table
+from services.jobs.client import admin, table
 from services.jobs.client.client import JobClient
 from services.jobs.job_client import JobsConfig
 
@@ -155,6 +155,7 @@ def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 VERBS: dict[str, Verb] = {
     **{"submit": submit, "jobs": jobs, "job": job, "why": why, "logs": logs, "stop": stop, "yield": act("yield")},
     **{"retry": act("retry"), "priority": priority, "rm": remove, "report": report},
+    **{"quota": admin.quota, "token": admin.token, "bill": admin.bill},
 }
 
 

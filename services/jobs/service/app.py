@@ -64,7 +64,7 @@ class Parts:
     loop: Loop
     config: ServiceConfig
     home: Folder
-    keys: bool  # whether a token is asked for
+    keys: bool  # whether a token is asked for even where none was issued
 
 
 def create_app(parts: Parts) -> FastAPI:
@@ -100,7 +100,7 @@ def create_app(parts: Parts) -> FastAPI:
             version=version(),
             counts=parts.ledger.counts(),
             nodes=nodes,
-            keys=parts.keys,
+            keys=guard.keys,
             pass_seconds=loop.passes.seconds,
         )
 
@@ -229,8 +229,9 @@ def create_app(parts: Parts) -> FastAPI:
 
     @app.get("/v1/quotas", responses=PROBLEMS)
     def all_quotas(person: Viewer) -> list[schemas.QuotaView]:
-        """What owners may hold together."""
-        found = sorted(parts.access.quotas().items())
+        """What owners may hold together; whoever is no admin sees his own."""
+        only = desk.only(person, None)
+        found = sorted((owner, row) for owner, row in parts.access.quotas().items() if only in (None, owner))
         return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus) for owner, (cpus, gpus) in found]
 
     @app.put("/v1/quotas/{owner}", status_code=204, responses=PROBLEMS)

@@ -3,7 +3,8 @@
 from typing import Any
 
 from fastapi import HTTPException
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
+from sqlalchemy.orm import aliased
 
 from model.errors import ServiceError
 from services.jobs.ledger.access import Person
@@ -140,25 +141,22 @@ class Desk:
 
     def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
         """What was lost, the most first."""
+        following = aliased(Attempt)
+        sums = (func.count(), func.sum(Attempt.lost_seconds), func.sum(Attempt.lost_tokens))
+        away = func.coalesce(func.sum(following.started - Attempt.ended), 0.0)
         query = (
-            select(
-                Job.owner,
-                Attempt.job,
-                Attempt.cause,
-                func.count(),
-                func.sum(Attempt.lost_seconds),
-                func.sum(Attempt.lost_tokens),
-            )
+            select(Job.owner, Attempt.job, Attempt.cause, *sums, away)
             .join(Job, Job.id == Attempt.job)
+            .outerjoin(following, and_(following.job == Attempt.job, following.number == Attempt.number + 1))
             .where(Attempt.outcome.in_(["failed", "lost", "yielded", "stopped"]))
             .group_by(Job.owner, Attempt.job, Attempt.cause)
-            .order_by(func.sum(Attempt.lost_tokens).desc())
+            .order_by(func.sum(Attempt.lost_tokens).desc(), Attempt.job)
             .limit(1000)
         )
         only = self.only(person, owner)
         if only is not None:
             query = query.where(Job.owner == only)
         with self.ledger.database.read() as session:
-            names = ("owner", "job", "cause", "attempts", "seconds", "tokens")
+            names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "away")
             found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
         return [schemas.BillRow.model_validate(row) for row in found]

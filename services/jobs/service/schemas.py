@@ -234,6 +234,7 @@ class BillRow(BaseModel):
     attempts: int
     seconds: float
     tokens: int
+    away: float  # seconds from the end of these attempts until the next ones ran
 
 
 class Problem(BaseModel):
