@@ -99,10 +99,11 @@ class JobClient:
         retries: int = 0,
         max_hours: float | None = None,
         by: float | None = None,
+        key: str | None = None,
     ) -> Job:
-        """Enter a job. A connection that is lost meanwhile makes no second one of it."""
+        """Enter a job. A connection that is lost meanwhile makes no second one of it; nor does the same `key` again."""
         body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
-        body |= {"retries": retries, "max_hours": max_hours, "by": by, "key": secrets.token_hex(16)}
+        body |= {"retries": retries, "max_hours": max_hours, "by": by, "key": key or secrets.token_hex(16)}
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -131,6 +132,10 @@ class JobClient:
     def why(self, name: str) -> dict[str, Any]:
         """What it waits for, who holds that, from when to when it will start."""
         return self._json("GET", f"/v1/jobs/{_name(name)}/why")
+
+    def curves(self, name: str) -> dict[str, Any]:
+        """What a training has told: `curves`, name -> (step, value) pairs, and `released` at its end."""
+        return self._json("GET", f"/v1/jobs/{_name(name)}/curves")
 
     def act(self, name: str, action: str, **body: Any) -> Job:
         """stop, yield, retry or priority (priority="high")."""

@@ -1,7 +1,7 @@
 """The REST interface of the job service: one file of routes, each a line or two over the ledger.
 
 GET /status                      POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, report
+POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 """
@@ -24,6 +24,7 @@ from services.endpoint.reception import Reception
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
 from services.jobs.service import events, schemas
+from services.jobs.service.curves import read_curves, released, run_of
 from services.jobs.service.desk import Desk
 from services.jobs.service.guard import Guard, Rate
 from services.jobs.service.loop import Loop
@@ -152,6 +153,13 @@ def create_app(parts: Parts) -> FastAPI:
         text, number = desk.log(person, id, attempt, offset, limit)
         headers = {"X-Next-Offset": str(offset + len(text)), "X-Attempt": str(number)}
         return Response(text, headers=headers, media_type="text/plain; charset=utf-8")
+
+    @app.get("/v1/jobs/{id}/curves", responses=PROBLEMS)
+    def curves(person: Viewer, id: Id) -> schemas.CurvesView:
+        """What a training has told so far: losses, rate, speed; and the version that its end released."""
+        found = desk.job(person, id)
+        run = run_of(found)
+        return schemas.CurvesView(run=found.run, curves=read_curves(run), released=released(run))
 
     @app.get("/v1/jobs/{id}/report", responses={**PAGE, **PROBLEMS}, response_class=Response)
     def page(person: Viewer, id: Id) -> Response:

@@ -140,6 +140,14 @@ class JobDetail(JobView):
     changes: list[ChangeView] = []
 
 
+class CurvesView(BaseModel):
+    """What a training has told so far: curves of at most 1,000 points (step, value), and what its end released."""
+
+    run: str
+    curves: dict[str, list[tuple[int, float]]]
+    released: dict[str, Any]
+
+
 class HolderView(BaseModel):
     """A job that has what another waits for."""
 
