@@ -90,7 +90,7 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
-    """The version's description: its scores first, for lists show the beginning; then from here to its run, its job, its
+    """The version's description: scores first, for lists show the beginning; then from here to its run, its job, its
     configuration, its shards and their sources.
 
     Links are relative to MLflow's page, so they hold at whatever address it is looked at.
