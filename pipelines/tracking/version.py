@@ -16,7 +16,8 @@ from pipelines.tracking.parameters import parameters
 from pipelines.tracking.server import Verdict, verdict
 
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
-INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id", JOB_TAG, PAGE_TAG)  # tags of the run that a version repeats
+# Tags of the run that a version repeats.
+INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id", JOB_TAG, PAGE_TAG)
 
 
 def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> str:
