@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from model.files import atomic_write
+from model.shards.layout import sidecar_name
+from model.shards.manifest import ShardEntry
+from model.shards.writer import recorded_shard, write_shard, write_sidecar
 from model.storage import mirror, remote
 from model.text.tokenizers import load_pair
 from pipelines.cluster.map import all_of, here
@@ -26,9 +29,6 @@ from pipelines.corpus.records import block_bytes
 from pipelines.corpus.text_block import TextCleaningTask
 from pipelines.corpus.text_staging import index_path
 from pipelines.settings import ClusterConfig
-from pipelines.shards.layout import sidecar_name
-from pipelines.shards.manifest import ShardEntry
-from pipelines.shards.writer import recorded_shard, write_shard, write_sidecar
 
 Cleaning = CleaningTask | TextCleaningTask
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from model.storage.mirror import remote_of
 from pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
 from pipelines.config import Config, PathsConfig
-from pipelines.training import journal, progress, stopping
+from pipelines.training import journal, pace, progress, stopping
 
 FILES = (
     journal.NAME,
     journal.STARTS,
     "attempt",
     progress.DECISION,
+    pace.NAME,
 )  # of the first rank, for whoever follows the run at the command
 
 

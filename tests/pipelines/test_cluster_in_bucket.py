@@ -1,5 +1,5 @@
-"""Trainings through Ray over nodes that share nothing but a bucket, with real processes: nodes that are lost, come back,
-are drained and cut off, workers that stand still, and commands that are asked to make room.
+"""Trainings through Ray over nodes that share nothing but a bucket, with real processes: nodes that are lost and come
+back, are drained and cut off, workers that stand still, and commands that are asked to make room.
 
 Each node has a cache of its own and, where that can be had, a network namespace of its own.
 """
