@@ -92,7 +92,7 @@ def train(
         raise RuntimeError(out)
     facts = json.loads((run / "bundle" / "config.json").read_text(encoding="utf-8"))
     items = sum(line["tokens"] for line in journal.lines(run / journal.NAME) if "tokens" in line)
-    verified = done(cluster, "verify", name, f"name={name}").strip().splitlines()[-1]
+    verified = done(cluster, "verify", f"name={name}").strip().splitlines()[-1]
     scores = facts["scores"]["test"]
     return {
         "rate": items / seconds,

@@ -30,6 +30,19 @@ HEALTH = {  # how soon Ray takes a silent node for dead: after some 4 seconds in
     "RAY_health_check_failure_threshold": "3",
 }
 
+DRAIN = """
+import sys, time
+import ray
+from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION
+
+address, ip, seconds = sys.argv[1:]
+ray.init(address, log_to_driver=False)
+(node,) = (one["NodeID"] for one in ray.nodes() if one["Alive"] and one["NodeManagerAddress"] == ip)
+ends = int((time.time() + int(seconds)) * 1000)
+accepted, why = ray._raylet.GcsClient(address=address).drain_node(node, DRAIN_NODE_REASON_PREEMPTION, "taken away", ends)
+sys.exit(0 if accepted else why)
+"""
+
 
 def no_namespaces() -> str:
     """Why network namespaces cannot be had here; empty where they can."""
@@ -145,17 +158,9 @@ class Cluster:
 
     def drain(self, name: str, seconds: int = 60) -> None:
         """The node is to go away in so many seconds, as a cloud says it."""
-        script = (
-            "import sys, ray; from ray._raylet import GcsClient; from ray.core.generated import autoscaler_pb2; "
-            "import time; gcs = GcsClient(address=sys.argv[1]); "
-            "found = [n for n in gcs.get_all_node_info(timeout=30).values() "
-            "if n.node_manager_address == sys.argv[2] and n.state == 0]; "
-            "print(gcs.drain_node(found[0].node_id.hex(), autoscaler_pb2.DRAIN_NODE_REASON_PREEMPTION, 'gone soon', "
-            "int((time.time() + int(sys.argv[3])) * 1000)))"
-        )
         node, head = self.nodes[name], self.nodes["head"]
         subprocess.run(
-            [*self._inside(head), sys.executable, "-c", script, self.address, node.ip, str(seconds)],
+            [*self._inside(head), sys.executable, "-c", DRAIN, self.address, node.ip, str(seconds)],
             env=self.of(head),
             check=True,
             capture_output=True,

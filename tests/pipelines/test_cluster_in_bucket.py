@@ -106,7 +106,7 @@ def assert_same_run(nodes: Nodes, name: str, undisturbed: Path) -> None:
     )
     assert [(line["step"], line["batch"]) for line in mine] == [(line["step"], line["batch"]) for line in theirs]
     assert [line["loss"] for line in mine] == pytest.approx([line["loss"] for line in theirs], rel=1e-3)
-    said = end_of(nodes.cluster.call("verify", name, f"name={name}"), 0)
+    said = end_of(nodes.cluster.call("verify", f"name={name}"), 0)
     assert f"{name}: nothing differs" in said
 
 
@@ -149,7 +149,7 @@ def test_a_node_that_is_lost_and_one_that_joins_change_no_step(nodes: Nodes, und
     assert [start["workers"] for start in starts] == [2, 1, 2]
     before, joined = starts[-2:]
     assert joined["step"] % 10 or joined["step"] > before["step"], "a checkpoint was made for the change"
-    assert "nothing differs" in end_of(nodes.cluster.call("verify", "elastic", "name=elastic"), 0)
+    assert "nothing differs" in end_of(nodes.cluster.call("verify", "name=elastic"), 0)
 
 
 def test_a_node_that_is_to_be_drained_ends_a_run_of_fixed_size_in_order(nodes: Nodes, undisturbed: Path) -> None:
@@ -188,5 +188,5 @@ def test_a_link_that_is_cut_and_mended_changes_no_step(nodes: Nodes, undisturbed
     wait_until(lambda: nodes.step("cut") > reached + 20, process)
     process.send_signal(signal.SIGTERM)
     end_of(process, 75)
-    assert "nothing differs" in end_of(nodes.cluster.call("verify", "cut", "name=cut"), 0)
+    assert "nothing differs" in end_of(nodes.cluster.call("verify", "name=cut"), 0)
     nodes.cluster.start("b")
