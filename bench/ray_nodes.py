@@ -39,7 +39,8 @@ address, ip, seconds = sys.argv[1:]
 ray.init(address, log_to_driver=False)
 (node,) = (one["NodeID"] for one in ray.nodes() if one["Alive"] and one["NodeManagerAddress"] == ip)
 ends = int((time.time() + int(seconds)) * 1000)
-accepted, why = ray._raylet.GcsClient(address=address).drain_node(node, DRAIN_NODE_REASON_PREEMPTION, "taken away", ends)
+gcs = ray._raylet.GcsClient(address=address)
+accepted, why = gcs.drain_node(node, DRAIN_NODE_REASON_PREEMPTION, "taken away", ends)
 sys.exit(0 if accepted else why)
 """
 
