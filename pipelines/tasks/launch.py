@@ -134,15 +134,17 @@ def open_ends(config: Config) -> "Ends":
 
 def close_record(config: Config, problem: BaseException) -> None:
     """End the run's record: KILLED with the reason where somebody asked for the end, else FAILED."""
+    ours = False
     with contextlib.suppress(ServiceError, UserError):
-        publishing.pull(config.run_dir)
+        ours = publishing.pull_own(config.run_dir)
     tracked = TrackedRun(config.tracking, config.run_dir, config.name)
     killed = isinstance(problem, KeyboardInterrupt)
     if killed:
         tracked.tags({"ended_by": read_reason(config.run_dir) or "interrupt"})
     tracked.finish("KILLED" if killed else "FAILED")
     with contextlib.suppress(ServiceError, UserError, StaleAttemptError):
-        publishing.publish(config.run_dir)
+        if ours:  # and no other start has taken over
+            publishing.publish(config.run_dir)
 
 
 def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ranks: Ranks) -> object:

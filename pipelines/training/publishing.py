@@ -184,6 +184,19 @@ def pull(run: Path) -> None:
         snapshots.pull(run, elsewhere)
 
 
+def pull_own(run: Path) -> bool:
+    """The same where the newest files are of the attempt that this folder knows, and not of one that has taken over;
+    whether they are."""
+    elsewhere = remote_of(run)
+    if elsewhere is None:
+        return True
+    found = snapshots.newest(elsewhere)
+    if found is None or found.attempt != checkpoint.current_attempt(run):
+        return False
+    snapshots.pull(run, elsewhere)
+    return True
+
+
 def publish(run: Path, *results: str) -> None:
     """Send what a run's folder holds; the files and folders `results` under their own names too.
 
