@@ -23,11 +23,12 @@ import psutil
 REPOSITORY = Path(__file__).resolve().parents[1]
 STARTING = 120.0  # seconds that a node may take
 OBJECTS = 100_000_000  # bytes of a node's object store; Ray wants 75 MB at least
-HEALTH = {  # how soon Ray takes a silent node for dead: after some 4 seconds instead of some 25
-    "RAY_health_check_initial_delay_ms": "1000",
+HEALTH = {  # how soon Ray takes a silent node for dead: after some 12 seconds instead of some 50
+    "RAY_health_check_initial_delay_ms": "5000",
     "RAY_health_check_period_ms": "1000",
-    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_timeout_ms": "4000",
     "RAY_health_check_failure_threshold": "3",
+    "RAY_raylet_start_wait_time_s": "120",  # a busy machine starts slowly
 }
 
 DRAIN = """
