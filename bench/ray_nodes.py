@@ -28,7 +28,6 @@ HEALTH = {  # how soon Ray takes a silent node for dead: after some 12 seconds i
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "4000",
     "RAY_health_check_failure_threshold": "3",
-    "RAY_raylet_start_wait_time_s": "120",  # a busy machine starts slowly
 }
 
 DRAIN = """
@@ -94,9 +93,21 @@ class Cluster:
         return f"10.77.{self.number}.1" if self.namespaces else "127.0.0.1"
 
     def start(self, name: str, cpus: int = 1) -> Node:
-        """A node joins, the first as the head; one that was there before comes back with the cache that it had."""
+        """A node joins, the first as the head; one that was there before comes back with the cache that it had.
+
+        Ray itself waits 30 s for a node to start; where the machine is busy that is not enough, and it is tried again.
+        """
         node = self.nodes.get(name) or self._make(name)
-        head = not self.address
+        self.nodes[name] = node
+        head = not self.address or name == "head"
+        for last in (False, False, True):
+            self._start(node, cpus, head)
+            if self._wait(node, last):
+                break
+        return node
+
+    def _start(self, node: Node, cpus: int, head: bool) -> None:
+        name = node.name
         self.address = self.address or f"{node.ip}:{6379 if self.namespaces else free_port(node.ip)}"
         self._end_processes(node)
         shutil.rmtree(self._temp(name), ignore_errors=True)
@@ -121,9 +132,6 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self.nodes[name] = node
-        self._wait(node)
-        return node
 
     def of(self, node: Node) -> dict[str, str]:
         """The environment of a node's processes."""
@@ -233,14 +241,17 @@ class Cluster:
         psutil.wait_procs(family, timeout=10)
         process.wait(10)
 
-    def _wait(self, node: Node) -> None:
-        """Until its Ray says that it has started."""
+    def _wait(self, node: Node, last: bool) -> bool:
+        """Until its Ray says that it has started; whether it did, `last` has it raised where it did not."""
         ends = time.monotonic() + STARTING
         began = node.log.read_text(errors="replace").count("Ray runtime started")
         while node.log.read_text(errors="replace").count("Ray runtime started") == began:
             if node.process is None or node.process.poll() is not None or time.monotonic() > ends:
+                if not last:
+                    return False
                 raise RuntimeError(f"{node.name}: ray start failed:\n{node.log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.1)
+        return True
 
 
 @contextlib.contextmanager
