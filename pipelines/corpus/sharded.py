@@ -17,11 +17,11 @@ from model.addresses import mask_address
 from model.errors import UserError
 from model.files import file_sha256
 from model.schema import build
+from model.shards.manifest import Manifest, has_manifest, read_manifest
 from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
-from pipelines.shards.manifest import Manifest, has_manifest, read_manifest
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
