@@ -54,7 +54,10 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
         config,
         root=None if below else config.root,
         needs_root=config.needs_root and not below,
-        **local,
+        train=local["train"],
+        valid=local["valid"],
+        test=local["test"],
+        gate=local["gate"],
     )
 
 
