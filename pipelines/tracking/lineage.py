@@ -39,6 +39,7 @@ NOT_PARAMETERS = (
     "promote",
     "models",
     "compare",
+    "sweep",
 )
 
 
@@ -148,6 +149,9 @@ def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_ha
     run.tags({"kind": kind, "config_hash": config_hash, "python": platform.python_version(), **_versions()})
     # What MLflow's pages show as "Created by" and "Source".
     run.tags({"mlflow.user": user(), "mlflow.source.name": f"dragoman {kind}", "mlflow.source.type": "LOCAL"})
+    parent = config.get("tracking", {}).get("parent")
+    if parent:
+        run.tags({"mlflow.parentRunId": parent})
     commit = git_commit()
     if commit:
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})
