@@ -64,7 +64,7 @@ class Parts:
     loop: Loop
     config: ServiceConfig
     home: Folder
-    keys: bool  # whether a token is asked for
+    keys: bool  # whether a token is asked for even where none was issued
 
 
 def create_app(parts: Parts) -> FastAPI:
@@ -100,7 +100,7 @@ def create_app(parts: Parts) -> FastAPI:
             version=version(),
             counts=parts.ledger.counts(),
             nodes=nodes,
-            keys=parts.keys,
+            keys=guard.keys,
             pass_seconds=loop.passes.seconds,
         )
 
@@ -123,10 +123,12 @@ def create_app(parts: Parts) -> FastAPI:
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> schemas.JobPage:
         """Jobs, the newest first, a page at a time."""
+        newest = parts.ledger.newest  # before the jobs are read: a change in between is not missed
         found = parts.ledger.jobs(state or (), desk.only(person, owner), cursor, limit)
         rows = [schemas.JobView.model_validate(job) for job in found]
         counts = parts.ledger.counts(desk.only(person, owner))
-        return schemas.JobPage(jobs=rows, next=found[-1].seq if len(found) == limit else None, counts=counts)
+        following = found[-1].seq if len(found) == limit else None
+        return schemas.JobPage(jobs=rows, next=following, counts=counts, newest=newest)
 
     @app.get("/v1/jobs/{id}", responses=PROBLEMS)
     def job(person: Viewer, id: Id) -> schemas.JobDetail:
@@ -180,7 +182,7 @@ def create_app(parts: Parts) -> FastAPI:
         if job is not None:
             desk.job(person, job)
         last = _last_id(request, after)
-        source = events.changes(parts.ledger, desk.newest, last, job, desk.only(person, None))
+        source = events.changes(parts.ledger, last, job, desk.only(person, None))
         return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     @app.get("/v1/jobs/{id}/log-events", responses={**STREAM, **PROBLEMS}, response_class=StreamingResponse)
@@ -227,8 +229,9 @@ def create_app(parts: Parts) -> FastAPI:
 
     @app.get("/v1/quotas", responses=PROBLEMS)
     def all_quotas(person: Viewer) -> list[schemas.QuotaView]:
-        """What owners may hold together."""
-        found = sorted(parts.access.quotas().items())
+        """What owners may hold together; whoever is no admin sees his own."""
+        only = desk.only(person, None)
+        found = sorted((owner, row) for owner, row in parts.access.quotas().items() if only in (None, owner))
         return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus) for owner, (cpus, gpus) in found]
 
     @app.put("/v1/quotas/{owner}", status_code=204, responses=PROBLEMS)
