@@ -60,6 +60,7 @@ DOORS = {
     "fastapi": ["services/endpoint", "services/jobs/service"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
+    "opentelemetry": ["services/telemetry"],
 }
 
 

@@ -5,6 +5,7 @@ model version --run id--> training run --shard_run_id, manifest_hash--> sharding
                             config.yaml                              manifest.json, pictures
 """
 
+import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -148,6 +149,9 @@ def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_ha
     run.tags({"kind": kind, "config_hash": config_hash, "python": platform.python_version(), **_versions()})
     # What MLflow's pages show as "Created by" and "Source".
     run.tags({"mlflow.user": user(), "mlflow.source.name": f"dragoman {kind}", "mlflow.source.type": "LOCAL"})
+    trace = os.environ.get("TRACEPARENT")  # of the job that this is an attempt of: W3C Trace Context
+    if trace:
+        run.tags({"traceparent": trace})
     commit = git_commit()
     if commit:
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})

@@ -2,7 +2,7 @@
 a counter is compared and set within the transaction, so of two schedulers one begins again with what the other did."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import insert, select, update
 
@@ -24,6 +24,7 @@ class Passes:
     def __init__(self, ledger: Ledger, access: Access) -> None:
         self.ledger, self.access = ledger, access
         self.seconds = 0.0  # that the last pass took
+        self.took: Callable[[float], None] = lambda _: None  # told the seconds of every pass
         self._known: dict[int, Job] = {}
         with ledger.database.write() as session:
             if session.get(Meta, "passes") is None:
@@ -55,6 +56,7 @@ class Passes:
         found, bounds, jobs, number = self.look()
         outcome = decide(found, bounds, capacity, self.ledger.now())
         self.seconds = time.perf_counter() - began
+        self.took(self.seconds)
         if outcome.decisions and not self._write(outcome.decisions, jobs, number):
             return None
         return outcome
