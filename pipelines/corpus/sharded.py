@@ -11,10 +11,10 @@ from typing import Any
 
 from conf import groups
 from model.errors import UserError
+from model.shards.manifest import has_manifest, read_manifest
 from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.shards.manifest import has_manifest, read_manifest
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about

@@ -28,7 +28,7 @@ from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.languages import language_name
 from services.endpoint.metrics import Metrics, Refusals
 from services.endpoint.reception import Reception
-from services.endpoint.requests import TranslationRequest, check_key, parameters, read_translation
+from services.endpoint.requests import DetectionRequest, TranslationRequest, check_key, parameters, validate
 from services.endpoint.vector_routes import VectorsQueue, add_vector_routes
 from services.models.loaded_model import LoadedModel
 from services.settings import Limits
@@ -75,7 +75,7 @@ class Endpoint:
             raise HTTPException(400, f"{request.source} is not supported")
         if request.target != served.target:
             raise HTTPException(400, f"{request.target} is not supported")
-        answering = await self._aligning(served) if request.alignment else served
+        answering = await self._aligning(served) if request.aligned else served
         alternatives = min(request.alternatives, served.most_alternatives)
         pieces = [split(text, self.longest) for text in request.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
@@ -97,7 +97,7 @@ class Endpoint:
             answer["detectedLanguage"] = [language] * len(answers) if request.batch else language
         if request.alternatives:
             answer["alternatives"] = [others for _, others in answers] if request.batch else answers[0][1]
-        if request.alignment:
+        if request.aligned:
             maps = [[one.record() for part in own for one in part.attention] for own in parts]  # a sentence each
             answer["alignment"] = maps if request.batch else maps[0]
         return answer, served
@@ -141,30 +141,30 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     async def refuse(_request: Request, problem: HTTPException) -> Response:
         return refusal(problem.status_code, problem.detail, problem.headers)
 
+    translation_request = TranslationRequest.within(endpoint.limits)
+
     @app.post(
         "/translate",
         summary="Translate a text, or a list of texts",
         responses=openapi.answers(openapi.TRANSLATION, origin=True),
-        openapi_extra=openapi.in_body(openapi.translation_request(endpoint.limits)),
+        openapi_extra=openapi.in_body(translation_request),
     )
     async def translate(request: Request) -> Response:
         values = await parameters(request)
         check_key(values, endpoint.keys)
-        answer, served = await endpoint.translate(read_translation(values, endpoint.limits))
+        answer, served = await endpoint.translate(validate(translation_request, values))
         return as_json(answer, headers=served.origin.headers())
 
     @app.post(
         "/detect",
         summary="The language that texts are assumed to be in",
         responses=openapi.answers(openapi.array_of(openapi.DETECTED), origin=True),
-        openapi_extra=openapi.in_body(openapi.detection_request()),
+        openapi_extra=openapi.in_body(DetectionRequest),
     )
     async def detect(request: Request) -> Response:
         values = await parameters(request)
         check_key(values, endpoint.keys)
-        q = values.get("q")
-        if not q or not isinstance(q, str):
-            raise HTTPException(400, f"Invalid request: {'q must be a string' if q else 'missing q parameter'}")
+        validate(DetectionRequest, values)
         served = endpoint.queue().model()
         return as_json([{"confidence": 0.0, "language": served.source}], headers=served.origin.headers())
 

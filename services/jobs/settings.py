@@ -19,6 +19,9 @@ class ServiceConfig:
     cpus: int = 0  # of the Ray that is started here; 0: the cores of this machine
     roots: list[str] = field(default_factory=list)  # folders that jobs may read beside paths.root
     environment: dict[str, str] = field(default_factory=dict)  # variables of every job
+    url: str | None = None  # of the pages, as others reach them; null: where it listens
+    tracking_url: str | None = None  # of MLflow's pages; null: of the one that is started here
+    endpoint_url: str | None = None  # of the endpoint that model cards ask; null: of the one that is started here
     tracking: bool = True  # start MLflow here
     endpoint: bool = True  # start the endpoint here
     ports: int = 8310  # MLflow, the endpoint and Ray's dashboard take this one and the next two; 0: free ones

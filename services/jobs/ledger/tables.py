@@ -34,8 +34,10 @@ class Job(Base):
 
     __tablename__ = "jobs"
     __table_args__ = (
-        Index("ix_jobs_state_seq", "state", "seq"),
+        Index("ix_jobs_state_seq_version", "state", "seq", "version"),
         Index("ix_jobs_owner_seq", "owner", "seq"),
+        Index("ix_jobs_owner_state_seq", "owner", "state", "seq"),
+        Index("ix_jobs_run", "run"),
         Index("ix_jobs_owner_key", "owner", "key", unique=True),
     )
 

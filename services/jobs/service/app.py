@@ -1,7 +1,7 @@
 """The REST interface of the job service: one file of routes, each a line or two over the ledger.
 
 GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, report
+POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 """
@@ -24,6 +24,7 @@ from services.endpoint.reception import Reception
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
 from services.jobs.service import events, schemas
+from services.jobs.service.curves import read_curves, released, run_of
 from services.jobs.service.desk import Desk
 from services.jobs.service.guard import Guard, Rate
 from services.jobs.service.loop import Loop
@@ -67,7 +68,7 @@ class Parts:
     loop: Loop
     config: ServiceConfig
     home: Folder
-    keys: bool  # whether a token is asked for
+    keys: bool  # whether a token is asked for even where none was issued
     metrics: Metrics = field(default_factory=Metrics)
 
 
@@ -111,7 +112,7 @@ def create_app(parts: Parts) -> FastAPI:
             version=version(),
             counts=parts.ledger.counts(),
             nodes=nodes,
-            keys=parts.keys,
+            keys=guard.keys,
             pass_seconds=loop.passes.seconds,
         )
 
@@ -146,10 +147,12 @@ def create_app(parts: Parts) -> FastAPI:
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> schemas.JobPage:
         """Jobs, the newest first, a page at a time."""
+        newest = parts.ledger.newest  # before the jobs are read: a change in between is not missed
         found = parts.ledger.jobs(state or (), desk.only(person, owner), cursor, limit)
         rows = [schemas.JobView.model_validate(job) for job in found]
         counts = parts.ledger.counts(desk.only(person, owner))
-        return schemas.JobPage(jobs=rows, next=found[-1].seq if len(found) == limit else None, counts=counts)
+        following = found[-1].seq if len(found) == limit else None
+        return schemas.JobPage(jobs=rows, next=following, counts=counts, newest=newest)
 
     @app.get("/v1/jobs/{id}", responses=PROBLEMS)
     def job(person: Viewer, id: Id) -> schemas.JobDetail:
@@ -177,6 +180,13 @@ def create_app(parts: Parts) -> FastAPI:
         headers = {"X-Next-Offset": str(offset + len(text)), "X-Attempt": str(number)}
         return Response(text, headers=headers, media_type="text/plain; charset=utf-8")
 
+    @app.get("/v1/jobs/{id}/curves", responses=PROBLEMS)
+    def curves(person: Viewer, id: Id) -> schemas.CurvesView:
+        """What a training has told so far: losses, rate, speed; and the version that its end released."""
+        found = desk.job(person, id)
+        run = run_of(found)
+        return schemas.CurvesView(run=found.run, curves=read_curves(run), released=released(run))
+
     @app.get("/v1/jobs/{id}/report", responses={**PAGE, **PROBLEMS}, response_class=Response)
     def page(person: Viewer, id: Id) -> Response:
         """The job on one page that needs nothing else."""
@@ -196,7 +206,7 @@ def create_app(parts: Parts) -> FastAPI:
         if job is not None:
             desk.job(person, job)
         last = _last_id(request, after)
-        source = events.changes(parts.ledger, desk.newest, last, job, desk.only(person, None))
+        source = events.changes(parts.ledger, last, job, desk.only(person, None))
         return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     @app.get("/v1/jobs/{id}/log-events", responses={**STREAM, **PROBLEMS}, response_class=StreamingResponse)
@@ -243,8 +253,9 @@ def create_app(parts: Parts) -> FastAPI:
 
     @app.get("/v1/quotas", responses=PROBLEMS)
     def all_quotas(person: Viewer) -> list[schemas.QuotaView]:
-        """What owners may hold together."""
-        found = sorted(parts.access.quotas().items())
+        """What owners may hold together; whoever is no admin sees his own."""
+        only = desk.only(person, None)
+        found = sorted((owner, row) for owner, row in parts.access.quotas().items() if only in (None, owner))
         return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus) for owner, (cpus, gpus) in found]
 
     @app.put("/v1/quotas/{owner}", status_code=204, responses=PROBLEMS)

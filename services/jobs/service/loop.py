@@ -31,6 +31,7 @@ from services.telemetry.traceparent import TraceParent, parse
 
 START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
 CAPACITY_KEPT = 5.0  # seconds
+LEISURE = 2.0  # times that a look took, until the next one begins
 logger = logging.getLogger(__name__)
 
 
@@ -97,6 +98,7 @@ class Loop:
     def _repeat(self, wake: threading.Event, task: Callable[[], None]) -> None:
         while not self._ending.is_set():
             wake.clear()
+            began = time.monotonic()
             try:
                 task()
             except (ServiceError, SQLAlchemyError, OSError) as problem:  # it comes back, and so do we
@@ -106,6 +108,8 @@ class Loop:
             except Exception:  # a fault of ours must not end the service
                 logger.exception("a look at the jobs failed")
                 self._ending.wait(1.0)
+            # what happens in a moment is looked at together, so that requests are answered while the queue is long
+            self._ending.wait(min(self.config.tick, LEISURE * (time.monotonic() - began)))
             wake.wait(self.config.tick)
 
     def _take(self) -> None:
@@ -115,12 +119,17 @@ class Loop:
     def look(self) -> None:
         """Everything once: what has ended, what may start, what is to be told."""
         reachable = self._look_at_cluster()
-        active = self.ledger.jobs(ACTIVE)
+        self.ledger.look()
+        active = self.ledger.jobs(ACTIVE, plans=True)
         self._settle(active, reachable)
         self._end_followers()
         if self.capacity is not None and reachable and self.admits:
             self.passes.run(self.capacity)
-            fresh = [job for job in self.ledger.jobs([State.STARTING]) if job.version not in _versions(active, job)]
+            fresh = [
+                job
+                for job in self.ledger.jobs([State.STARTING], plans=True)
+                if job.version not in _versions(active, job)
+            ]
             for job in fresh:
                 self._hand_over(job)
 
@@ -257,9 +266,11 @@ class Loop:
 
     def _end_followers(self) -> None:
         """Jobs that come after one that has not succeeded never will start."""
-        for job in self.ledger.following():
+        following = self.ledger.following()
+        states = self.ledger.states(sorted({other for job in following for other in job.after}))
+        for job in following:
             for other in job.after:
-                found = self.ledger.states([other]).get(other)
+                found = states.get(other)
                 if found is None or (found in ENDED and found != State.SUCCEEDED):
                     reason = f"it comes after job {other}, which {'was removed' if found is None else f'is {found}'}"
                     try:

@@ -123,6 +123,7 @@ def test_an_event_is_told_once_and_none_of_those_before_the_start(loop: Loop) ->
 
 
 def test_metrics_ask_for_a_token_where_everything_does(loop: Loop) -> None:
+    loop.passes.access.issue("root", "root", "admin", "root")
     token = loop.passes.access.issue("prometheus", "prometheus", "viewer", "root")
     with client(loop, keys=True) as http:
         assert http.get("/metrics").status_code == 401
