@@ -61,6 +61,7 @@ DOORS = {
     "optuna": ["services/sweeps"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
+    "opentelemetry": ["services/telemetry"],
 }
 
 
