@@ -92,8 +92,9 @@ def translations(
     config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str], alignment: AlignmentConfig | None = None
 ) -> Iterator[InferenceQueue[LoadedModel, str, Translation] | None]:
     """Where translations are asked for, for the length of the block; None where no model is named."""
-    reference = config.model if config.bundle is None else None
-    if config.bundle is None and reference is None:
+    fixed = config.bundle is not None or bool(config.ensemble)
+    reference = None if fixed else config.model
+    if not fixed and reference is None:
         yield None
         return
     loader = Loader(config, decode, overrides, alignment)
@@ -166,8 +167,10 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    if config.bundle is None and config.model is None and config.vectors is None:
-        raise UserError("serve: nothing to serve: serve.model, serve.bundle or serve.vectors must name something")
+    if not any((config.bundle, config.model, config.ensemble, config.vectors)):
+        raise UserError(
+            "serve: nothing to serve: serve.model, serve.bundle, serve.ensemble or serve.vectors must name something"
+        )
     check_least("serve", config, batch=1, queue=1, longest=16, connections=1, port=0)
     check_least("serve", config, poll=0.1, timeout=0.1, receive_timeout=0.1)
     if config.port > 65_535:
