@@ -55,11 +55,12 @@ DOORS = {
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
     "hydra": ["conf"],
     "omegaconf": ["conf"],
-    "webdataset": ["pipelines/shards"],
+    "webdataset": ["model/shards"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": ["services/endpoint", "services/jobs/service"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
+    "opentelemetry": ["services/telemetry"],
 }
 
 
@@ -232,7 +233,7 @@ def test_the_loop_runs_without_the_heavy_libraries() -> None:
         "for name in ('ray', 'mlflow', 'hydra', 'omegaconf', 'webdataset', 'fastapi', 'sacrebleu', 'numba'):\n"
         "    sys.modules[name] = None\n"
         "import model.networks.architectures, model.decoding.search\n"
-        "import pipelines.training.loop, pipelines.loaders.pairs, pipelines.shards.reader\n"
+        "import pipelines.training.loop, pipelines.loaders.pairs, model.shards.reader\n"
         "import pipelines.cluster.ranks, pipelines.training.checkpoint\n"
         "import model.word_vectors.batched, pipelines.word_vectors.loop\n"
     )

@@ -16,6 +16,7 @@ from model.errors import UserError
 from model.inference.translator import network_translator, open_translator
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
+from model.shards.manifest import Manifest, manifest_hash, write_manifest
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 from pipelines import entries
@@ -23,7 +24,6 @@ from pipelines.evaluation import tuning
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import evaluate_bundle, held_out, report, write_evaluation
 from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
-from pipelines.shards.manifest import Manifest, manifest_hash, write_manifest
 
 
 def lines(count: int, seed: int) -> list[str]:

@@ -12,12 +12,14 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from pydantic import ValidationError
 
 from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.requests import TranslationRequest, validate
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.settings import Limits
@@ -174,6 +176,21 @@ def test_mistakes_are_answered_in_librettranslates_words(stage: Stage, values: A
     assert answer.status_code == status
     assert message in answer.json()["error"]
     assert stage.ask(q="x").status_code == 200
+
+
+def test_a_list_of_many_mistakes_stops_at_the_first() -> None:
+    with pytest.raises(ValidationError) as refused:
+        TranslationRequest.within(Limits()).model_validate({"q": [1] * 1000, "source": "en", "target": "de"})
+    assert refused.value.error_count() == 2  # q is no string, and its first entry is none
+
+
+@pytest.mark.parametrize("name", ["true", "True", "1", True])
+def test_switches_and_numbers_are_read_as_forms_write_them(name: Any) -> None:
+    values = {"q": "x", "source": "EN", "target": "de", "alignment": name, "alternatives": "2"}
+    request = validate(TranslationRequest.within(Limits(alternatives=3)), values)
+    assert (request.aligned, request.alternatives, request.source) == (True, 2, "en")
+    empty = validate(TranslationRequest.within(Limits()), {**values, "alignment": "", "alternatives": ""})
+    assert (empty.aligned, empty.alternatives) == (False, 0)
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 900])
