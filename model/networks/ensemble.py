@@ -57,7 +57,8 @@ class Ensemble(TranslationNetwork):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B,) -> the logarithm of the mean probability (B, V), in float32."""
-        found, after = [], {}
+        found: list[Tensor] = []
+        after: State = {}
         for i, network in enumerate(self.members):
             logits, grown = network.step(tokens, self._part(state, i))
             found.append(logits.float().log_softmax(-1))
