@@ -8,7 +8,7 @@ from conf import compose
 from model.errors import UserError
 from model.storage.mirror import local_folder
 
-VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"
+WAIT_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"
 MEASURED = "pace.json"  # in the folder of a run, by the run itself
 
 
@@ -21,4 +21,4 @@ def stop_wait(words: Sequence[str], least: float) -> dict[str, str]:
         measured = float(json.loads((run / MEASURED).read_text(encoding="utf-8"))["stop_seconds"])
     except (OSError, UserError, ValueError, KeyError, TypeError):
         measured = 0.0
-    return {VARIABLE: str(math.ceil(max(measured, least)))}
+    return {WAIT_VARIABLE: str(math.ceil(max(measured, least)))}

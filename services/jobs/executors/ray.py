@@ -12,7 +12,8 @@ from services.jobs.job_client import JobsConfig, talking
 from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
-from services.jobs.stop_wait import VARIABLE
+from services.jobs.stop_wait import WAIT_VARIABLE
+from services.telemetry.traceparent import VARIABLE
 
 STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended", "FAILED": "ended"}
 
@@ -39,13 +40,15 @@ class RayExecutor:
         words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]
         runner = [self.config.python, "-m", "services.jobs.runner", str(self.home), start.job, str(start.number)]
         job = {"DRAGOMAN_JOB": start.job, "DRAGOMAN_ATTEMPT": str(start.number)}
-        variables = {**self.config.environment, **job}
+        if start.trace:
+            job[VARIABLE] = start.trace
+        variables = {WAIT_VARIABLE: str(round(self.config.stop_timeout)), **self.config.environment, **job}
         with self._client() as client:
             try:
                 client.submit_job(
                     entrypoint=f"exec {shlex.join([*runner, start.verb, *words])}",
                     submission_id=start.id,
-                    runtime_env={"env_vars": {VARIABLE: str(round(self.config.stop_timeout)), **variables}},
+                    runtime_env={"env_vars": variables},
                     metadata={"verb": start.verb, "owner": start.owner, "job": start.job},
                     entrypoint_num_cpus=1 / self.drivers if start.spreads else start.cpus,
                     entrypoint_num_gpus=0 if start.spreads else start.gpus,
