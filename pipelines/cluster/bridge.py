@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import ray
 from ray.train.v2._internal.execution.callback import WorkerGroupCallback
@@ -43,7 +43,12 @@ class Ends:
 
 
 class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
-    """Of one training. `sizes`: of groups of workers, in ascending order; of more than one where it is elastic."""
+    """Of one training. `sizes`: of groups of workers, in ascending order; of more than one where it is elastic.
+
+    Ray copies it into the controller's process, where `active` is the one that has seen the workers start.
+    """
+
+    active: "ClassVar[Bridge | None]" = None
 
     def __init__(self, ends: Ends, sizes: tuple[int, ...]) -> None:
         self.ends, self.sizes = ends, sizes
@@ -55,6 +60,7 @@ class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
 
     def after_worker_group_start(self, worker_group: Any) -> None:
         """Another first rank: it has been told nothing, and its files need not go on from what came before."""
+        Bridge.active = self
         self._group, self._delivered, self._paused, self._coming, self._have = worker_group, None, False, None, {}
         worker_group.execute_single(0, self.ends.begin)
 

@@ -30,21 +30,22 @@ class ClusterTrainer(LeanTrainer):
     def _initialize_and_run_controller(self, **given: Any) -> Any:
         given["failure_policy"] = _FailurePolicy(self.run_config.failure_config)
         if len(self._bridge.sizes) > 1:
-            given["scaling_policy"] = _ScalingPolicy(self.scaling_config, self._bridge)
+            given["scaling_policy"] = _ScalingPolicy(self.scaling_config, self._bridge.sizes)
         return super()._initialize_and_run_controller(**given)
 
 
 class _ScalingPolicy(ElasticScalingPolicy):  # type: ignore[misc]  # Ray is untyped
     """Ray's, with our sizes, and a checkpoint before each change."""
 
-    def __init__(self, scaling_config: Any, bridge: Bridge) -> None:
+    def __init__(self, scaling_config: Any, sizes: tuple[int, ...]) -> None:
         super().__init__(scaling_config)
-        self._bridge = bridge
+        self._sizes = sizes
 
     def make_decision_for_running_worker_group(self, *args: Any, **given: Any) -> Any:
         decision = super().make_decision_for_running_worker_group(*args, **given)
         if isinstance(decision, ResizeDecision):  # made once more when they have ended
-            self._bridge.pause()
+            if Bridge.active is not None:
+                Bridge.active.pause()
             return NoopDecision()
         return decision
 
@@ -52,7 +53,7 @@ class _ScalingPolicy(ElasticScalingPolicy):  # type: ignore[misc]  # Ray is unty
         going = ray._private.state.state.get_draining_nodes()
         staying = {node: room for node, room in reserved_resources.items() if node not in going}
         room = super()._count_possible_workers(staying)
-        return max((size for size in self._bridge.sizes if size <= room), default=0)
+        return max((size for size in self._sizes if size <= room), default=0)
 
 
 class _FailurePolicy(DefaultFailurePolicy):  # type: ignore[misc]  # Ray is untyped
