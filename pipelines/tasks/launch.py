@@ -117,7 +117,9 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
                 if config.cluster.backend == "local":
                     train_rank(config, from_environment(config.cluster.device))
                 else:
-                    storage, sizes, ends = config.run_dir / "ray", worker_sizes(config), partial(open_ends, config)
+                    storage, sizes = config.run_dir / "ray", worker_sizes(config)
+                    crosses = remote_of(config.run_dir) is not None or len(sizes) > 1
+                    ends = partial(open_ends, config) if crosses else None
                     ray_train.fit(train_rank, config, config.cluster, storage, config.name, sizes, ends)
                     publishing.pull(config.run_dir)  # the first rank may have worked elsewhere
         except BaseException as problem:
