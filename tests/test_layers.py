@@ -57,7 +57,7 @@ DOORS = {
     "omegaconf": ["conf"],
     "webdataset": ["pipelines/shards"],
     "fsspec": ["model/storage/remote.py"],
-    "fastapi": ["services/endpoint", "services/jobs/service"],
+    "fastapi": ["services/endpoint", "services/jobs/service", "services/jobs/pages"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
 }

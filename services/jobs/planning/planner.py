@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ class Planner:
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = [str(root) for root in roots]
         self._lock = threading.Lock()
+        self._fields: dict[tuple[Any, ...], dict[str, Any]] = {}  # they change with the code alone
         self._process: subprocess.Popen[str] | None = None
 
     def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
@@ -29,16 +30,36 @@ class Planner:
             UserError: it is refused.
             ServiceError: the planner failed.
         """
-        question = {"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus, "early": early}
+        asked = {"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus, "early": early}
+        return self._answer(asked, "plan")
+
+    def fields(self, verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
+        """What a submission of the verb can set, with the choices that are made of groups: see fields.py.
+
+        Raises:
+            UserError: no such verb or choice.
+            ServiceError: the planner failed.
+        """
+        key = (verb, *sorted(chosen.items()))
+        if key not in self._fields:
+            self._fields[key] = self._answer({"fields": verb, "chosen": dict(chosen)}, "fields")
+        return self._fields[key]
+
+    def _answer(self, question: Mapping[str, Any], name: str) -> dict[str, Any]:
         with self._lock:
             line = self._ask(json.dumps(question))
         answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}
         if "refused" in answer:
             raise UserError(answer["refused"])
-        if "plan" not in answer:
+        if name not in answer:
             raise ServiceError(f"the planner failed: {answer.get('failed')}")
-        plan: dict[str, Any] = answer["plan"]
-        return plan
+        found: dict[str, Any] = answer[name]
+        return found
+
+    def prepare(self) -> None:
+        """Start its process, so that the first question need not wait until everything is loaded."""
+        with self._lock:
+            self._begin()
 
     def close(self) -> None:
         """End the process."""
@@ -46,16 +67,7 @@ class Planner:
             self._end()
 
     def _ask(self, question: str) -> str:
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "services.jobs.planning.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-        process = self._process
+        process = self._begin()
         assert process.stdin is not None and process.stdout is not None
         timer = threading.Timer(PATIENCE, process.kill)
         timer.start()
@@ -67,6 +79,18 @@ class Planner:
             return ""
         finally:
             timer.cancel()
+
+    def _begin(self) -> "subprocess.Popen[str]":
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "services.jobs.planning.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        return self._process
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
+from services.jobs.planning.fields import fields
 from services.jobs.planning.plan import make_plan
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """`{"plan": ...}` or `{"refused": reason}`; `{"failed": reason}` where the fault is ours."""
+    """`{"plan": ...}`, `{"fields": ...}` or `{"refused": reason}`; `{"failed": reason}` where the fault is ours."""
     try:
+        if "fields" in question:
+            return {"fields": fields(question["fields"], question["chosen"])}
         roots = [Path(root) for root in question["roots"]]
         return {"plan": make_plan(question["verb"], question["words"], roots, question["gpus"], question["early"])}
     except UserError as problem:
