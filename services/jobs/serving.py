@@ -31,8 +31,10 @@ from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
 from services.jobs.service.loop import Loop
+from services.jobs.service.metrics import Metrics
 from services.jobs.settings import ServiceConfig
 from services.jobs.up_settings import UpRoot
+from services.telemetry.telemetry import Telemetry
 
 READY = 120.0  # seconds that everything may take to answer
 logger = logging.getLogger(__name__)
@@ -73,11 +75,12 @@ def _serve(
     expected = _start_children(children, root, places, words, variables)
     ledger = Ledger(Database(config.ledger), SteadyClock())
     stack.callback(ledger.database.close)
-    access = Access(ledger)
     with answering():
-        keys = not is_loopback(config.host) or any(one.revoked is None for one in access.tokens())
-    if keys and not access.tokens():
-        print(f"token of admin, told this once: {access.issue('admin', 'admin', 'admin', 'up')}", flush=True)
+        access = Access(ledger)
+    keys = not is_loopback(config.host)
+    if keys and not access.issued:
+        name = f"admin-{len(access.tokens()) + 1}"
+        print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
     planner = Planner([home, *(Path(place).absolute() for place in config.roots)])
     stack.callback(planner.close)
     planner.prepare()
@@ -87,7 +90,9 @@ def _serve(
     executor = _executor(root, places, home, config.url or address)
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here"), config, home)
     where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
-    app = create_app(Parts(ledger, access, loop, config, home, keys, **_neighbours(config, where)))
+    telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
+    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **_neighbours(config, where))
+    app = create_app(parts)
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, backlog=2048)
     )
@@ -96,6 +101,8 @@ def _serve(
     thread.start()
     stack.callback(thread.join, 10)
     stack.callback(setattr, server, "should_exit", True)
+    app.state.observer.start()
+    stack.callback(app.state.observer.stop)
     loop.start()
     stack.callback(loop.stop)
     atomic_write(home / "service" / "address.json", json.dumps(where))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.errors import UserError
+from services.telemetry.traceparent import check_address
 
 
 @dataclass
@@ -32,6 +33,7 @@ class ServiceConfig:
     burst: int = 200
     waiting: int = 20_000  # jobs of one owner that have not ended
     body: int = 262_144  # bytes of a request
+    traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
 
     def check(self) -> None:
         """Refuse numbers that cannot be.
@@ -39,6 +41,8 @@ class ServiceConfig:
         Raises:
             UserError: names the key and the value.
         """
+        if self.traces is not None:
+            check_address(self.traces)
         least = {"port": 0, "ports": 0, "cpus": 0, "tick": 0.01, "drivers": 1, "losses": 0, "stop_timeout": 1}
         for name, value in {**least, "rate": 0.1, "burst": 1, "waiting": 1, "body": 1024}.items():
             if getattr(self, name) < value:

@@ -54,7 +54,7 @@ class Outlook:
 
     def view(self) -> View:
         """The newest there is, at most a moment's wait away."""
-        version = self.loop.ledger.newest_change()
+        version = self.loop.ledger.newest
         with self._lock:
             fresh = self._view.version == version and time.monotonic() - self._view.at < FRESH * 5
             if fresh or (self._view.version >= 0 and time.monotonic() - self._view.at < FRESH):
@@ -80,11 +80,12 @@ class Outlook:
         capacity = self.loop.capacity
         if capacity is None or self.loop.trouble:
             return {}
-        entries, quotas, _, _ = self.loop.passes.look()
+        jobs, quotas = self.loop.passes.snapshot()
+        entries = list(jobs.jobs.values())
         now = self.loop.ledger.now()
         queue = order(entries)
         waits = decide(entries, quotas, capacity, now).waits
-        active = [one for one in entries if one.active]
+        active = list(jobs.active.values())
         first = queue[:FIRST]
         low = _starts([*active, *first], quotas, capacity, now, lambda one: one.low)
         high = _starts([*active, *first], quotas, capacity, now, lambda one: one.high)

@@ -116,7 +116,7 @@ def _list(router: APIRouter, site: Site) -> None:
     async def live_jobs(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         render = shown(visitor.person, listing.Filter.of(request))
-        return live.answer(live.parts(site.desk.newest, render))
+        return live.answer(live.parts(site.newest, render))
 
 
 def _job_parts(site: Site, person: Person, csrf: str, name: str) -> Callable[[], Parts]:
@@ -139,7 +139,7 @@ def _job(router: APIRouter, site: Site) -> None:
             **{"parts": _marked(_job_parts(site, visitor.person, visitor.csrf, name)())},
             **{"done": jobpage.DONE.get(request.query_params.get("done", ""), ""), "command": jobpage.command(job)},
         }
-        place = f"{site.desk.newest()}:{max(1, job.attempt)}:{log.end}"
+        place = f"{site.newest()}:{max(1, job.attempt)}:{log.end}"
         more["stream"] = "" if job.state in ENDED else f"/live/jobs/{name}?after={place}"
         return site.page(request, visitor, "job.html", status, **more)
 
@@ -153,7 +153,7 @@ def _job(router: APIRouter, site: Site) -> None:
         await run_in_threadpool(site.desk.job, visitor.person, id)
         render = _job_parts(site, visitor.person, visitor.csrf, id)
         place = live.last_place(request, after)
-        return live.answer(live.job(site.desk.ledger, site.desk.newest, site.home, id, place, render))
+        return live.answer(live.job(site.desk.ledger, site.newest, site.home, id, place, render))
 
     @router.get("/jobs/{id}/log")
     def log(
@@ -185,7 +185,7 @@ def _actions(router: APIRouter, site: Site) -> None:
     asks = {
         "stop": (
             "Stop this job?",
-            "What runs makes no checkpoint beyond its last one and is not started again.",
+            "It ends in order, a training with a checkpoint, and is not started again unless you say so.",
             "Stop it",
         ),
         "remove": (
@@ -305,7 +305,7 @@ def _cluster(router: APIRouter, site: Site) -> None:
     @router.get("/live/cluster")
     async def live_cluster(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
-        return live.answer(live.parts(site.desk.newest, shown(visitor.person)))
+        return live.answer(live.parts(site.newest, shown(visitor.person)))
 
 
 def _models(router: APIRouter, site: Site) -> None:

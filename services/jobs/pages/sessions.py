@@ -42,9 +42,14 @@ class Sessions:
     """Cookies of one service."""
 
     def __init__(self, guard: Guard, home: Path) -> None:
-        self.guard, self.access, self.keys = guard, guard.access, guard.keys
+        self.guard, self.access = guard, guard.access
         self._secret = _secret(home / "service" / "session_key")
         self._signer = URLSafeSerializer(self._secret, salt="session")
+
+    @property
+    def keys(self) -> bool:
+        """Whether a token is asked for."""
+        return self.guard.keys
 
     def visitor(self, request: Request) -> Visitor:
         """Who asks for a page.

@@ -83,13 +83,17 @@ class Site:
         self.templates.filters |= {name: getattr(words, name) for name in named}
         self.templates.filters["breaks"] = breaks
         self.templates.globals |= {
-            **{"version": version(), "asset": asset, "ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED},
+            **{"dragoman": version(), "asset": asset, "ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED},
             **{"tracking": self.tracking, "endpoint": self.endpoint},
         }
 
     @property
     def now(self) -> float:
         return self.desk.ledger.now()
+
+    def newest(self) -> int:
+        """The number of the last change: who waits for more need not ask the ledger."""
+        return self.desk.ledger.newest
 
     def visitor(self, request: Request, role: Role = "viewer") -> Visitor:
         """Who looks.

@@ -21,6 +21,7 @@ from services.verbs import VERBS
 GENERAL = ("experiment", "corpus", "tokenizer", "model", "pair", "name", "seed")  # asked first, of every verb
 MORE = {"train": ("embeddings", "evaluate", "registry")}  # sections beside those of the verb's help
 COMMENT = re.compile(r"\s#\s?(.*)$")
+CHOICES = re.compile(r"[\w.-]+( \| [\w.-]+)+")  # as comments give them: pre | post
 Row = dict[str, Any]
 
 
@@ -83,7 +84,13 @@ def _rows(values: Mapping[str, Any], hint: Any, where: str, comments: Mapping[st
 
 def _field(key: str, value: Any, hint: Any, comment: str) -> Row:
     kind, choices = _kind(hint, value)
-    return {"key": key, "kind": kind, "choices": choices, "default": _written(value), "comment": comment}
+    said = CHOICES.match(comment)
+    if not choices and said and str(value) in said[0].split(" | "):
+        kind, choices = "choice", said[0].split(" | ")
+    made = isinstance(value, str) and "${" in value  # of other keys: it stands in the field until somebody writes there
+    default, placeholder = ("", str(value)) if made else (_written(value), "")
+    row = {"key": key, "kind": kind, "choices": choices, "default": default, "comment": comment}
+    return row | {"placeholder": placeholder}
 
 
 def _kind(hint: Any, value: Any) -> tuple[str, list[str]]:

@@ -91,6 +91,7 @@ class JobPage(BaseModel):
     jobs: list[JobView]
     next: int | None
     counts: dict[str, int]
+    newest: int  # the number of the last change: who follows goes on after it
 
 
 class AttemptView(BaseModel):
@@ -233,6 +234,7 @@ class BillRow(BaseModel):
     attempts: int
     seconds: float
     tokens: int
+    away: float  # seconds from the end of these attempts until the next ones ran
 
 
 class Problem(BaseModel):

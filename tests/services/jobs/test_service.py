@@ -74,8 +74,8 @@ def test_a_list_is_read_page_by_page(loop: Loop) -> None:
 
 def test_with_keys_an_owner_sees_and_stops_only_his_own(loop: Loop) -> None:
     issue = loop.passes.access.issue
+    admin, viewer = issue("r", "root", "admin", "root"), issue("v", "anna", "viewer", "root")
     anna, ben = issue("a", "anna", "submitter", "root"), issue("b", "ben", "submitter", "root")
-    viewer, admin = issue("v", "anna", "viewer", "root"), issue("r", "root", "admin", "root")
     with client(loop, keys=True) as http:
 
         def ask(token: str, method: str, path: str, **more: Any) -> httpx.Response:

@@ -3,6 +3,7 @@ can be stopped and started again on its port."""
 
 import json
 import math
+import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,6 +47,8 @@ class World:
         self.loop: Loop = make_loop(f"sqlite:///{home}/ledger.db", home)
         self.loop.capacity = self.loop.executor.capacity()
         self.loop.intake.planner = Planner([home])
+        self._home_before = os.environ.get("DRAGOMAN_HOME")
+        os.environ["DRAGOMAN_HOME"] = str(home)  # for the planner's process
         self.ledger = self.loop.ledger
         self.others = ThreadingHTTPServer(("127.0.0.1", 0), Others)
         threading.Thread(target=self.others.serve_forever, daemon=True).start()
@@ -83,6 +86,9 @@ class World:
         self.others.shutdown()
         self.others.server_close()
         self.loop.intake.planner.close()
+        os.environ.pop("DRAGOMAN_HOME")
+        if self._home_before is not None:
+            os.environ["DRAGOMAN_HOME"] = self._home_before
         self.ledger.database.close()
 
     # ------------------------------------------------------------------ jobs
