@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from model.text.subwords import SPACE
 from model.text.tokenizer import SPECIAL_PIECES, Tokenizer
 
 LONGEST = 4  # subwords of what is repeated
 LETTERS = 2  # it has so many at least: three equal letters meet in compounds ("Schifffahrt")
-BOUNDARY = "\u2581"  # how SentencePiece writes the blank before a word
 
 
 class WordLoops:
@@ -24,7 +24,7 @@ class WordLoops:
         self.most = most
         pieces = tokenizer.pieces(range(tokenizer.vocabulary)) if tokenizer.type in ("bpe", "unigram") else []
         # Letters of each piece that goes on with a word; 0: it begins one, or is no letters
-        self.letters = [len(piece) if piece.isalpha() and BOUNDARY not in piece else 0 for piece in pieces]
+        self.letters = [len(piece) if piece.isalpha() and SPACE not in piece else 0 for piece in pieces]
         self.letters[: len(SPECIAL_PIECES)] = [0] * min(len(SPECIAL_PIECES), len(pieces))
 
     def found(self, ids: Sequence[int]) -> bool:
