@@ -57,7 +57,7 @@ DOORS = {
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "fsspec": ["model/storage/remote.py"],
-    "fastapi": ["services/endpoint", "services/jobs/service"],
+    "fastapi": ["services/endpoint", "services/jobs/service", "services/jobs/pages"],
     "optuna": ["services/sweeps"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
