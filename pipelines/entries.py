@@ -19,6 +19,7 @@ from pipelines.shards.manifest import has_manifest
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
+OF_WORKERS = ["ray.train", "pipelines.train", "pipelines.cluster.lean_trainer"]  # what those of a training import
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
 
@@ -32,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
             config = of_run(config, run)
         if verb in READERS:
             refuse_without_shards(config, words)
-        with begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext():
+        with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         return code
 
