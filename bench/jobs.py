@@ -1,37 +1,44 @@
-"""The job service with 10,000 jobs waiting: submit and list over HTTP, a pass of the scheduler, 100,000 jobs simulated.
+"""The job service with 10,000 jobs waiting: submit, list and follow over HTTP while jobs start and end.
 
-    python -m bench jobs [--quick]
+    python -m bench jobs [--quick] [postgresql://USER@HOST/NAME]
 
-50 clients list and submit, each once a second, against a real server over sqlite in a temporary folder; nothing is run.
-The figure is the 99th percentile of a submission in milliseconds, against the 100 that it should stay below. The rest
-is printed: lists, passes, the growth of memory, and how many of 100,000 jobs a second the scheduler plays through.
+50 clients submit, list, follow and ask why, each once a second, against a real server over sqlite in a temporary folder
+(or the empty database that is named), whose loop plans, passes and starts; the cluster is pretended, its jobs end after
+seconds. The figure is the 99th percentile of a submission in milliseconds, against the 100 that it should stay below.
+The rest is printed: lists, passes, the growth of memory, and how many of 100,000 jobs a second the scheduler plays
+through.
 """
 
+import contextlib
+import json
 import random
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import psutil
 import uvicorn
 
 from bench.result import Result
-from services.jobs.beside import free_ports
-from services.jobs.executors.base import Executor
+from model.ports import free_ports
+from services.jobs.executors.base import Observation, Start
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
 from services.jobs.planning.planner import Planner
+from services.jobs.records import Request
+from services.jobs.scheduling.decide import decide_queue
 from services.jobs.scheduling.entries import Capacity, Entry
+from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.room import Needs, Node
 from services.jobs.scheduling.simulate import Simulation
 from services.jobs.service.app import Parts, create_app
@@ -41,142 +48,227 @@ from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
 
 CLIENTS, GOAL = 50, 100.0  # at once; milliseconds
-FULL = Capacity((Node("here", 2.0),))
+CLUSTER = Capacity(tuple(Node(str(number), 8.0) for number in range(8)), drivers=20)
 
 
 def run(quick: bool, args: Sequence[str]) -> Result:
     """The 99th percentile of a submission, milliseconds."""
-    assert not args
     waiting, simulated, seconds = (1000, 2000, 5.0) if quick else (10_000, 100_000, 20.0)
     simulate(simulated)
+    measure_passes(simulated)
     with tempfile.TemporaryDirectory() as name:
-        loop = make(Path(name), waiting)
-        passes = measure_passes(loop)
-        submits, lists, grown = ask(loop, seconds)
+        loop = make(Path(name), waiting, args[0] if args else f"sqlite:///{name}/ledger.db")
+        with serving(loop) as port, watching(loop) as seen:
+            asked = ask(port, loop.home, seconds)
+        loop.intake.planner.close()
+        counts = loop.ledger.counts()
         loop.ledger.database.close()
-    print(f"a pass over {waiting} waiting jobs: {statistics.median(passes):.0f} ms, slowest {max(passes):.0f}")
+    print(f"{waiting} jobs waiting at first; at the end {counts}")
     print(
-        f"{CLIENTS} clients: submit p50 {at(submits, 50):.0f} p99 {at(submits, 99):.0f} ms of {len(submits)}; "
-        f"list p50 {at(lists, 50):.0f} p99 {at(lists, 99):.0f} ms of {len(lists)}; memory grew by {grown:.1f} MiB"
+        f"{len(seen.passes)} passes: p50 {at(seen.passes, 50):.1f} p99 {at(seen.passes, 99):.1f} "
+        f"slowest {max(seen.passes):.1f} ms; memory at first {seen.memory[0]:.0f}, in the middle "
+        f"{seen.memory[len(seen.memory) // 2]:.0f}, at the end {seen.memory[-1]:.0f} MiB"
     )
-    return Result("jobs_submit_p99", at(submits, 99), GOAL, "ms", "baseline")
+    for what, times in asked.items():
+        print(f"{what:<7} p50 {at(times, 50):.1f} p99 {at(times, 99):.1f} slowest {max(times):.1f} ms of {len(times)}")
+    return Result("jobs_submit_p99", at(asked["submit"], 99), GOAL, "ms", "baseline")
+
+
+def entries(count: int) -> Iterator[Entry]:
+    """Jobs of many sizes, lengths, owners and priorities."""
+    rng = random.Random(1)
+    for number in range(count):
+        length = rng.uniform(10, 600)
+        needs = Needs((rng.choice([1, 1, 2, 4, 8]),), 1.0)
+        how = (f"o{rng.randrange(50)}", State.WAITING, rng.choice([0, 0, 10]), number, needs)
+        yield Entry(str(number), *how, low=length, high=1.5 * length)
 
 
 def simulate(count: int) -> None:
     """Jobs that come a little slower than 64 CPUs can take them."""
     rng = random.Random(1)
-    capacity = Capacity(tuple(Node(str(number), 8.0) for number in range(8)))
-    simulation = Simulation([], {}, capacity, 0.0, lambda one: one.low)
+    simulation = Simulation([], {}, CLUSTER, 0.0, lambda one: one.low)
     began, at_time = time.perf_counter(), 0.0
-    for number in range(count):
-        workers, length = rng.choice([1, 1, 2, 4, 8]), rng.uniform(10, 600)
+    for entry in entries(count):
         at_time += rng.expovariate(1 / 19.0)
         while (event := simulation.next_event()) is not None and event <= at_time:
             simulation.advance(event)
             simulation.step()
         simulation.advance(at_time)
-        simulation.add(
-            Entry(
-                str(number),
-                rng.choice("abc"),
-                State.WAITING,
-                rng.choice([0, 0, 10]),
-                number,
-                Needs((workers,), 1.0),
-                low=length,
-                high=1.5 * length,
-            )
-        )
+        simulation.add(entry)
         simulation.step()
     took = time.perf_counter() - began
     print(f"{count} jobs simulated in {took:.1f} s, {count / took:,.0f} a second; {simulation.yields} yielded")
 
 
-def make(home: Path, waiting: int) -> Loop:
-    """A service whose cluster is full, with so many jobs in its queue."""
-    ledger = Ledger(Database(f"sqlite:///{home}/ledger.db"))
-    with ledger.database.write() as session:
-        for number in range(waiting):
-            now = time.time()
-            session.add(
-                Job(
-                    id=f"b-{number}",
-                    owner=f"o{number % 50}",
-                    verb="train",
-                    words=["model=transformer_tiny"],
-                    after=[],
-                    state=State.WAITING,
-                    submitted=now,
-                    changed=now,
-                    queued=number,
-                    choices=[1 + number % 4],
-                    cpus=4.0,
-                    run=f"run {number}",
-                    seconds_low=100.0,
-                    seconds_high=200.0,
-                )
-            )
-    config = ServiceConfig(rate=1e9, burst=10**9, waiting=10**9, tick=1.0)
-    planner = Planner([home])
-    loop = Loop(ledger, Access(ledger), cast(Executor, None), Intake(ledger, planner, "here"), config, home)
-    loop.capacity = FULL
-    return loop
-
-
-def measure_passes(loop: Loop) -> list[float]:
-    """Milliseconds of twenty passes, the first of which reads everything."""
-    loop.passes.run(FULL)
-    print(f"the first pass, which reads everything: {1000 * loop.passes.seconds:.0f} ms")
+def measure_passes(count: int) -> None:
+    """All of them waiting at once: jobs end, and every end is a pass."""
+    began = time.perf_counter()
+    simulation = Simulation(Queue(entries(count)), {}, CLUSTER, 0.0, lambda one: one.low)
+    filled = time.perf_counter() - began
     found = []
-    for _ in range(20):
-        loop.passes.run(replace(FULL))
-        found.append(1000 * loop.passes.seconds)
-    return found
+    for _ in range(200):
+        simulation.step()
+        event = simulation.next_event()
+        assert event is not None
+        simulation.advance(event)
+        began = time.perf_counter()
+        decide_queue(simulation.queue, {}, CLUSTER, simulation.now)
+        found.append(1000 * (time.perf_counter() - began))
+    print(
+        f"{count} jobs put in order in {filled:.2f} s; a decision over them: median {statistics.median(found):.2f} ms, "
+        f"slowest {max(found):.2f}"
+    )
 
 
-def ask(loop: Loop, seconds: float) -> tuple[list[float], list[float], float]:
-    """Milliseconds of submissions and lists, and the MiB that the process grew by."""
+class Pretended:
+    """A cluster whose jobs run for seconds, and nowhere."""
+
+    queues = False
+
+    def __init__(self) -> None:
+        self.ends: dict[str, float] = {}
+        self.rng = random.Random(1)
+
+    def submit(self, start: Start) -> None:
+        self.ends.setdefault(start.id, time.monotonic() + self.rng.uniform(2, 10))
+
+    def observe(self, starts: Sequence[Start]) -> dict[str, Observation]:
+        now = time.monotonic()
+        return {
+            one.id: Observation("running") if self.ends.get(one.id, now) > now else Observation("ended", 0)
+            for one in starts
+        }
+
+    def stop(self, start: Start, request: Request) -> None:
+        self.ends[start.id] = 0.0
+
+    def kill(self, start: Start) -> None:
+        self.ends[start.id] = 0.0
+
+    def capacity(self) -> Capacity:
+        return CLUSTER
+
+    def incarnation(self) -> str:
+        return "one"
+
+    def logs(self, start: Start, offset: int, limit: int) -> bytes:
+        return b""
+
+
+def make(home: Path, waiting: int, url: str) -> Loop:
+    """A service with so many jobs in its queue."""
+    ledger = Ledger(Database(url))
+    plan = {"seconds": {}, "words": [], "filler": "x" * 4000}  # as large as a real one
+    with ledger.database.write() as session:
+        for entry in entries(waiting):
+            now = time.time()
+            job: dict[str, Any] = {"id": f"b-{entry.id}", "owner": entry.owner, "verb": "train", "words": ["name=x"]}
+            job |= {"after": [], "state": State.WAITING, "submitted": now, "changed": now, "queued": entry.age}
+            job |= {"choices": list(entry.needs.choices), "cpus": 1.0, "run": f"run {entry.id}", "plan": plan}
+            session.add(Job(**job, priority=entry.priority, seconds_low=entry.low, seconds_high=entry.high))
+    config = ServiceConfig(rate=1e9, burst=10**9, waiting=10**9)
+    return Loop(ledger, Access(ledger), Pretended(), Intake(ledger, Planner([home]), "here"), config, home)
+
+
+@dataclass
+class Seen:
+    """Milliseconds of passes, MiB of the process."""
+
+    passes: list[float]
+    memory: list[float]
+
+
+@contextlib.contextmanager
+def watching(loop: Loop) -> Iterator[Seen]:
+    """Writes down every pass from now on, and the memory now and then."""
+    seen, ending, process = Seen([], []), threading.Event(), psutil.Process()
+    decide: Callable[[Capacity], object] = loop.passes.run
+
+    def timed(capacity: Capacity) -> Any:
+        outcome = decide(capacity)
+        seen.passes.append(1000 * loop.passes.seconds)
+        return outcome
+
+    def watch() -> None:
+        while not ending.wait(0.2):
+            seen.memory.append(process.memory_info().rss / 2**20)
+
+    loop.passes.run = timed  # type: ignore[method-assign]  # to listen in
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield seen
+    ending.set()
+    thread.join()
+
+
+@contextlib.contextmanager
+def serving(loop: Loop) -> Iterator[int]:
+    """The port where the service answers, its loop at work."""
     (port,) = free_ports(1)
     parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
     server = uvicorn.Server(uvicorn.Config(create_app(parts), port=port, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
+    loop.start()
+    while not server.started or loop.passes.seconds == 0:
         time.sleep(0.05)
-    before = psutil.Process().memory_info().rss
-    with ProcessPoolExecutor(1, get_context("spawn")) as other:  # the clients share no interpreter with the server
-        submits, lists = other.submit(clients, port, seconds).result()
-    grown = (psutil.Process().memory_info().rss - before) / 2**20
+    print(f"the first pass, which reads everything: {1000 * loop.passes.seconds:.0f} ms")
+    yield port
+    loop.stop()
     server.should_exit = True
     thread.join()
-    return submits, lists, grown
 
 
-def clients(port: int, seconds: float) -> tuple[list[float], list[float]]:
-    """Milliseconds of submissions and of lists: half of the clients submit, half list, each once a second."""
-    submits: list[float] = []
-    lists: list[float] = []
+def ask(port: int, home: Path, seconds: float) -> dict[str, list[float]]:
+    """Milliseconds of every request by its kind."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as other:  # the clients share no interpreter with the server
+        return other.submit(clients, port, str(home), seconds).result()
+
+
+def clients(port: int, home: str, seconds: float) -> dict[str, list[float]]:
+    """Twenty submit, twenty list, nine follow the changes, one asks why; each once a second."""
+    found: dict[str, list[float]] = {"submit": [], "list": [], "follow": [], "why": []}
+    kinds = ["submit"] * 20 + ["list"] * 20 + ["follow"] * 9 + ["why"]
     end = time.monotonic() + seconds
 
     def client(number: int) -> None:
-        body: dict[str, Any] = {"verb": "train", "overrides": ["model=transformer_tiny"]}
+        kind = kinds[number]
+        words = ["corpus=phrasebook", f"paths.shards={home}/o{number}", f"cluster.workers={1 + number % 2}"]
+        body = {"verb": "shard", "overrides": words}
         headers = {"X-Dragoman-Owner": f"o{number}"}
-        submit = number % 2 == 0
         time.sleep(number / CLIENTS)
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as http:
+            last = http.get("/v1/jobs", params={"limit": 1}).json()["jobs"][0]["id"] if kind == "why" else ""
             while time.monotonic() < end:
                 began = time.perf_counter()
-                answer = http.post("/v1/jobs", json=body) if submit else http.get("/v1/jobs", params={"limit": 50})
-                answer.raise_for_status()
-                (submits if submit else lists).append(1000 * (time.perf_counter() - began))
+                match kind:
+                    case "submit":
+                        http.post("/v1/jobs", json=body).raise_for_status()
+                    case "list":
+                        http.get("/v1/jobs", params={"limit": 50}).raise_for_status()
+                    case "follow":
+                        follow(http)
+                    case _:
+                        http.get(f"/v1/jobs/{last}/why").raise_for_status()
+                found[kind].append(1000 * (time.perf_counter() - began))
                 time.sleep(1.0)
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    return submits, lists
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        for done in [pool.submit(client, number) for number in range(CLIENTS)]:
+            done.result()
+    return found
+
+
+def follow(http: httpx.Client) -> None:
+    """Connect to the stream of changes, and wait for the next one."""
+    newest = http.get("/v1/jobs", params={"limit": 1}).json()["newest"]
+    with http.stream("GET", "/v1/events", params={"after": newest}) as answer:
+        answer.raise_for_status()
+        for line in answer.iter_lines():
+            if line.startswith("data: "):
+                json.loads(line.removeprefix("data: "))
+                return
 
 
 def at(values: Sequence[float], percent: int) -> float:

@@ -19,6 +19,17 @@ from typing import Any
 
 from conf.compose import fingerprint, plain
 from model.errors import UserError
+from model.shards.manifest import (
+    MANIFEST,
+    Manifest,
+    Split,
+    has_manifest,
+    manifest_hash,
+    read_manifest,
+    write_manifest,
+)
+from model.shards.remote import publish
+from model.shards.verify import shard_files, verify
 from model.storage.retry import Patience
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair, train_pair
@@ -45,17 +56,6 @@ from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.settings import ClusterConfig
-from pipelines.shards.manifest import (
-    MANIFEST,
-    Manifest,
-    Split,
-    has_manifest,
-    manifest_hash,
-    read_manifest,
-    write_manifest,
-)
-from pipelines.shards.remote import publish
-from pipelines.shards.verify import shard_files, verify
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,8 @@ def shard(config: Config) -> ShardResult:
         paths = config.paths
         corpus = with_local_files(corpus, config.pair, paths.cache, Patience(paths.patience))
         if form == "webdataset":
-            corpus = as_lines(corpus, config.pair, samples)
+            with _traceless_samples(samples):
+                corpus = as_lines(corpus, config.pair, samples)
     sources = [] if built_in else sources_of(corpus, config.pair)
     config = dataclasses.replace(config, corpus=with_auto_settled(corpus, sources))
     values = identity(
@@ -145,6 +146,18 @@ def _traceless(directory: Path) -> Iterator[None]:
         clear(directory)
         with contextlib.suppress(OSError):
             directory.rmdir()  # if it is empty now
+        raise
+
+
+@contextlib.contextmanager
+def _traceless_samples(folder: Path) -> Iterator[None]:
+    """The same for samples as lines; a folder that was there before may be another command's, at work."""
+    new = not folder.exists()
+    try:
+        yield
+    except UserError:
+        if new:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
 
 

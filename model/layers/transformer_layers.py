@@ -8,6 +8,8 @@ The defaults of the configurations are those of the papers. The switches beyond 
     activation=swiglu    a gated feed-forward layer (Shazeer 2020)
     positions=rotary     queries and keys turned by their position (model/layers/positions.py)
     kv_heads             fewer heads for keys and values than for queries (model/layers/attention.py)
+    attention_dropout    of the attention's weights, another share than of embeddings and of what joins the residual
+    activation_dropout   of the inner states of the feed-forward layer, likewise
 """
 
 import math
@@ -43,6 +45,8 @@ class LayerConfig(PositionConfig, Protocol):
     norm_kind: NormKind
     activation: Activation
     kv_heads: int
+    attention_dropout: float | None
+    activation_dropout: float | None
 
 
 @dataclass
@@ -63,6 +67,18 @@ class StackConfig:
     max_positions: int = 1024
     kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
     tie: bool = True  # the output layer's weights are the embedding table's
+    attention_dropout: float | None = None  # of the attention's weights; None: as `dropout`
+    activation_dropout: float | None = None  # of the feed-forward layers' inner states; None: as `dropout`
+
+
+def attention_dropout(config: LayerConfig) -> float:
+    """The share of the attention's weights that is dropped."""
+    return config.dropout if config.attention_dropout is None else config.attention_dropout
+
+
+def activation_dropout(config: LayerConfig) -> float:
+    """The share of the feed-forward layers' inner states that is dropped."""
+    return config.dropout if config.activation_dropout is None else config.activation_dropout
 
 
 def check_layers(config: LayerConfig) -> None:
@@ -87,6 +103,10 @@ def check_layers(config: LayerConfig) -> None:
             f"(model.width={config.width}, model.heads={config.heads}); choose an even width of a head"
         )
     check_least("model", config, max_positions=1)
+    for key in ("dropout", "attention_dropout", "activation_dropout"):
+        share = getattr(config, key)
+        if share is not None and not 0.0 <= share < 1.0:
+            raise UserError(f"model.{key}={share}: must be at least 0 and below 1")
 
 
 def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropout, at: Tensor | None = None) -> Tensor:
@@ -155,7 +175,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1))
         self.outer = nn.Linear(config.feed_forward, config.width)
         self.activation = ACTIVATIONS[config.activation]
-        self.dropout = Dropout(config.dropout)
+        self.dropout = Dropout(activation_dropout(config))
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., D)."""
@@ -173,7 +193,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(config.width, config.heads, config.dropout, config.kv_heads)
+        self.self_attention = SelfAttention(config.width, config.heads, attention_dropout(config), config.kv_heads)
         self.self_sublayer = Sublayer(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_sublayer = Sublayer(config)
@@ -203,9 +223,9 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(config.width, config.heads, config.dropout, config.kv_heads)
+        self.self_attention = SelfAttention(config.width, config.heads, attention_dropout(config), config.kv_heads)
         self.self_sublayer = Sublayer(config)
-        self.cross_attention = CrossAttention(config.width, config.heads, config.dropout, config.kv_heads)
+        self.cross_attention = CrossAttention(config.width, config.heads, attention_dropout(config), config.kv_heads)
         self.cross_sublayer = Sublayer(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_sublayer = Sublayer(config)

@@ -46,6 +46,8 @@ class TransformerConfig:
     tie: Tie = "all"  # which tables share the output layer's weights
     norm_kind: NormKind = "layer"
     kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+    attention_dropout: float | None = None  # of the attention's weights; None: as `dropout`
+    activation_dropout: float | None = None  # of the feed-forward layers' inner states; None: as `dropout`
 
 
 class Transformer(TranslationNetwork):

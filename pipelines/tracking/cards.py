@@ -68,7 +68,7 @@ def _described_translation(tags: Mapping[str, str]) -> list[str]:
             for name, label in SCORES.items()
             if f"{split}_{name}" in tags
         )
-        lines.append(f"**Scores on {split}** {measured} `{tags.get(f'{split}_signature', '')}`")
+        lines.append(f"{measured} on {split} `{tags.get(f'{split}_signature', '')}`")
     return lines
 
 

@@ -5,6 +5,7 @@ model version --run id--> training run --shard_run_id, manifest_hash--> sharding
                             config.yaml                              manifest.json, pictures
 """
 
+import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,11 @@ import yaml
 from model.addresses import mask_credentials
 from model.bundles.directory import bundle_hash
 from model.names import check_name
-from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
+from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
 from pipelines.tracking.author import user
 from pipelines.tracking.commit import git_commit
+from pipelines.tracking.descriptions import NOTE, describe_run, job_tags
 from pipelines.tracking.hypotheses import file_name
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
@@ -39,14 +41,16 @@ NOT_PARAMETERS = (
     "promote",
     "models",
     "compare",
+    "sweep",
 )
 
 
 def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """All about a finished shard directory: a run of its own, found again by the manifest's hash."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
+    data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
     _log_origin(run, "shard", config, config_hash)
-    run.tags({"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)})
+    run.tags({**data, NOTE: describe_run("shard", config, data)})
     run.artifact(shards / MANIFEST, "shards", keep=True)
     run.table(
         ["name", "lines", "bytes", "sha256"],
@@ -96,8 +100,9 @@ def record_sharding(
 def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """All about a training before its first step: configuration, code, data, and the link to the sharding run."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
+    data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
     _log_origin(run, "train", config, config_hash)
-    run.tags({"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)})
+    run.tags({**data, NOTE: describe_run("train", config, data)})
     log_dataset(run, manifest, digest, shards)
     run.artifact(shards / MANIFEST, "shards", keep=True)
     run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
@@ -106,9 +111,10 @@ def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
 def log_comparison(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """All about a comparison of networks but its results: configuration, code, data."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
+    data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
     _log_origin(run, "compare", config, config_hash)
     run.params({key: config[key] for key in ("models", "compare")})
-    run.tags({"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)})
+    run.tags({**data, NOTE: describe_run("compare", config, data)})
     log_dataset(run, manifest, digest, shards)
     run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
 
@@ -146,8 +152,15 @@ def without_secrets(values: Any) -> Any:
 
 def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str) -> None:
     run.tags({"kind": kind, "config_hash": config_hash, "python": platform.python_version(), **_versions()})
+    run.tags(job_tags())
     # What MLflow's pages show as "Created by" and "Source".
     run.tags({"mlflow.user": user(), "mlflow.source.name": f"dragoman {kind}", "mlflow.source.type": "LOCAL"})
+    parent = config.get("tracking", {}).get("parent")
+    if parent:
+        run.tags({"mlflow.parentRunId": parent})
+    trace = os.environ.get("TRACEPARENT")  # of the job that this is an attempt of: W3C Trace Context
+    if trace:
+        run.tags({"traceparent": trace})
     commit = git_commit()
     if commit:
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from model.addresses import mask_address
 from model.errors import UserError
 from model.files import atomic_write
 from pipelines.tracking import names
+from pipelines.tracking.descriptions import EXPERIMENT, NOTE, with_lines
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
 from pipelines.tracking.spool import Mark, Record, Spool
 
@@ -100,7 +102,8 @@ class Sender:
         if found is None:
             place = self.config.artifacts if is_database(self.config.uri) else None
             try:
-                return str(self._client.create_experiment(self.config.experiment, place, dict([EXPERIMENT_KIND])))
+                tags = dict([EXPERIMENT_KIND, (NOTE, EXPERIMENT)])
+                return str(self._client.create_experiment(self.config.experiment, place, tags))
             except Exception:  # another process was faster: then it exists now; any other cause is raised below
                 found = self._client.get_experiment_by_name(self.config.experiment)
                 if found is None:
@@ -197,7 +200,11 @@ class Sender:
             self._set_tags(run_id, changed)
 
     def _tags(self, run_id: str, record: Record) -> None:
-        self._set_tags(run_id, record.fields["values"])
+        values = dict(record.fields["values"])
+        note = values.pop(NOTE, None)
+        self._set_tags(run_id, values)
+        if note:
+            self._describe(run_id, note)
 
     def _set_tags(self, run_id: str, values: Mapping[str, Any]) -> None:
         from mlflow.entities import RunTag
@@ -256,6 +263,8 @@ class Sender:
         origin = str(found[0].info.run_id)
         self._set_tags(run_id, {record.fields["tag"]: origin})
         self._set_tags(origin, {f"used_by.{self.name}": run_id})
+        runs = f"#/experiments/{found[0].info.experiment_id}/runs"
+        self._describe(run_id, f"**Shards** [the run that made them]({runs}/{origin})")
 
     def _register(self, run_id: str, record: Record) -> None:
         from pipelines.tracking.version import create_version  # imports much of MLflow: only when it is needed
@@ -269,6 +278,14 @@ class Sender:
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         atomic_write(path, json.dumps(known | {fields["key"]: {"name": fields["name"], "version": version}}))
         logger.info("registered %s version %s", fields["name"], version)
+        name = fields["name"]
+        self._describe(run_id, f"**Model** [{name} version {version}](#/models/{quote(name)}/versions/{version})")
+
+    def _describe(self, run_id: str, lines: str) -> None:
+        """More lines of the run's description; what a person wrote into it stays."""
+        known = self._client.get_run(run_id).data.tags.get(NOTE, "")
+        if (text := with_lines(known, lines)) != known:
+            self._set_tags(run_id, {NOTE: text})
 
 
 def _groups(records: Iterable[Record]) -> Iterable[list[Record]]:

@@ -11,11 +11,13 @@ from typing import Any
 from model.bundles.directory import bundle_hash
 from pipelines.tracking import names
 from pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
+from pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line
 from pipelines.tracking.parameters import parameters
 from pipelines.tracking.server import Verdict, verdict
 
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
-INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id")  # tags of the run that a version repeats
+# Tags of the run that a version repeats.
+INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id", JOB_TAG, PAGE_TAG)
 
 
 def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> str:
@@ -89,7 +91,8 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
-    """The version's description: from here to its run, its configuration, its shards and their sources.
+    """The version's description: scores first, for lists show the beginning; then from here to its run, its job, its
+    configuration, its shards and their sources.
 
     Links are relative to MLflow's page, so they hold at whatever address it is looked at.
     """
@@ -104,12 +107,14 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
     else:
         shards += "recorded elsewhere, by a run with the same tag `manifest_hash` and `kind` = `shard`"
     lines = [
+        *card_of(tags.get(KIND_TAG, "translation")).lines(tags),
         f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
+        *job_line(tags),
         f"**Configuration** [config.yaml]({run}/artifacts/config.yaml), hash `{tags.get('config_hash', 'unknown')}`",
         shards,
         f"**Bundle** `{tags.get(BUNDLE_TAG, 'unknown')}`",
     ]
-    return "\n\n".join([*lines, *card_of(tags.get(KIND_TAG, "translation")).lines(tags)])
+    return "\n\n".join(lines)
 
 
 def requirements(card: Card) -> list[str]:

@@ -1,6 +1,7 @@
 """The endpoint's HTTP interface: LibreTranslate's for a translation model, and ours for word vectors.
 
     POST /translate   GET /languages   POST /detect   GET /frontend/settings   GET /health   GET /spec
+    GET /metrics
     GET /status       GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy   (vector_routes.py)
 
 `Endpoint` holds what answers; `create_app` makes the FastAPI application of it. An answer's headers name the model
@@ -25,11 +26,13 @@ from services.endpoint.answer import as_json, refusal
 from services.endpoint.documentation import add_documentation
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.languages import language_name
+from services.endpoint.metrics import Metrics, Refusals
 from services.endpoint.reception import Reception
-from services.endpoint.requests import TranslationRequest, check_key, parameters, read_translation
+from services.endpoint.requests import DetectionRequest, TranslationRequest, check_key, parameters, validate
 from services.endpoint.vector_routes import VectorsQueue, add_vector_routes
 from services.models.loaded_model import LoadedModel
 from services.settings import Limits
+from services.telemetry.telemetry import FORMAT
 from services.version import version
 
 logger = logging.getLogger(__name__)
@@ -49,6 +52,7 @@ class Endpoint:
     longest: int = 400  # characters of a sentence before it is cut further
     receive_timeout: float = 15.0  # seconds for a request's body to come
     access_log: bool = False  # a line a request
+    metrics: Metrics = field(default_factory=Metrics)
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Where translations are asked for.
@@ -71,11 +75,12 @@ class Endpoint:
             raise HTTPException(400, f"{request.source} is not supported")
         if request.target != served.target:
             raise HTTPException(400, f"{request.target} is not supported")
-        answering = await self._aligning(served) if request.alignment else served
+        answering = await self._aligning(served) if request.aligned else served
         alternatives = min(request.alternatives, served.most_alternatives)
         pieces = [split(text, self.longest) for text in request.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
-        translations = await self.queue().ask(answering, lines, alternatives + 1)
+        with self.metrics.telemetry.span("inference", lines=len(lines), model=served.origin.name):
+            translations = await self.queue().ask(answering, lines, alternatives + 1)
         for translation in translations:
             if translation.error:
                 logger.error("a line could not be translated: %s", translation.error)
@@ -84,13 +89,15 @@ class Endpoint:
         parts = [[next(found) if piece.text else Translation("", 0.0) for piece in text] for text in pieces]
         answers = [_rebuild_text(text, own, alternatives) for text, own in zip(pieces, parts, strict=True)]
 
+        self.metrics.characters.labels("in").inc(sum(map(len, request.texts)))
+        self.metrics.characters.labels("out").inc(sum(len(best) for best, _ in answers))
         answer: dict[str, Any] = {"translatedText": [best for best, _ in answers] if request.batch else answers[0][0]}
         if request.source == "auto":
             language = {"confidence": 0.0, "language": served.source}  # assumed, not detected
             answer["detectedLanguage"] = [language] * len(answers) if request.batch else language
         if request.alternatives:
             answer["alternatives"] = [others for _, others in answers] if request.batch else answers[0][1]
-        if request.alignment:
+        if request.aligned:
             maps = [[one.record() for part in own for one in part.attention] for own in parts]  # a sentence each
             answer["alignment"] = maps if request.batch else maps[0]
         return answer, served
@@ -118,38 +125,46 @@ class Endpoint:
 
 def create_app(endpoint: Endpoint) -> FastAPI:
     """The application. It starts and stops nothing: the batchers' threads are its caller's."""
-    app = FastAPI(title="Dragoman", version=version(), docs_url=None, redoc_url=None)
+    telemetry = endpoint.metrics.telemetry
+    app = FastAPI(
+        title="Dragoman",
+        version=version(),
+        docs_url=None,
+        redoc_url=None,
+        telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
+    )
     app.add_middleware(Reception, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
     app.add_middleware(AccessLog, lines=endpoint.access_log)
+    app.add_middleware(Refusals, count=endpoint.metrics.refuse)
 
     @app.exception_handler(HTTPException)
     async def refuse(_request: Request, problem: HTTPException) -> Response:
         return refusal(problem.status_code, problem.detail, problem.headers)
 
+    translation_request = TranslationRequest.within(endpoint.limits)
+
     @app.post(
         "/translate",
         summary="Translate a text, or a list of texts",
         responses=openapi.answers(openapi.TRANSLATION, origin=True),
-        openapi_extra=openapi.in_body(openapi.translation_request(endpoint.limits)),
+        openapi_extra=openapi.in_body(translation_request),
     )
     async def translate(request: Request) -> Response:
         values = await parameters(request)
         check_key(values, endpoint.keys)
-        answer, served = await endpoint.translate(read_translation(values, endpoint.limits))
+        answer, served = await endpoint.translate(validate(translation_request, values))
         return as_json(answer, headers=served.origin.headers())
 
     @app.post(
         "/detect",
         summary="The language that texts are assumed to be in",
         responses=openapi.answers(openapi.array_of(openapi.DETECTED), origin=True),
-        openapi_extra=openapi.in_body(openapi.detection_request()),
+        openapi_extra=openapi.in_body(DetectionRequest),
     )
     async def detect(request: Request) -> Response:
         values = await parameters(request)
         check_key(values, endpoint.keys)
-        q = values.get("q")
-        if not q or not isinstance(q, str):
-            raise HTTPException(400, f"Invalid request: {'q must be a string' if q else 'missing q parameter'}")
+        validate(DetectionRequest, values)
         served = endpoint.queue().model()
         return as_json([{"confidence": 0.0, "language": served.source}], headers=served.origin.headers())
 
@@ -194,6 +209,10 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     async def status() -> Response:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(telemetry.text(), headers={"Content-Type": FORMAT})
 
     @app.get("/spec", include_in_schema=False)
     async def spec() -> Response:

@@ -1,16 +1,13 @@
 """What the OpenAPI document says of each route: what may be asked, and all that is answered.
 
-The schemas say neither more nor less than the checks in requests.py and vector_requests.py: a test asks the endpoint
+What may be asked is told by the classes that check it (requests.py, vector_requests.py): a test asks the endpoint
 whatever they allow and whatever they forbid.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from model.word_vectors.embeddings import METHODS
-from services.endpoint.requests import LANGUAGE
-from services.endpoint.vector_requests import MOST_WORDS
-from services.settings import Limits
+from services.endpoint.requests import Parameters
 
 Schema = dict[str, Any]
 
@@ -18,7 +15,6 @@ TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 OR_NULL: Schema = {"type": ["string", "null"]}
-API_KEY: Schema = {"description": "where the server asks for one"}
 ERRORS = {
     400: "a parameter is missing, not supported, of a wrong type or over a limit",
     403: "no API key, or a wrong one",
@@ -50,16 +46,6 @@ def array_of(schema: Schema, **bounds: int) -> Schema:
 def one_or_list(schema: Schema) -> Schema:
     """What answers a text is listed where a list of texts was asked for."""
     return {"anyOf": [schema, array_of(schema)]}
-
-
-def whole(least: int, most: int) -> Schema:
-    """A number as JSON's, or in figures, as forms have it; empty is not given."""
-    return {
-        "anyOf": [
-            {"type": ["integer", "null"], "minimum": least, "maximum": most},
-            {"type": "string", "pattern": "^[0-9]{0,10}$"},
-        ]
-    }
 
 
 DETECTED = record({"confidence": NUMBER, "language": TEXT})
@@ -121,77 +107,21 @@ ANALOGY = record(
 )
 
 
-def translation_request(limits: Limits) -> Schema:
-    """The body of /translate."""
-    code = {"type": "string", "pattern": f"^{LANGUAGE.pattern}$"}
-    return record(
-        {
-            "q": {
-                "anyOf": [
-                    {"type": "string", "minLength": 1, "maxLength": limits.characters},
-                    array_of(TEXT, minItems=1, maxItems=limits.texts),
-                ],
-                "example": "The dog sees the man.",
-            },
-            "source": {**code, "example": "en", "description": "a language code, or auto"},
-            "target": {**code, "example": "de"},
-            "format": {"enum": ["text", "", None]},
-            "alternatives": whole(0, limits.alternatives),
-            "alignment": {
-                "enum": [True, False, None, "", "true", "false", "1", "0"],
-                "description": "also what each word of the translation looked at",
-            },
-            "api_key": API_KEY,
-        },
-        optional=("format", "alternatives", "alignment", "api_key"),
-    )
-
-
-def detection_request() -> Schema:
-    """The body of /detect."""
-    return record({"q": {"type": "string", "minLength": 1}, "api_key": API_KEY}, optional=("api_key",))
-
-
-def neighbours_request(limits: Limits) -> Schema:
-    """The body of /neighbours."""
-    fields = {
-        "word": {"type": "string", "minLength": 1, "example": "dog"},
-        "vector": {
-            **array_of(NUMBER, minItems=1),
-            "description": "instead of word; as many numbers as the vectors have",
-        },
-        "exclude": {"anyOf": [array_of(TEXT), TEXT]},
-        **_search(limits),
-    }
-    return record(fields, optional=fields, oneOf=[{"required": ["word"]}, {"required": ["vector"]}])
-
-
-def analogy_request(limits: Limits) -> Schema:
-    """The body of /analogy."""
-    word = {"type": "string", "minLength": 1}
-    more = {"method": {"enum": list(METHODS)}, **_search(limits)}
-    fields = {
-        "a": {**word, "example": "man", "description": "a is to b as c is to the answers"},
-        "b": {**word, "example": "king"},
-        "c": {**word, "example": "woman"},
-        **more,
-    }
-    return record(fields, optional=more)
-
-
-def in_body(asked: Schema) -> Schema:
-    """A request of these fields in its body; the same may stand in the query string, without a body."""
+def in_body(asked: type[Parameters]) -> Schema:
+    """A request of these parameters in its body; the same may stand in the query string, without a body."""
+    schema = asked.model_json_schema()
     kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
-    return {"requestBody": {"required": True, "content": {kind: {"schema": asked} for kind in kinds}}}
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
-def in_query(asked: Schema) -> Schema:
-    """A request of these fields in the query string: a list of numbers is a body's only, and so a word is needed."""
-    needed = asked["required"] or ["word"]
+def in_query(asked: type[Parameters]) -> Schema:
+    """The same in the query string: a list of numbers is a body's only, and so a word is needed."""
+    schema = asked.model_json_schema()
+    needed = schema.get("required", ["word"])
     return {
         "parameters": [
-            {"name": name, "in": "query", "required": name in needed, "schema": schema}
-            for name, schema in asked["properties"].items()
+            {"name": name, "in": "query", "required": name in needed, "schema": field}
+            for name, field in schema["properties"].items()
             if name != "vector"
         ]
     }
@@ -200,7 +130,7 @@ def in_query(asked: Schema) -> Schema:
 def vector_request() -> Schema:
     """The path and the query string of /vectors/{word}."""
     word = {"name": "word", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    return {"parameters": [word, {"name": "api_key", "in": "query", "schema": API_KEY}]}
+    return {"parameters": [word, {"name": "api_key", "in": "query", "schema": {}}]}
 
 
 def answers(schema: Schema, *refused: int, origin: bool = False) -> dict[int | str, Schema]:
@@ -218,7 +148,3 @@ def state_answers(schema: Schema) -> dict[int | str, Schema]:
 
 def _content(schema: Schema) -> Schema:
     return {"content": {"application/json": {"schema": schema}}}
-
-
-def _search(limits: Limits) -> Schema:
-    return {"k": whole(1, limits.neighbours), "restrict": whole(0, MOST_WORDS), "api_key": API_KEY}

@@ -1,7 +1,7 @@
-"""What a client may ask of /translate, read from JSON, a form or the query string, and checked.
+"""What a client may ask of /translate and /detect, read from JSON, a form or the query string, and checked by pydantic.
 
-`parameters`, `whole_number` and `check_key` are every route's. No message repeats what was sent, but for a language
-code: it has the form of one by then.
+`parameters`, `check_key`, `validate` and `Whole` are every route's. No message repeats what was sent: it is "NAME must
+be" and the field's title. The OpenAPI document is made of the same classes.
 
 The parameters and the words and codes of the errors are LibreTranslate's, so that its clients work unchanged.
 """
@@ -10,28 +10,131 @@ import hmac
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
+import pydantic
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError, PydanticUseDefault
 from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from services.settings import Limits
 
-LANGUAGE = re.compile("[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")  # a code, as BCP 47 has it or with low lines
+
+def refuse(message: str) -> NoReturn:
+    """Refuse what a validator reads: 400, in these words."""
+    raise PydanticCustomError("refused", "{message}", {"message": message})
 
 
-@dataclass(frozen=True)
-class TranslationRequest:
-    """A checked request: `batch` says whether `q` was a list, and so the answer is one."""
+def whole_number(default: int, least: int, most: int) -> Any:
+    """A field: a whole number within bounds, as JSON's or in figures, as forms have it; empty is the default."""
+    number = Annotated[int, Field(ge=least, le=most)]
+    given = number | Annotated[str, Field(pattern="^[0-9]{0,10}$")] | None
+    read = BeforeValidator(_from_figures, json_schema_input_type=given)
+    return Annotated[number, read, Field(title=f"a whole number, {least} or more")], default
 
-    texts: list[str]
-    batch: bool
-    source: str  # "auto": to be detected
-    target: str
-    alternatives: int
-    alignment: bool = False  # with what each word of the translation looked at
+
+def _from_figures(given: Any) -> Any:
+    if given is None or given == "":
+        raise PydanticUseDefault
+    return int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,10}", given) else given
+
+
+Text = Annotated[str, Field(min_length=1, title="a string")]
+Strings = Annotated[list[str], Field(fail_fast=True)]  # or a million mistakes are a million errors, and seconds
+Texts = Annotated[str | Strings, Field(title="a string or a list of strings")]
+CODE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # as BCP 47 has it, or with low lines
+Language = Annotated[str, Field(pattern=CODE, title="a language code"), AfterValidator(str.lower)]
+Switch = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
+
+
+class Parameters(BaseModel, strict=True):
+    """What every route takes; what a route does not know is passed over."""
+
+    api_key: Any = Field(None, description="where the server asks for one")
+
+
+Checked = TypeVar("Checked", bound=Parameters)
+
+
+class DetectionRequest(Parameters):
+    """The parameters of /detect."""
+
+    q: Text
+
+
+class TranslationRequest(Parameters):
+    """The parameters of /translate."""
+
+    q: Texts
+    format: Literal["text", "", None] = Field(None, title="text")
+    alternatives: int = 0
+    source: Language = Field(description="or auto", examples=["en"])
+    target: Language = Field(examples=["de"])
+    alignment: Switch = Field(False, title="true or false", description="also what each word looked at")
+
+    @pydantic.field_validator("format", mode="before")
+    @classmethod
+    def _refuse_html(cls, given: Any) -> Any:
+        if given == "html":
+            refuse("html format is not supported: HTML is not translated here, send plain text")
+        return given
+
+    @property
+    def batch(self) -> bool:
+        """Whether lists are answered."""
+        return isinstance(self.q, list)
+
+    @property
+    def texts(self) -> list[str]:
+        """What is to be translated."""
+        return self.q if isinstance(self.q, list) else [self.q]
+
+    @property
+    def aligned(self) -> bool:
+        """Whether the alignment is asked for."""
+        return self.alignment in (True, "true", "True", "1")
+
+    @classmethod
+    def within(cls, limits: Limits) -> "type[TranslationRequest]":
+        """The same, checked against the limits of texts, characters and alternatives."""
+
+        def check_size(q: str | list[str]) -> str | list[str]:
+            count, size = (len(q), sum(map(len, q))) if isinstance(q, list) else (1, len(q))
+            if count > limits.texts:
+                refuse(f"Invalid request: request ({count}) exceeds batch limit ({limits.texts})")
+            if size > limits.characters:
+                refuse(f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
+            return q
+
+        text = {"type": "string", "minLength": 1, "maxLength": limits.characters}
+        texts = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": limits.texts}
+        shown = WithJsonSchema({"anyOf": [text, texts], "examples": ["The dog sees the man."]})
+        q = Annotated[Texts, Field(min_length=1), AfterValidator(check_size), shown]
+        return pydantic.create_model(
+            cls.__name__, __base__=cls, q=q, alternatives=whole_number(0, 0, limits.alternatives)
+        )
+
+
+def validate(model: type[Checked], values: Mapping[str, Any]) -> Checked:
+    """The checked request.
+
+    Raises:
+        HTTPException: 400 with the words of LibreTranslate: a parameter is missing, of a wrong type, or over a limit.
+    """
+    try:
+        return model.model_validate(values)
+    except pydantic.ValidationError as problem:
+        error = problem.errors(include_url=False)[0]
+    if error["type"] == "refused":
+        raise HTTPException(400, error["msg"])
+    name = str(error["loc"][0])
+    if values.get(name) in (None, "", []):
+        raise HTTPException(400, f"Invalid request: missing {name} parameter")
+    if error["type"] == "less_than_equal":
+        raise HTTPException(400, f"Invalid request: {name} parameter must be <= {error['ctx']['le']}")
+    raise HTTPException(400, f"Invalid request: {name} must be {model.model_fields[name].title}")
 
 
 async def parameters(request: Request) -> dict[str, Any]:
@@ -57,90 +160,11 @@ async def parameters(request: Request) -> dict[str, Any]:
     return values | content
 
 
-def read_translation(values: Mapping[str, Any], limits: Limits) -> TranslationRequest:
-    """The checked request.
-
-    Raises:
-        HTTPException: 400 with the words of LibreTranslate: a parameter is missing, of a wrong type, or over a limit.
-    """
-    q = values.get("q")
-    if q is None or q == "" or q == []:
-        raise HTTPException(400, "Invalid request: missing q parameter")
-    batch = isinstance(q, list)
-    texts = q if isinstance(q, list) else [q]
-    if not all(isinstance(text, str) for text in texts):
-        raise HTTPException(400, "Invalid request: q must be a string or a list of strings")
-    if len(texts) > limits.texts:
-        raise HTTPException(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({limits.texts})")
-    size = sum(map(len, texts))
-    if size > limits.characters:
-        raise HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
-    form = values.get("format")
-    if form == "html":
-        raise HTTPException(400, "html format is not supported: HTML is not translated here, send plain text")
-    if form not in (None, "", "text"):
-        raise HTTPException(400, "Invalid request: format must be text")
-    alternatives = whole_number(values, "alternatives", 0, 0, limits.alternatives)
-    return TranslationRequest(
-        texts,
-        batch,
-        _code(values, "source"),
-        _code(values, "target"),
-        alternatives,
-        switch(values, "alignment"),
-    )
-
-
-def whole_number(values: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
-    """A parameter that is a number, as JSON's or in figures; `default` where it is not given.
-
-    Raises:
-        HTTPException: 400, not a whole number, or out of its bounds.
-    """
-    given = values.get(name)
-    number = least - 1
-    if given is None or given == "":
-        number = default
-    elif isinstance(given, str) and re.fullmatch("[0-9]{1,10}", given):
-        number = int(given)
-    elif isinstance(given, int) and not isinstance(given, bool):
-        number = given
-    if number < least:
-        raise HTTPException(400, f"Invalid request: {name} must be a whole number, {least} or more")
-    if number > most:
-        raise HTTPException(400, f"Invalid request: {name} parameter must be <= {most}")
-    return number
-
-
-def switch(values: Mapping[str, Any], name: str) -> bool:
-    """A parameter that is true or false, as JSON's or in letters; false where it is not given.
-
-    Raises:
-        HTTPException: 400, anything else.
-    """
-    given = values.get(name)
-    if given is None or given == "" or isinstance(given, bool):
-        return bool(given)
-    written = given.lower() if isinstance(given, str) else ""
-    if written not in ("true", "false", "1", "0"):
-        raise HTTPException(400, f"Invalid request: {name} must be true or false")
-    return written in ("true", "1")
-
-
 def check_key(values: Mapping[str, Any], keys: Sequence[str]) -> None:
     """Refuse with 403 unless one of `keys` is given as `api_key`; without keys, everything is let through."""
     given = str(values.get("api_key") or "").encode("utf-8", "replace")
     if keys and not any(hmac.compare_digest(given, key.encode()) for key in keys):
         raise HTTPException(403, "Invalid API key" if given else "Please contact the server operator to get an API key")
-
-
-def _code(values: Mapping[str, Any], name: str) -> str:
-    code = values.get(name)
-    if not code:
-        raise HTTPException(400, f"Invalid request: missing {name} parameter")
-    if not isinstance(code, str) or not LANGUAGE.fullmatch(code):
-        raise HTTPException(400, f"Invalid request: {name} must be a language code")
-    return code.lower()
 
 
 def _is_text(content: Any) -> bool:

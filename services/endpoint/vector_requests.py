@@ -1,70 +1,68 @@
 """What a client may ask about word vectors, read from the same places as a translation's parameters, and checked."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Self
 
 import numpy as np
-from starlette.exceptions import HTTPException
+import pydantic
+from pydantic import Field, FiniteFloat
 
-from model.word_vectors.embeddings import METHODS
-from services.endpoint.requests import whole_number
-from services.models.questions import AnalogyOf, NeighboursOf
+from model.word_vectors.embeddings import METHODS, Method
+from services.endpoint.requests import Parameters, Strings, Text, refuse, whole_number
+from services.models.questions import AnalogyOf, NeighboursOf, Question
 from services.settings import Limits
 
-MOST_WORDS = 1 << 31  # what `restrict` may say
+
+class SearchRequest(Parameters):
+    """What both searches take."""
+
+    k: int = 1
+    restrict: int = 0
+
+    @classmethod
+    def within(cls, limits: Limits) -> type[Self]:
+        """The same, with at most so many answers as the limits let through."""
+        most = limits.neighbours
+        k = whole_number(min(cls.model_fields["k"].default, most), 1, most)
+        return pydantic.create_model(cls.__name__, __base__=cls, k=k, restrict=whole_number(0, 0, 1 << 31))
+
+    def question(self) -> Question:
+        """What is asked of the vectors."""
+        raise NotImplementedError
 
 
-def read_neighbours(values: Mapping[str, Any], limits: Limits) -> NeighboursOf:
-    """`word` or `vector`, `k`, `exclude`, `restrict`.
+class NeighboursRequest(SearchRequest, json_schema_extra={"oneOf": [{"required": ["word"]}, {"required": ["vector"]}]}):
+    """The parameters of /neighbours."""
 
-    Raises:
-        HTTPException: 400, both or neither are given, or a parameter is of a wrong type or over a limit.
-    """
-    if ("word" in values) == ("vector" in values):
-        raise HTTPException(400, "Invalid request: give either word or vector")
-    query = _word(values, "word") if "word" in values else _vector(values["vector"])
-    exclude = values.get("exclude", [])
-    exclude = [exclude] if isinstance(exclude, str) else exclude
-    if not isinstance(exclude, list) or not all(isinstance(word, str) for word in exclude):
-        raise HTTPException(400, "Invalid request: exclude must be a list of words")
-    return NeighboursOf(query, _k(values, 10, limits), exclude, whole_number(values, "restrict", 0, 0, MOST_WORDS))
+    k: int = 10
+    # Made when missing, so that the document has no default for what must not be given together.
+    word: Text = Field(default_factory=str, examples=["dog"])
+    vector: list[FiniteFloat] = Field(
+        default_factory=list,
+        min_length=1,
+        fail_fast=True,
+        title="a list of finite numbers",
+        description="instead of word; as many numbers as the vectors have",
+    )
+    exclude: Strings | str = Field(default_factory=list, title="a list of words")
 
+    @pydantic.model_validator(mode="after")
+    def _check_either(self) -> Self:
+        if bool(self.word) == bool(self.vector):
+            refuse("Invalid request: give either word or vector")
+        return self
 
-def read_analogy(values: Mapping[str, Any], limits: Limits) -> AnalogyOf:
-    """`a`, `b`, `c`, `k`, `method`, `restrict`.
-
-    Raises:
-        HTTPException: 400, a word is missing, or a parameter is of a wrong type, unknown or over a limit.
-    """
-    a, b, c = (_word(values, name) for name in "abc")
-    method = values.get("method", "3cosadd")
-    if not isinstance(method, str) or method not in METHODS:
-        raise HTTPException(400, f"Invalid request: method must be one of {', '.join(METHODS)}")
-    restrict = whole_number(values, "restrict", 0, 0, MOST_WORDS)
-    return AnalogyOf(a, b, c, _k(values, 1, limits), method, restrict)
+    def question(self) -> NeighboursOf:
+        exclude = [self.exclude] if isinstance(self.exclude, str) else self.exclude
+        return NeighboursOf(self.word or np.array(self.vector, np.float64), self.k, exclude, self.restrict)
 
 
-def _k(values: Mapping[str, Any], default: int, limits: Limits) -> int:
-    return whole_number(values, "k", min(default, limits.neighbours), 1, limits.neighbours)
+class AnalogyRequest(SearchRequest):
+    """The parameters of /analogy: a is to b as c is to the answers."""
 
+    a: Text = Field(examples=["man"])
+    b: Text = Field(examples=["king"])
+    c: Text = Field(examples=["woman"])
+    method: Method = Field("3cosadd", title=f"one of {', '.join(METHODS)}")
 
-def _word(values: Mapping[str, Any], name: str) -> str:
-    word = values.get(name)
-    if word is None or word == "":
-        raise HTTPException(400, f"Invalid request: missing {name} parameter")
-    if not isinstance(word, str):
-        raise HTTPException(400, f"Invalid request: {name} must be a string")
-    return word
-
-
-def _vector(given: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    numbers = given if isinstance(given, list) else None
-    if not numbers or not all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
-        raise HTTPException(400, "Invalid request: vector must be a list of numbers")
-    try:
-        vector = np.array(numbers, np.float64)
-    except OverflowError:  # a whole number of more than 308 digits
-        vector = np.array([np.inf])
-    if not np.isfinite(vector).all():
-        raise HTTPException(400, "Invalid request: vector must hold finite numbers")
-    return vector
+    def question(self) -> AnalogyOf:
+        return AnalogyOf(self.a, self.b, self.c, self.k, self.method, self.restrict)

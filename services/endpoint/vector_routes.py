@@ -4,7 +4,7 @@ Search is exact, one matrix product for all questions that wait, on the thread o
 go on beside it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from fastapi import FastAPI, Request, Response
@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.requests import check_key, parameters
-from services.endpoint.vector_requests import read_analogy, read_neighbours
+from services.endpoint.requests import check_key, parameters, validate
+from services.endpoint.vector_requests import AnalogyRequest, NeighboursRequest, SearchRequest
 from services.models.loaded_vectors import LoadedVectors, Refused
 from services.models.questions import Question, VectorOf
 from services.settings import Limits
@@ -49,11 +49,11 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
         await check_request(request)
         return await answer_question(VectorOf(request.path_params["word"]))
 
-    async def neighbours(request: Request) -> Response:
-        return await answer_question(read_neighbours(await check_request(request), limits))
+    def search(model: type[SearchRequest]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return await answer_question(validate(model, await check_request(request)).question())
 
-    async def analogy(request: Request) -> Response:
-        return await answer_question(read_analogy(await check_request(request), limits))
+        return answer
 
     app.get(
         "/vectors/{word:path}",
@@ -61,16 +61,11 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
         responses=openapi.answers(openapi.VECTOR, origin=True),
         openapi_extra=openapi.vector_request(),
     )(vector)
-    for path, answer, asked, found, summary in (
-        (
-            "/neighbours",
-            neighbours,
-            openapi.neighbours_request(limits),
-            openapi.NEIGHBOURS,
-            "The nearest words to a word or a vector, by cosine",
-        ),
-        ("/analogy", analogy, openapi.analogy_request(limits), openapi.ANALOGY, "What is to c as b is to a"),
+    for path, asked, found, summary in (
+        ("/neighbours", NeighboursRequest, openapi.NEIGHBOURS, "The nearest words to a word or a vector, by cosine"),
+        ("/analogy", AnalogyRequest, openapi.ANALOGY, "What is to c as b is to a"),
     ):
+        model = asked.within(limits)
         told = openapi.answers(found, origin=True)
-        app.get(path, summary=summary, responses=told, openapi_extra=openapi.in_query(asked))(answer)
-        app.post(path, summary=summary, responses=told, openapi_extra=openapi.in_body(asked))(answer)
+        app.get(path, summary=summary, responses=told, openapi_extra=openapi.in_query(model))(search(model))
+        app.post(path, summary=summary, responses=told, openapi_extra=openapi.in_body(model))(search(model))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from model.ports import free_ports
 from services.jobs.children import Child
 from services.jobs.settings import ServiceConfig
 
@@ -104,15 +105,6 @@ def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str])
         Path.cwd(),
         places.service / "endpoint.log",
     )
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def answers(port: int) -> bool:

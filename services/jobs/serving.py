@@ -31,7 +31,9 @@ from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
 from services.jobs.service.loop import Loop
+from services.jobs.service.metrics import Metrics
 from services.jobs.up_settings import UpRoot
+from services.telemetry.telemetry import Telemetry
 
 READY = 120.0  # seconds that everything may take to answer
 logger = logging.getLogger(__name__)
@@ -72,19 +74,21 @@ def _serve(
     expected = _start_children(children, root, places, words, variables)
     ledger = Ledger(Database(config.ledger), SteadyClock())
     stack.callback(ledger.database.close)
-    access = Access(ledger)
     with answering():
-        keys = not is_loopback(config.host) or any(one.revoked is None for one in access.tokens())
-    if keys and not access.tokens():
-        print(f"token of admin, told this once: {access.issue('admin', 'admin', 'admin', 'up')}", flush=True)
+        access = Access(ledger)
+    keys = not is_loopback(config.host)
+    if keys and not access.issued:
+        name = f"admin-{len(access.tokens()) + 1}"
+        print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
     planner = Planner([home, *(Path(place).absolute() for place in config.roots)])
     stack.callback(planner.close)
-    executor = _executor(root, places, home)
-    loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here"), config, home)
-    app = create_app(Parts(ledger, access, loop, config, home, keys))
     port = listening.getsockname()[1]
     host = f"[{config.host}]" if ":" in config.host else config.host
     address = f"http://{host}:{port}"
+    executor = _executor(root, places, home, config.url or address)
+    loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here"), config, home)
+    telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
+    app = create_app(Parts(ledger, access, loop, config, home, keys, Metrics(telemetry)))
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, backlog=2048)
     )
@@ -93,6 +97,8 @@ def _serve(
     thread.start()
     stack.callback(thread.join, 10)
     stack.callback(setattr, server, "should_exit", True)
+    app.state.observer.start()
+    stack.callback(app.state.observer.stop)
     loop.start()
     stack.callback(loop.stop)
     where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
@@ -137,7 +143,8 @@ def _start_children(
     return expected
 
 
-def _executor(root: UpRoot, places: beside.Places, home: Path) -> Executor:
+def _executor(root: UpRoot, places: beside.Places, home: Path, pages: str) -> Executor:
+    """`pages`: the service's own address, to which the runs of its jobs lead back."""
     config = root.service
     standing = config.address is not None
     how = JobsConfig(
@@ -145,7 +152,7 @@ def _executor(root: UpRoot, places: beside.Places, home: Path) -> Executor:
         auth=root.jobs.auth if standing else "token",
         token_file=root.jobs.token_file if standing else str(places.token),
         python=root.jobs.python if standing else sys.executable,
-        environment=config.environment,
+        environment={"DRAGOMAN_SERVICE": pages, **config.environment},
     )
     return RayExecutor(how, home, config.drivers)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.errors import UserError
+from services.telemetry.traceparent import check_address
 
 
 @dataclass
@@ -18,6 +19,9 @@ class ServiceConfig:
     cpus: int = 0  # of the Ray that is started here; 0: the cores of this machine
     roots: list[str] = field(default_factory=list)  # folders that jobs may read beside paths.root
     environment: dict[str, str] = field(default_factory=dict)  # variables of every job
+    url: str | None = None  # of the pages, as others reach them; null: where it listens
+    tracking_url: str | None = None  # of MLflow's pages; null: of the one that is started here
+    endpoint_url: str | None = None  # of the endpoint that model cards ask; null: of the one that is started here
     tracking: bool = True  # start MLflow here
     endpoint: bool = True  # start the endpoint here
     ports: int = 8310  # MLflow, the endpoint and Ray's dashboard take this one and the next two; 0: free ones
@@ -29,6 +33,7 @@ class ServiceConfig:
     burst: int = 200
     waiting: int = 20_000  # jobs of one owner that have not ended
     body: int = 262_144  # bytes of a request
+    traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
 
     def check(self) -> None:
         """Refuse numbers that cannot be.
@@ -36,6 +41,8 @@ class ServiceConfig:
         Raises:
             UserError: names the key and the value.
         """
+        if self.traces is not None:
+            check_address(self.traces)
         least = {"port": 0, "ports": 0, "cpus": 0, "tick": 0.01, "drivers": 1, "losses": 0, "stop_timeout": 1}
         for name, value in {**least, "rate": 0.1, "burst": 1, "waiting": 1, "body": 1024}.items():
             if getattr(self, name) < value:

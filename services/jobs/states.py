@@ -22,6 +22,7 @@ class State(StrEnum):
 ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.STOPPED, State.LOST})
 ACTIVE = frozenset({State.STARTING, State.RUNNING, State.YIELDING, State.STOPPING})  # an attempt holds resources
 QUEUED = frozenset({State.SUBMITTED, State.PLANNED, State.WAITING})
+UNENDED = QUEUED | ACTIVE
 _ENDS = ENDED | {State.WAITING}  # an attempt that ends ends the job, or puts it back
 
 MOVES: dict[State, frozenset[State]] = {

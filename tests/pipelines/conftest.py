@@ -1,69 +1,99 @@
-"""Shard directories made of random ids: what tests of the reader, the loader and the verbs start from."""
+"""A small corpus of pairs and its configuration, for the tests of the verb `shard`."""
 
-import hashlib
+import itertools
+import random
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from model.text.tokenizer import SPECIAL, SPECIAL_PIECES
-from model.text.words import WordTokenizer
-from pipelines.shards.manifest import Manifest, Split, write_manifest
-from pipelines.shards.writer import Record, write_shard
+from model.shards.manifest import ShardsConfig
+from model.shards.reader import ShardReader
+from model.text.tokenizer import EOS, TokenizerConfig
+from model.text.tokenizers import load_pair
+from pipelines.config import Config, PathsConfig
+from pipelines.corpus import staging
+from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from pipelines.settings import ClusterConfig
+from pipelines.shard import ShardResult
 
-VOCABULARY = 50
-MakeShards = Callable[..., Path]
-
-
-def random_records(count: int, seed: int = 0, longest: int = 30) -> list[Record]:
-    """`count` pairs of 1 to `longest` ids, sides of similar length, never a special id."""
-    rng = np.random.default_rng(seed)
-    records: list[Record] = []
-    for length in rng.integers(1, longest + 1, count):
-        other = max(1, int(length) + int(rng.integers(-3, 4)))
-        source, target = (rng.integers(len(SPECIAL), VOCABULARY, n).astype(np.uint16) for n in (length, other))
-        records.append((source, target))
-    return records
+WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs", "über", "naïve", "猫"]
+LETTERS = str.maketrans("0123456789", "bcdfghklmn")  # other numbers would make near-copies
 
 
 @pytest.fixture
-def make_shards(tmp_path: Path) -> MakeShards:
-    """make_shards(records, chunk=8, shard=100) -> a directory with a split `train`, tokenizer file and manifest."""
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks and shards from a few hundred lines."""
+    monkeypatch.setattr(staging, "BLOCK_LINES", 100)
+    monkeypatch.setattr("pipelines.corpus.misalignment_scan.BLOCK_LINES", 100)
 
-    def make(records: list[Record], chunk: int = 8, shard: int = 100, name: str = "shards") -> Path:
-        directory = tmp_path / name
-        directory.mkdir()
-        entries = [
-            write_shard(directory, "train", number, records[first : first + shard], first, chunk, "<u2")
-            for number, first in enumerate(range(0, len(records), shard))
-        ]
-        tokenizer = WordTokenizer([*SPECIAL_PIECES, *(f"w{i}" for i in range(VOCABULARY - len(SPECIAL)))])
-        tokenizer.save(directory / "tokenizer.json")
-        parallel = all(target is not None for _, target in records)
-        file = {
-            "side": "both",
-            "file": "tokenizer.json",
-            "sha256": hashlib.sha256(tokenizer.serialise()).hexdigest(),
-            "vocabulary": VOCABULARY,
+
+def make_pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    """Pairs whose sides belong together, no two equal."""
+    rng = random.Random(seed)
+    pairs = []
+    for number in range(count):
+        words = rng.choices(WORDS, k=rng.randint(2, 12))
+        own = f"{seed}{number}".translate(LETTERS)
+        pairs.append((" ".join([*words, own]), " ".join([f"{word[::-1]}o" for word in words] + [own])))
+    return pairs
+
+
+def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> SplitFiles:
+    """The pairs as two files of that name."""
+    for side, language in enumerate(("en", "de")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+    return SplitFiles(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.de"))
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Config]:
+    """make("name", seed=..., ...) -> the configuration of a small corpus whose shards go to tmp_path/name."""
+    corpus = CorpusConfig(
+        name="small",
+        train=write_pairs(tmp_path, "train", make_pairs(900, 1)),
+        valid=write_pairs(tmp_path, "valid", make_pairs(60, 2)),
+        test=write_pairs(tmp_path, "test", make_pairs(60, 3)),
+    )
+
+    def config(name: str, **keys: object) -> Config:
+        values: dict[str, object] = {
+            "corpus": corpus,
+            "paths": PathsConfig(shards=str(tmp_path / name)),
+            "tokenizer": TokenizerConfig(name="characters", type="characters", vocabulary=200),
+            "shards": ShardsConfig(chunk_records=32),
+            "cluster": ClusterConfig(backend="local"),
         }
-        write_manifest(
-            directory,
-            Manifest(
-                corpus="random",
-                languages=["en", "de"] if parallel else ["en"],
-                tokenizer={"type": "words", "joint": True, "files": [file], "special": dict(SPECIAL)},
-                dtype="<u2",
-                splits={"train": Split.of(entries)},
-                kind="parallel" if parallel else "monolingual",
-            ),
-        )
-        return directory
+        return Config(**{**values, **keys})  # type: ignore[arg-type]
 
-    return make
+    return config
 
 
-@pytest.fixture
-def random_pairs() -> list[Record]:
-    """300 pairs of random ids."""
-    return random_records(300)
+Make = Callable[..., Config]
+
+
+def directory_bytes(directory: Path) -> dict[str, bytes]:
+    """File name -> content."""
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def split_texts(result: ShardResult, split: str) -> list[tuple[str, str]]:
+    """The split, read back from the shards."""
+    pair = load_pair(result.directory, result.manifest.tokenizer)
+    reader = ShardReader(result.directory, split)
+    rows: list[list[str]] = [[], []]
+    for number in range(reader.chunks):
+        chunk = reader.chunk(number)
+        for side, (ids, offsets, tokenizer) in enumerate(
+            (
+                (chunk.source, chunk.source_offsets, pair.source),
+                (chunk.target, chunk.target_offsets, pair.target),
+            )
+        ):
+            assert ids is not None
+            assert offsets is not None
+            texts = [ids[start:stop] for start, stop in itertools.pairwise(offsets)]
+            assert all(text[-1] == EOS for text in texts)
+            rows[side] += tokenizer.decode([text[:-1] for text in texts])
+    return list(zip(*rows, strict=True))

@@ -17,6 +17,7 @@ from typing import Any, Self, TypedDict
 import httpx
 
 from model.errors import ServiceError, UserError
+from services.telemetry.traceparent import TraceParent
 
 PATIENCE = 60.0  # seconds that a lost connection is tried again
 SILENCE = 45.0  # seconds without an event or a comment until the connection is taken for lost
@@ -63,11 +64,20 @@ class JobClient:
     Every method raises UserError where the service refuses, ServiceError where it does not answer.
     """
 
-    def __init__(self, address: str, token: str | None = None, owner: str | None = None, timeout: float = 60.0) -> None:
-        """`owner` says who asks where the service asks for no token."""
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        owner: str | None = None,
+        timeout: float = 60.0,
+        trace: TraceParent | None = None,
+    ) -> None:
+        """`owner` says who asks where the service asks for no token; `trace` what the requests are part of."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if owner:
             headers["X-Dragoman-Owner"] = owner
+        if trace is not None:
+            headers["traceparent"] = str(trace)
         self.address = address
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
@@ -99,10 +109,11 @@ class JobClient:
         retries: int = 0,
         max_hours: float | None = None,
         by: float | None = None,
+        key: str | None = None,
     ) -> Job:
-        """Enter a job. A connection that is lost meanwhile makes no second one of it."""
+        """Enter a job. A connection that is lost meanwhile makes no second one of it; nor does the same `key` again."""
         body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
-        body |= {"retries": retries, "max_hours": max_hours, "by": by, "key": secrets.token_hex(16)}
+        body |= {"retries": retries, "max_hours": max_hours, "by": by, "key": key or secrets.token_hex(16)}
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -121,7 +132,7 @@ class JobClient:
         return job
 
     def jobs(self, states: Sequence[str] = (), cursor: int | None = None, limit: int = 50) -> dict[str, Any]:
-        """A page: `jobs`, the newest first, `next` for the cursor, `counts`."""
+        """A page: `jobs`, the newest first, `next` for the cursor, `counts`, `newest` to follow the changes from."""
         query = {"state": list(states), "limit": limit, **({"cursor": cursor} if cursor else {})}
         return self._json("GET", "/v1/jobs", params=query)
 
@@ -131,6 +142,10 @@ class JobClient:
     def why(self, name: str) -> dict[str, Any]:
         """What it waits for, who holds that, from when to when it will start."""
         return self._json("GET", f"/v1/jobs/{_name(name)}/why")
+
+    def curves(self, name: str) -> dict[str, Any]:
+        """What a training has told: `curves`, name -> (step, value) pairs, and `released` at its end."""
+        return self._json("GET", f"/v1/jobs/{_name(name)}/curves")
 
     def act(self, name: str, action: str, **body: Any) -> Job:
         """stop, yield, retry or priority (priority="high")."""
@@ -160,9 +175,30 @@ class JobClient:
         """Changes as they happen; of one job until it ends."""
         yield from self._stream("/v1/events", {"after": after, **({"job": name} if name else {})})
 
-    def bill(self) -> list[dict[str, Any]]:
+    def bill(self, owner: str | None = None) -> list[dict[str, Any]]:
         """Tokens and seconds lost, by cause, job and owner."""
-        return self._json("GET", "/v1/bill")  # type: ignore[return-value]  # as above
+        query = {"owner": owner} if owner else {}
+        return self._json("GET", "/v1/bill", params=query)  # type: ignore[return-value]  # as above
+
+    def quotas(self) -> list[dict[str, Any]]:
+        """What owners may hold together."""
+        return self._json("GET", "/v1/quotas")  # type: ignore[return-value]  # as above
+
+    def set_quota(self, owner: str, cpus: float | None = None, gpus: float | None = None) -> None:
+        """Bound what an owner's jobs hold together; None: no bound."""
+        self._ask("PUT", f"/v1/quotas/{_name(owner)}", json={"cpus": cpus, "gpus": gpus})
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """Who may come in; the tokens themselves nobody can tell."""
+        return self._json("GET", "/v1/tokens")  # type: ignore[return-value]  # as above
+
+    def issue(self, name: str, owner: str, role: str) -> str:
+        """A new token, told this once."""
+        return str(self._json("POST", "/v1/tokens", json={"name": name, "owner": owner, "role": role})["token"])
+
+    def revoke(self, name: str) -> None:
+        """Let nobody in with it any more."""
+        self._ask("DELETE", f"/v1/tokens/{_name(name)}")
 
     def _stream(self, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The events of a stream until its `end`; after a broken connection from the last id on."""
@@ -219,7 +255,7 @@ class JobClient:
 
 
 def _name(name: str) -> str:
-    """Of a job, as part of a path: nothing else may be meant by it."""
-    if not all(letter.isalnum() or letter in "-_." for letter in name) or not name.strip("."):
-        raise UserError(f"job {name!r}: that is no job's name")
+    """Of a job, an owner or a token, as part of a path: nothing else may be meant by it."""
+    if not all(letter.isalnum() or letter in "-_.+" for letter in name) or not name.strip("."):
+        raise UserError(f"{name!r}: that is no name")
     return name

@@ -10,9 +10,10 @@ from pathlib import Path
 from conf import compose
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import table
+from services.jobs.client import admin, table
 from services.jobs.client.client import JobClient
 from services.jobs.job_client import JobsConfig
+from services.telemetry.traceparent import of_environment
 
 ENDED = {"succeeded", "failed", "stopped", "lost"}
 logger = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ def client(config: JobsConfig, address: str) -> JobClient:
             token = Path(config.key_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
-    return JobClient(address, token, config.owner or getpass.getuser())
+    return JobClient(address, token, config.owner or getpass.getuser(), trace=of_environment())
 
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -65,7 +66,6 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """The table; with -f it stays live until Ctrl-C."""
     follow = _flag(words)
-    seen = 0
     while True:
         found = service.jobs(limit=min(500, config.show))
         text = table.table(table.job_rows(found["jobs"], time.time()))
@@ -75,7 +75,7 @@ def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         print(f"{text}\n{counts}", flush=True)
         if not follow:
             return compose.OK
-        seen = next(iter(service.events(after=seen)))["id"]
+        next(iter(service.events(after=found["newest"])))
         time.sleep(0.5)
 
 
@@ -156,6 +156,7 @@ def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 VERBS: dict[str, Verb] = {
     **{"submit": submit, "jobs": jobs, "job": job, "why": why, "logs": logs, "stop": stop, "yield": act("yield")},
     **{"retry": act("retry"), "priority": priority, "rm": remove, "report": report},
+    **{"quota": admin.quota, "token": admin.token, "bill": admin.bill},
 }
 
 

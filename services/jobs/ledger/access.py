@@ -5,7 +5,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 
 from model.errors import UserError, unknown
 from model.names import check_name
@@ -33,33 +33,49 @@ class Access:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        self.issued = self._valid() > 0  # whether anybody has a token
+
+    def _valid(self, *roles: Role) -> int:
+        """How many tokens let somebody in, of some roles or any."""
+        query = select(func.count()).where(Token.revoked.is_(None), Token.role.in_(roles or ROLES))
+        with self.ledger.database.read() as session:
+            return session.scalar(query) or 0
 
     def issue(self, name: str, owner: str, role: str, actor: str) -> str:
-        """A new token, which is told this once; the ledger keeps its hash.
+        """A new token, which is told this once; the ledger keeps its hash. From the first on everybody needs one.
 
         Raises:
-            UserError: no name or role, or there is a token of that name.
+            UserError: no name or role, there is a token of that name, or nobody could do everything any more.
         """
         check_name("token", name)
         check_name("owner", owner)
         if role not in ROLES:
             raise unknown("role", role, ROLES)
+        if role != "admin" and not self._valid("admin"):
+            raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
         token = f"dgm_{secrets.token_urlsafe(32)}"
         with self.ledger.database.write() as session:
             if session.scalars(select(Token).where(Token.name == name)).first() is not None:
                 raise UserError(f"token {name!r}: there is one of that name; revoke it or choose another")
             session.add(Token(digest=_digest(token), name=name, owner=owner, role=role, created=self.ledger.now()))
+        self.issued = True
         self.ledger.note(actor, "token", f"issued {name} ({role})", owner)
         return token
 
     def revoke(self, name: str, actor: str) -> None:
-        """Raises UserError where no token of that name lets anybody in."""
+        """Raises UserError where no token of that name lets anybody in, or it is the last of an admin while others are
+        valid."""
         with self.ledger.database.write() as session:
+            valid = {one.name: one.role for one in session.scalars(select(Token).where(Token.revoked.is_(None)))}
+            admins = [one for one, role in valid.items() if role == "admin"]
+            if admins == [name] and len(valid) > 1:
+                raise UserError(f"token {name!r}: it is the last of an admin; revoke the others first")
             result = session.execute(
                 update(Token).where(Token.name == name, Token.revoked.is_(None)).values(revoked=self.ledger.now())
             )
             if result.rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
                 raise UserError(f"token {name!r}: there is none that is valid")
+        self.issued = self._valid() > 0
         self.ledger.note(actor, "token", f"revoked {name}")
 
     def tokens(self) -> list[Token]:
@@ -89,7 +105,6 @@ class Access:
         with self.ledger.database.write() as session:
             session.merge(Quota(owner=owner, cpus=cpus, gpus=gpus))
         self.ledger.note(actor, "quota", f"cpus={cpus} gpus={gpus}", owner)
-        self.ledger.changed()
 
 
 def _digest(token: str) -> str:

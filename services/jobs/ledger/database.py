@@ -7,6 +7,7 @@ rows are guarded by compare-and-set, and what must be one at a time by an adviso
 import contextlib
 import logging
 import secrets
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from services.jobs.ledger.tables import Meta
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY = 30.0  # seconds that a writer waits for another
+CONNECTIONS = 45  # kept open; those beyond are opened and closed
 UPGRADING = 7_100_114  # the advisory lock under which tables are changed
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
@@ -38,6 +40,10 @@ class Database:
         """
         self.engine = _engine(url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
+        # sqlite has one writer, and whoever finds it busy sleeps for longer and longer: threads of ours take turns here
+        self._writer: contextlib.AbstractContextManager[object] = (
+            threading.Lock() if self.is_sqlite else contextlib.nullcontext()
+        )
         with answering():
             self.upgrade()
             with self.write() as session:
@@ -55,7 +61,8 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[Session]:
         """A transaction that is committed whole when the block ends well, and not at all otherwise."""
-        with Session(self.engine.execution_options(writes=True), expire_on_commit=False) as session, session.begin():
+        engine = self.engine.execution_options(writes=True)
+        with self._writer, Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     def alone(self, session: Session, lock: int) -> bool:
@@ -104,12 +111,13 @@ def _engine(url: str) -> Engine:
         if parsed.database is None:
             raise UserError("service.ledger: sqlite needs a file, such as sqlite:////srv/dragoman/ledger.db")
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(parsed, connect_args={"timeout": BUSY})
+        # a connection for each thread that answers requests: opening one takes longer than most questions
+        engine = create_engine(parsed, connect_args={"timeout": BUSY}, pool_size=CONNECTIONS, max_overflow=20)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     # pre-ping: a database that was started again is found by the next question, not by an error
-    return create_engine(parsed.set(drivername=DRIVERS[backend]), pool_pre_ping=True, pool_size=10, max_overflow=20)
+    return create_engine(parsed.set(drivername=DRIVERS[backend]), pool_pre_ping=True, pool_size=20, max_overflow=30)
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

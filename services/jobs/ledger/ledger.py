@@ -7,13 +7,16 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
+from sqlalchemy.sql.base import ExecutableOption
 
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.tables import Attempt, Change, Job
-from services.jobs.states import ENDED, MOVES, State
+from services.jobs.states import ENDED, MOVES, UNENDED, State
 
 PASS = 7_100_115  # the advisory lock of a scheduler's pass
+AT_ONCE = 500  # names in one question
+SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than all the rest of a job
 
 
 class ConflictError(Exception):
@@ -25,12 +28,23 @@ class UnknownJobError(KeyError):
 
 
 class Ledger:
-    """The jobs of a database. `now` is the clock, and `changed` is called after each commit that changed something."""
+    """The jobs of a database. `now` is the clock, and `changed` is called after each commit of this process that
+    changed something."""
 
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self.database = database
         self.now = now
         self.changed: Callable[[], None] = lambda: None
+        self.newest = self.newest_change()  # the number of the last change: who waits for more need not ask again
+
+    def look(self) -> None:
+        """Learn what other services have changed in the meantime."""
+        self.newest = self.newest_change()
+
+    def committed(self) -> None:
+        """Say that a transaction of this process has changed something."""
+        self.look()
+        self.changed()
 
     def submit(
         self,
@@ -44,6 +58,7 @@ class Ledger:
         max_seconds: float | None = None,
         deadline: float | None = None,
         key: str | None = None,
+        trace: str | None = None,
     ) -> Job:
         """Enter a job. The same `key` of the same owner again gives the job that was entered with it.
 
@@ -61,6 +76,7 @@ class Ledger:
                 "follows": bool(after),
             },
             **{"retries": retries, "max_seconds": max_seconds, "deadline": deadline, "key": key},
+            trace=trace,
             **{"state": State.SUBMITTED, "submitted": now, "changed": now, "choices": [], "id": "", "queued": 0},
         )
         try:
@@ -68,7 +84,7 @@ class Ledger:
                 if key is not None and (found := _with_key(session, owner, key)) is not None:
                     return found
                 for other in after:
-                    _get(session, other)
+                    _get(session, other, SHORT)
                 job.id = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
                 session.add(job)
                 session.flush()
@@ -79,14 +95,14 @@ class Ledger:
                 if key is None or (found := _with_key(session, owner, key)) is None:
                     raise
                 return found
-        self.changed()
+        self.committed()
         return job
 
     def change(self, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
-        """`move` in a transaction of its own."""
+        """`move` in a transaction of its own. The job that is returned has no plan with it, here and elsewhere."""
         with self.database.write() as session:
             moved = self.move(session, job, state, actor, reason, **values)
-        self.changed()
+        self.committed()
         return moved
 
     def move(self, session: Session, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
@@ -100,7 +116,7 @@ class Ledger:
             raise ConflictError(f"job {job.id} is {before} and cannot become {state}")
         now = self.now()
         self._set(session, job, state=state, reason=reason, changed=now, **values)
-        moved = _get(session, job.id)
+        moved = _get(session, job.id, SHORT)
         _note(session, now, actor, moved, before, state, reason)
         return moved
 
@@ -142,7 +158,7 @@ class Ledger:
             moved = self.move(
                 session, job, state, "service", reason, started=None, workers=0, spent=job.spent + took, **values
             )
-        self.changed()
+        self.committed()
         return moved
 
     def mark_started(self, job: Job) -> Job:
@@ -156,7 +172,7 @@ class Ledger:
                 update(Attempt).where(Attempt.job == job.id, Attempt.number == job.attempt).values(started=self.now())
             )
             moved = self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs")
-        self.changed()
+        self.committed()
         return moved
 
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
@@ -164,8 +180,8 @@ class Ledger:
         with self.database.write() as session:
             self._set(session, job, priority=priority)
             _note(session, self.now(), actor, job, job.priority, priority, "", action="priority")
-            moved = _get(session, job.id)
-        self.changed()
+            moved = _get(session, job.id, SHORT)
+        self.committed()
         return moved
 
     def remove(self, job: Job, actor: str) -> None:
@@ -182,7 +198,7 @@ class Ledger:
             if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
                 raise ConflictError(f"job {job.id} has changed in the meantime")
             _note(session, self.now(), actor, job, job.state, None, "", action="remove")
-        self.changed()
+        self.committed()
 
     def job(self, name: str) -> Job:
         """Raises UnknownJobError where there is none of that id."""
@@ -196,9 +212,13 @@ class Ledger:
         before: int | None = None,
         limit: int | None = None,
         ascending: bool = False,
+        plans: bool = False,
     ) -> list[Job]:
-        """Jobs by age, the newest first; `before` is the `seq` where the last page ended."""
+        """Jobs by age, the newest first; `before` is the `seq` where the last page ended. With `plans` a job has its
+        plan with it."""
         query = select(Job).order_by(Job.seq if ascending else Job.seq.desc())
+        if not plans:
+            query = query.options(*SHORT)
         if states:
             query = query.where(Job.state.in_(sorted(states)))
         if owner is not None:
@@ -218,17 +238,22 @@ class Ledger:
 
     def unended(self, owner: str) -> int:
         """How many jobs of an owner have not ended."""
-        return sum(count for state, count in self.counts(owner).items() if state not in ENDED)
+        query = select(func.count()).where(Job.owner == owner, Job.state.in_(sorted(UNENDED)))
+        with self.database.read() as session:
+            return session.scalar(query) or 0
 
     def states(self, names: Sequence[str]) -> dict[str, str]:
         """Id -> state of those of `names` that there are."""
+        found: dict[str, str] = {}
         with self.database.read() as session:
-            rows = session.execute(select(Job.id, Job.state).where(Job.id.in_(names)))
-            return {str(name): str(state) for name, state in rows}
+            for start in range(0, len(names), AT_ONCE):
+                rows = session.execute(select(Job.id, Job.state).where(Job.id.in_(names[start : start + AT_ONCE])))
+                found |= {str(name): str(state) for name, state in rows}
+        return found
 
     def following(self) -> list[Job]:
         """Waiting jobs that come after others."""
-        query = select(Job).where(Job.state == State.WAITING, Job.follows)
+        query = select(Job).options(*SHORT).where(Job.state == State.WAITING, Job.follows)
         with self.database.read() as session:
             return list(session.scalars(query))
 
@@ -257,14 +282,15 @@ class Ledger:
         """A row of the audit trail that belongs to no job."""
         with self.database.write() as session:
             session.add(Change(at=self.now(), actor=actor, action=action, owner=owner, reason=reason))
+        self.committed()
 
 
 def _with_key(session: Session, owner: str, key: str) -> Job | None:
     return session.scalars(select(Job).where(Job.owner == owner, Job.key == key)).one_or_none()
 
 
-def _get(session: Session, name: str) -> Job:
-    job = session.scalars(select(Job).where(Job.id == name)).one_or_none()
+def _get(session: Session, name: str, options: Sequence[ExecutableOption] = ()) -> Job:
+    job = session.scalars(select(Job).where(Job.id == name).options(*options)).one_or_none()
     if job is None:
         raise UnknownJobError(name)
     return job

@@ -12,16 +12,25 @@ from typing import Any
 from conf import compose
 from model.errors import UserError
 from services.jobs.planning.refusals import ELASTIC, SPREADING, check_values, check_words
+from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
 from services.verbs import SHARED_MODULES, VERBS
 
+CLAIMS = {"train": "run {name}", "shard": "shards {paths[shards]}"}  # what they write and no other job may at once
+
 
 def make_plan(
-    verb: str, words: Sequence[str], roots: Sequence[Path], gpus: float, early: bool = False
+    verb: str,
+    words: Sequence[str],
+    roots: Sequence[Path],
+    gpus: float,
+    early: bool = False,
+    reads: dict[str, Stamp] | None = None,
 ) -> dict[str, Any]:
     """The plan as plain values; `gpus` is what the cluster has in all.
 
     `early`: what it reads may not be there yet, for a job before it makes that, and only its settings are checked.
+    `reads` is given the files that the plan depends on, where it depends on nothing else.
 
     Raises:
         UserError: whatever the verb would refuse, and what refusals.py does.
@@ -30,6 +39,8 @@ def make_plan(
     least, most, words = _elastic(verb, words)
     values = compose.values(words)
     check_values(words, values, roots)
+    if reads is not None and verb in CLAIMS:
+        reads |= {path: stamp_of(path) for path in _read_by(values)}
     cluster, loader = values["cluster"], values["loader"]
     spreads = verb in SPREADING and cluster["backend"] == "ray"
     choices = list(range(least, most + 1)) if most else [int(cluster["workers"]) if spreads else 1]
@@ -84,7 +95,13 @@ def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
 
 def _claims(verb: str, values: Mapping[str, Any]) -> str:
     """What two jobs must not write at once; empty for verbs that write nothing that lasts, or guard it themselves."""
-    return {"train": f"run {values['name']}", "shard": f"shards {values['paths']['shards']}"}.get(verb, "")
+    return CLAIMS[verb].format(**values) if verb in CLAIMS else ""
+
+
+def _read_by(values: Mapping[str, Any]) -> list[str]:
+    """What a plan of `train` or `shard` is made from beside the configuration."""
+    run = Path(values["paths"]["runs"]) / str(values["name"]) / "run.json"
+    return [str(Path(values["paths"]["shards"]) / "manifest.json"), str(run)]
 
 
 def _rehearse(verb: str, words: Sequence[str]) -> None:

@@ -1,17 +1,24 @@
-"""Asking the planner's process; it is started when it is needed first, and again when it has gone."""
+"""Asking the planner's process; it is started when it is needed first, and again when it has gone.
+
+A plan takes as long as composing a configuration and building a network, so the plan of the same words is kept as long
+as the files that it was made from are the same.
+"""
 
 import contextlib
 import json
 import subprocess
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from model.errors import ServiceError, UserError
+from services.jobs.planning.stamps import Stamp, stamp_of
 
 PATIENCE = 120.0  # seconds for one plan; the first loads torch
+KEPT = 500  # plans
 
 
 class Planner:
@@ -21,6 +28,7 @@ class Planner:
         self.roots = [str(root) for root in roots]
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
+        self._plans: OrderedDict[str, tuple[str, dict[str, Stamp]]] = OrderedDict()  # question -> answer, what it read
 
     def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
         """The plan of a submission.
@@ -30,15 +38,33 @@ class Planner:
             ServiceError: the planner failed.
         """
         question = {"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus, "early": early}
+        asked = json.dumps(question)
         with self._lock:
-            line = self._ask(json.dumps(question))
+            line = self._recall(asked) or self._ask(asked)
         answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}
         if "refused" in answer:
             raise UserError(answer["refused"])
         if "plan" not in answer:
             raise ServiceError(f"the planner failed: {answer.get('failed')}")
         plan: dict[str, Any] = answer["plan"]
+        if answer["reads"]:
+            with self._lock:
+                self._keep(asked, line, answer["reads"])
         return plan
+
+    def _recall(self, question: str) -> str:
+        """The line that was answered before; empty where there is none, or a file has changed since."""
+        line, stamps = self._plans.get(question, ("", {}))
+        if any(stamp_of(path) != stamp for path, stamp in stamps.items()):
+            del self._plans[question]
+            return ""
+        return line
+
+    def _keep(self, question: str, line: str, stamps: dict[str, Stamp]) -> None:
+        self._plans[question] = line, stamps
+        self._plans.move_to_end(question)
+        while len(self._plans) > KEPT:
+            self._plans.popitem(last=False)
 
     def close(self) -> None:
         """End the process."""

@@ -16,13 +16,16 @@ from typing import Any
 
 from model.errors import UserError
 from services.jobs.planning.plan import make_plan
+from services.jobs.planning.stamps import Stamp
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """`{"plan": ...}` or `{"refused": reason}`; `{"failed": reason}` where the fault is ours."""
+    """`{"plan": ..., "reads": stamps}` or `{"refused": reason}`; `{"failed": reason}` where the fault is ours."""
     try:
         roots = [Path(root) for root in question["roots"]]
-        return {"plan": make_plan(question["verb"], question["words"], roots, question["gpus"], question["early"])}
+        reads: dict[str, Stamp] = {}
+        plan = make_plan(question["verb"], question["words"], roots, question["gpus"], question["early"], reads)
+        return {"plan": plan, "reads": reads}
     except UserError as problem:
         return {"refused": str(problem)}
     except Exception as problem:  # whatever it is, the next question is answered

@@ -5,14 +5,15 @@ on as many workers as that is. The first that finds no room may have jobs of low
 not enough it gets a reservation: the moment at which enough of what runs will have ended. Those behind it are filled in
 only where they end before that moment, or use what the head leaves even then (EASY back-filling, Lifka 1995).
 
-A pass over many waiting jobs is short because what does not fit once does not fit later in the same pass: shapes that
-were refused are remembered.
+A pass over many waiting jobs is short because what does not fit once does not fit later in the same pass: sizes that
+were refused are remembered, and `decide_queue` leaves out whole groups of jobs that nothing can start any more.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from services.jobs.scheduling.entries import Capacity, Entry, Outcome, Quota, Reservation, Start, Stop, Wait, Yield
+from services.jobs.scheduling.queue import Queue, place
 from services.jobs.scheduling.room import Needs, Room
 from services.jobs.states import State
 
@@ -22,18 +23,43 @@ YIELD_SECONDS = 60.0  # that a job is taken to need for its checkpoint when it i
 
 def order(jobs: Iterable[Entry]) -> list[Entry]:
     """Waiting jobs by their turn."""
-    return sorted((job for job in jobs if job.state == State.WAITING), key=lambda job: (-job.priority, job.age))
+    return sorted((job for job in jobs if job.state == State.WAITING), key=place)
 
 
 def decide(jobs: Iterable[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float) -> Outcome:
-    """What to start, what to ask to yield, what to stop, and why the rest waits."""
+    """What to start, what to ask to yield, what to stop, and why each of the rest waits."""
     everything = list(jobs)
     one = _Pass([job for job in everything if job.active], quotas, capacity, now)
     for job in order(everything):
-        wait = one.consider(job)
-        if wait is not None:
-            one.waits[job.id] = wait
-    return Outcome((*one.overdue(), *one.decisions), one.waits, one.reservation)
+        one.give_turn(job)
+    return one.outcome()
+
+
+def decide_queue(
+    queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, asked: Entry | None = None
+) -> Outcome:
+    """The same decisions without looking at every job. Why jobs wait is told of some of them, of `asked` surely."""
+    one = _Pass(list(queue.active.values()), quotas, capacity, now)
+    walk = queue.walk()
+    while (job := walk.next()) is not None:
+        if asked is not None and place(job) >= place(asked):
+            one.give_turn(asked)
+            if job.id == asked.id:
+                asked = None
+                continue
+            asked = None
+        wait = one.give_turn(job)
+        if wait is None or wait.kind == "run":
+            continue
+        if wait.kind == "drivers":
+            break
+        if wait.kind == "reserved" and one.reservation is not None:
+            walk.keep_short(job.needs, now, one.reservation.at)
+        else:
+            walk.close((job.owner, job.needs) if wait.kind == "quota" else job.needs)
+    if asked is not None:
+        one.give_turn(asked)
+    return one.outcome()
 
 
 class _Pass:
@@ -55,6 +81,16 @@ class _Pass:
         # Large workers first, as whoever placed them would have had to.
         for job in sorted(active, key=lambda job: (-job.needs.gpus, -job.needs.cpus, job.id)):
             self._hold(job, job.workers)
+
+    def outcome(self) -> Outcome:
+        return Outcome((*self.overdue(), *self.decisions), self.waits, self.reservation)
+
+    def give_turn(self, job: Entry) -> Wait | None:
+        """Start the job, or note why it waits."""
+        wait = self.consider(job)
+        if wait is not None:
+            self.waits[job.id] = wait
+        return wait
 
     def consider(self, job: Entry) -> Wait | None:
         """Start the job, or say why it waits."""

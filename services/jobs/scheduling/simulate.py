@@ -4,8 +4,9 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from services.jobs.scheduling.decide import YIELD_SECONDS, decide
+from services.jobs.scheduling.decide import YIELD_SECONDS, decide_queue
 from services.jobs.scheduling.entries import Capacity, Entry, Outcome, Quota, Start, Stop, Yield
+from services.jobs.scheduling.queue import Queue
 from services.jobs.states import State
 
 Seconds = Callable[[Entry], float]  # how long a job runs from its start, if nobody stops it
@@ -15,10 +16,16 @@ class Simulation:
     """Jobs, time and passes; what a job really takes may differ from what the scheduler expects of it."""
 
     def __init__(
-        self, jobs: Iterable[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float, seconds: Seconds
+        self,
+        jobs: Iterable[Entry] | Queue,
+        quotas: Mapping[str, Quota],
+        capacity: Capacity,
+        now: float,
+        seconds: Seconds,
     ) -> None:
+        """A queue is taken over, and changed."""
         self.quotas, self.capacity, self.now, self.seconds = quotas, capacity, now, seconds
-        self.jobs: dict[str, Entry] = {}
+        self.queue = jobs if isinstance(jobs, Queue) else Queue()
         self.left: dict[str, float] = {}  # seconds of those that have yielded
         self.again: set[str] = set()  # that are making room
         self.ended: dict[str, float] = {}
@@ -27,37 +34,50 @@ class Simulation:
         self._events: list[tuple[float, int, str, int]] = []
         self._turn: dict[str, int] = {}  # of a job: an event of an earlier turn is void
         self._count = 0
-        for job in jobs:
-            self.add(job)
+        if isinstance(jobs, Queue):
+            for job in jobs.active.values():
+                self._expect(job)
+        else:
+            for job in jobs:
+                self.add(job)
+
+    @property
+    def jobs(self) -> dict[str, Entry]:
+        """Those that have not ended, by id."""
+        return self.queue.jobs
 
     def add(self, job: Entry) -> None:
         """One more, waiting or at work."""
-        self.jobs[job.id] = job
+        self.queue.put(job)
         if job.active:
-            end = job.ends(self.now, self.seconds(job))
-            going = job.state in (State.YIELDING, State.STOPPING)
-            self._at(min(self.now + YIELD_SECONDS, end) if going else end, job.id)
+            self._expect(job)
+
+    def _expect(self, job: Entry) -> None:
+        """The end of one that is at work."""
+        end = job.ends(self.now, self.seconds(job))
+        going = job.state in (State.YIELDING, State.STOPPING)
+        self._at(min(self.now + YIELD_SECONDS, end) if going else end, job.id)
 
     def step(self) -> Outcome:
         """A pass now, and what it decided done."""
-        outcome = decide(self.jobs.values(), self.quotas, self.capacity, self.now)
+        outcome = decide_queue(self.queue, self.quotas, self.capacity, self.now)
         for decision in outcome.decisions:
             job = self.jobs[decision.job]
             match decision:
                 case Start(workers=workers):
                     self.first.setdefault(job.id, self.now)
-                    self.jobs[job.id] = replace(job, state=State.RUNNING, workers=workers, started=self.now)
+                    self.queue.put(replace(job, state=State.RUNNING, workers=workers, started=self.now))
                     self._at(self.now + self.left.get(job.id, self.seconds(job)), job.id)
                 case Yield():
                     self.yields += 1
                     left = job.started + self.left.get(job.id, self.seconds(job)) - self.now - YIELD_SECONDS
-                    self.jobs[job.id] = replace(job, state=State.YIELDING)
+                    self.queue.put(replace(job, state=State.YIELDING))
                     if left > 0:  # else it ends before it could have made room
                         self.left[job.id] = left
                         self.again.add(job.id)
                         self._at(self.now + YIELD_SECONDS, job.id)
                 case Stop():
-                    self.jobs[job.id] = replace(job, state=State.STOPPING)
+                    self.queue.put(replace(job, state=State.STOPPING))
                     self._at(self.now + YIELD_SECONDS, job.id)
         return outcome
 
@@ -74,9 +94,9 @@ class Simulation:
             job = self.jobs[name]
             if name in self.again:
                 self.again.remove(name)
-                self.jobs[name] = replace(job, state=State.WAITING, workers=0)
+                self.queue.put(replace(job, state=State.WAITING, workers=0))
             else:
-                del self.jobs[name]
+                self.queue.remove(name)
                 self.ended[name] = at
             self._turn[name] += 1
         self.now = max(self.now, until)
@@ -88,7 +108,7 @@ class Simulation:
 
 
 def forecast(
-    jobs: Iterable[Entry],
+    jobs: Iterable[Entry] | Queue,
     quotas: Mapping[str, Quota],
     capacity: Capacity,
     now: float,
@@ -96,11 +116,12 @@ def forecast(
     seconds: Seconds,
     passes: int = 200,
 ) -> float | None:
-    """When `target` will start if every job runs for `seconds`; None where that is too far away to say.
+    """When `target` will start if every job runs for `seconds`; None where that is too far away to say. A queue that is
+    handed over stays as it is.
 
     Jobs that wait for others are taken to wait for ever; so are those that the cluster never holds.
     """
-    simulation = Simulation(jobs, quotas, capacity, now, seconds)
+    simulation = Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds)
     for _ in range(passes):
         simulation.step()
         if target in simulation.first:

@@ -1,10 +1,11 @@
 """Why a job waits, said exactly: what it lacks, who holds that, from when to when it will start."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.jobs.scheduling.decide import decide, order
+from services.jobs.scheduling.decide import decide_queue
 from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Wait
+from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.simulate import forecast
 from services.jobs.states import State
 
@@ -35,20 +36,21 @@ class Why:
     latest: float | None
 
 
-def explain(name: str, jobs: Sequence[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float) -> Why:
-    """Why the job `name`, one of `jobs`, waits in a pass at this moment."""
-    queue = order(jobs)
-    job = next(one for one in queue if one.id == name)
-    ahead = queue.index(job)
-    wait = decide(jobs, quotas, capacity, now).waits.get(name)
+def explain(name: str, queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float) -> Why:
+    """Why the job `name`, one that waits in the queue, would wait in a pass at this moment."""
+    job = queue.jobs[name]
+    before = queue.before(job)
+    ahead = len(before)
+    wait = decide_queue(queue, quotas, capacity, now, job).waits.get(name)
     if wait is None:
         return Why("next", "it starts in the next pass of the scheduler", "", 0, 0, ahead, (), now, now)
-    holders = tuple(_holder(one, wait, now) for one in jobs if _holds(one, job, wait))
+    concerned = {**queue.active, **{other: queue.jobs[other] for other in (wait.behind,) if other in queue.jobs}}
+    holders = tuple(_holder(one, wait, now) for one in concerned.values() if _holds(one, job, wait))
     earliest = latest = None
     if wait.kind not in ("never", "after"):
-        earliest = forecast(jobs, quotas, capacity, now, name, lambda one: one.low)
-        if all(one.high < UNKNOWN for one in (*queue[:ahead], *(one for one in jobs if one.active))):
-            latest = forecast(jobs, quotas, capacity, now, name, lambda one: one.high)
+        earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low)
+        if all(one.high < UNKNOWN for one in (*before, *queue.active.values())):
+            latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high)
     text = _text(job, wait, ahead)
     return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)
 

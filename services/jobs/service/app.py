@@ -1,13 +1,13 @@
 """The REST interface of the job service: one file of routes, each a line or two over the ledger.
 
-GET /status                      POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, report
+GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
+POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as Folder
 from typing import Annotated, Any
 
@@ -24,12 +24,17 @@ from services.endpoint.reception import Reception
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
 from services.jobs.service import events, schemas
+from services.jobs.service.curves import read_curves, released, run_of
 from services.jobs.service.desk import Desk
 from services.jobs.service.guard import Guard, Rate
 from services.jobs.service.loop import Loop
+from services.jobs.service.metrics import Metrics
+from services.jobs.service.observer import Observer
 from services.jobs.service.report import report
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
+from services.telemetry.telemetry import FORMAT, current
+from services.telemetry.traceparent import parse
 from services.version import version
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
@@ -63,12 +68,20 @@ class Parts:
     loop: Loop
     config: ServiceConfig
     home: Folder
-    keys: bool  # whether a token is asked for
+    keys: bool  # whether a token is asked for even where none was issued
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 def create_app(parts: Parts) -> FastAPI:
     """The application. It starts and stops nothing: the loop's threads are its caller's."""
-    app = FastAPI(title="Dragoman jobs", version=version(), docs_url=None, redoc_url=None)
+    telemetry = parts.metrics.telemetry
+    app = FastAPI(
+        title="Dragoman jobs",
+        version=version(),
+        docs_url=None,
+        redoc_url=None,
+        telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
+    )
     app.add_middleware(Reception, limit=parts.config.body, patience=15.0)
     guard = Guard(parts.access, parts.keys, Rate(parts.config.rate, parts.config.burst))
     desk = Desk(parts.ledger, parts.loop, parts.config)
@@ -99,9 +112,20 @@ def create_app(parts: Parts) -> FastAPI:
             version=version(),
             counts=parts.ledger.counts(),
             nodes=nodes,
-            keys=parts.keys,
+            keys=guard.keys,
             pass_seconds=loop.passes.seconds,
         )
+
+    observer = Observer(parts.ledger, parts.metrics)
+    app.state.observer = observer
+    parts.loop.passes.took = parts.metrics.passes.observe
+    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics(_person: Viewer) -> Response:
+        """For Prometheus, which brings a viewer's token where one is asked for."""
+        observer.look()
+        return Response(telemetry.text(), headers={"Content-Type": FORMAT})
 
     @app.post("/v1/plans", responses=PROBLEMS)
     def plan(person: Submitter, body: schemas.PlanRequest) -> dict[str, Any]:
@@ -109,9 +133,10 @@ def create_app(parts: Parts) -> FastAPI:
         return desk.plan(person, body)
 
     @app.post("/v1/jobs", status_code=201, responses=PROBLEMS)
-    def submit(person: Submitter, body: schemas.Submission) -> schemas.JobView:
-        """Enter a job; it is planned next, then it waits."""
-        return schemas.JobView.model_validate(desk.submit(person, body))
+    def submit(request: Request, person: Submitter, body: schemas.Submission) -> schemas.JobView:
+        """Enter a job; it is planned next, then it waits. The header `traceparent` is kept for its attempts."""
+        place = current() or parse(request.headers.get("traceparent"))
+        return schemas.JobView.model_validate(desk.submit(person, body, str(place) if place else None))
 
     @app.get("/v1/jobs", responses=PROBLEMS)
     def jobs(
@@ -122,10 +147,12 @@ def create_app(parts: Parts) -> FastAPI:
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> schemas.JobPage:
         """Jobs, the newest first, a page at a time."""
+        newest = parts.ledger.newest  # before the jobs are read: a change in between is not missed
         found = parts.ledger.jobs(state or (), desk.only(person, owner), cursor, limit)
         rows = [schemas.JobView.model_validate(job) for job in found]
         counts = parts.ledger.counts(desk.only(person, owner))
-        return schemas.JobPage(jobs=rows, next=found[-1].seq if len(found) == limit else None, counts=counts)
+        following = found[-1].seq if len(found) == limit else None
+        return schemas.JobPage(jobs=rows, next=following, counts=counts, newest=newest)
 
     @app.get("/v1/jobs/{id}", responses=PROBLEMS)
     def job(person: Viewer, id: Id) -> schemas.JobDetail:
@@ -153,6 +180,13 @@ def create_app(parts: Parts) -> FastAPI:
         headers = {"X-Next-Offset": str(offset + len(text)), "X-Attempt": str(number)}
         return Response(text, headers=headers, media_type="text/plain; charset=utf-8")
 
+    @app.get("/v1/jobs/{id}/curves", responses=PROBLEMS)
+    def curves(person: Viewer, id: Id) -> schemas.CurvesView:
+        """What a training has told so far: losses, rate, speed; and the version that its end released."""
+        found = desk.job(person, id)
+        run = run_of(found)
+        return schemas.CurvesView(run=found.run, curves=read_curves(run), released=released(run))
+
     @app.get("/v1/jobs/{id}/report", responses={**PAGE, **PROBLEMS}, response_class=Response)
     def page(person: Viewer, id: Id) -> Response:
         """The job on one page that needs nothing else."""
@@ -172,7 +206,7 @@ def create_app(parts: Parts) -> FastAPI:
         if job is not None:
             desk.job(person, job)
         last = _last_id(request, after)
-        source = events.changes(parts.ledger, desk.newest, last, job, desk.only(person, None))
+        source = events.changes(parts.ledger, last, job, desk.only(person, None))
         return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     @app.get("/v1/jobs/{id}/log-events", responses={**STREAM, **PROBLEMS}, response_class=StreamingResponse)
@@ -219,8 +253,9 @@ def create_app(parts: Parts) -> FastAPI:
 
     @app.get("/v1/quotas", responses=PROBLEMS)
     def all_quotas(person: Viewer) -> list[schemas.QuotaView]:
-        """What owners may hold together."""
-        found = sorted(parts.access.quotas().items())
+        """What owners may hold together; whoever is no admin sees his own."""
+        only = desk.only(person, None)
+        found = sorted((owner, row) for owner, row in parts.access.quotas().items() if only in (None, owner))
         return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus) for owner, (cpus, gpus) in found]
 
     @app.put("/v1/quotas/{owner}", status_code=204, responses=PROBLEMS)

@@ -3,7 +3,8 @@
 from typing import Any
 
 from fastapi import HTTPException
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
+from sqlalchemy.orm import aliased
 
 from model.errors import ServiceError
 from services.jobs.ledger.access import Person
@@ -24,16 +25,7 @@ class Desk:
 
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig) -> None:
         self.ledger, self.loop, self.config = ledger, loop, config
-        self._newest = ledger.newest_change()
-        ledger.changed = self._changed
-
-    def _changed(self) -> None:
-        self._newest = self.ledger.newest_change()
-        self.loop.wake()
-
-    def newest(self) -> int:
-        """The number of the last change: who waits for more need not ask the ledger."""
-        return self._newest
+        ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
         """Whose jobs are shown; None: everybody's. Whoever is no admin sees his own."""
@@ -50,7 +42,7 @@ class Desk:
         """Raises UserError where it is refused."""
         return self.loop.intake.plan(person.owner, body.verb, body.overrides, self.loop.capacity)
 
-    def submit(self, person: Person, body: schemas.Submission) -> Job:
+    def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Raises UserError or HTTPException (429) where it is refused."""
         check_words(body.verb, body.overrides)
         if self.ledger.unended(person.owner) >= self.config.waiting:
@@ -67,6 +59,7 @@ class Desk:
             max_seconds=body.max_hours * 3600 if body.max_hours else None,
             deadline=body.by,
             key=body.key,
+            trace=trace,
         )
 
     def stop(self, person: Person, name: str) -> Job:
@@ -124,10 +117,10 @@ class Desk:
         if self.loop.capacity is None or self.loop.trouble:
             trouble = self.loop.trouble or "it has not been asked yet"
             return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
-        found, quotas, _, _ = self.loop.passes.look()
-        if all(entry.id != name for entry in found if entry.state == State.WAITING):
+        queue, quotas = self.loop.passes.snapshot()
+        if name not in queue.jobs or queue.jobs[name].active:
             return self.why(person, name)  # it has started since
-        return schemas.WhyView.model_validate(explain(name, found, quotas, self.loop.capacity, self.ledger.now()))
+        return schemas.WhyView.model_validate(explain(name, queue, quotas, self.loop.capacity, self.ledger.now()))
 
     def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
         """A piece of an attempt's log, and the attempt's number; 0 where there is none yet.
@@ -149,25 +142,22 @@ class Desk:
 
     def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
         """What was lost, the most first."""
+        following = aliased(Attempt)
+        sums = (func.count(), func.sum(Attempt.lost_seconds), func.sum(Attempt.lost_tokens))
+        away = func.coalesce(func.sum(following.started - Attempt.ended), 0.0)
         query = (
-            select(
-                Job.owner,
-                Attempt.job,
-                Attempt.cause,
-                func.count(),
-                func.sum(Attempt.lost_seconds),
-                func.sum(Attempt.lost_tokens),
-            )
+            select(Job.owner, Attempt.job, Attempt.cause, *sums, away)
             .join(Job, Job.id == Attempt.job)
+            .outerjoin(following, and_(following.job == Attempt.job, following.number == Attempt.number + 1))
             .where(Attempt.outcome.in_(["failed", "lost", "yielded", "stopped"]))
             .group_by(Job.owner, Attempt.job, Attempt.cause)
-            .order_by(func.sum(Attempt.lost_tokens).desc())
+            .order_by(func.sum(Attempt.lost_tokens).desc(), Attempt.job)
             .limit(1000)
         )
         only = self.only(person, owner)
         if only is not None:
             query = query.where(Job.owner == only)
         with self.ledger.database.read() as session:
-            names = ("owner", "job", "cause", "attempts", "seconds", "tokens")
+            names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "away")
             found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
         return [schemas.BillRow.model_validate(row) for row in found]

@@ -1,6 +1,6 @@
 """Jobs of the ledger as the scheduler sees them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from services.jobs.ledger.tables import Job
 from services.jobs.scheduling.entries import UNKNOWN, Entry, Quota
@@ -10,12 +10,8 @@ from services.jobs.states import State
 YIELDING_VERBS = frozenset({"train"})  # that go on where they were
 
 
-def entries(jobs: Iterable[Job], states: Mapping[str, str]) -> list[Entry]:
-    """`states`: of the jobs that others come after."""
-    return [_entry(job, states) for job in jobs]
-
-
-def _entry(job: Job, states: Mapping[str, str]) -> Entry:
+def entry(job: Job, states: Mapping[str, str]) -> Entry:
+    """`states`: of the jobs that it comes after."""
     left = None if job.max_seconds is None else max(0.0, job.max_seconds - job.spent)
     return Entry(
         job.id,

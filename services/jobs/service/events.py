@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from services.jobs.ledger.ledger import Ledger, UnknownJobError
@@ -16,20 +16,23 @@ BEAT = 15.0  # seconds of silence until a comment says that the connection lives
 BLOCK = 65_536  # bytes of a log in one event
 
 
-async def changes(
-    ledger: Ledger, newest: Callable[[], int], after: int, job: str | None, owner: str | None
-) -> AsyncIterator[str]:
+async def changes(ledger: Ledger, after: int, job: str | None, owner: str | None) -> AsyncIterator[str]:
     """A change of the audit trail an event, its number the id. Of one job: until it has ended."""
-    seen, quiet = after, 0.0
+    seen, looked, quiet = after, -1, 0.0
     while True:
-        found = await asyncio.to_thread(ledger.changes, seen, job, owner, 500) if newest() > seen else []
-        for change in found:
-            seen = change.id
-            yield event(str(change.id), "change", ChangeView.model_validate(change).model_dump_json())
-        if not found:
-            if job is not None and await _ended(ledger, job):
+        newest = ledger.newest
+        found = await asyncio.to_thread(ledger.changes, seen, job, owner, 500) if newest > looked else []
+        if found:
+            seen = found[-1].id
+            yield "".join(
+                event(str(one.id), "change", ChangeView.model_validate(one).model_dump_json()) for one in found
+            )
+        else:
+            # a job ends by a change: while there is none, nobody need be asked
+            if job is not None and newest > looked and await _ended(ledger, job):
                 yield event(str(seen), "end", "{}")
                 return
+            looked = newest
             quiet += PAUSE
             if quiet >= BEAT:
                 quiet = 0.0
@@ -41,13 +44,17 @@ async def logs(ledger: Ledger, home: Path, job: str, start: tuple[int, int]) -> 
     """What the attempts of a job write, in blocks of base64 (a block may end within a letter); the id of an event is
     ATTEMPT:BYTES, from where a client goes on. Ends with the job."""
     number, offset = start
-    quiet = 0.0
+    looked, quiet = -1, 0.0
+    current, ended = 0, False
     while True:
-        ended = await _ended(ledger, job)  # before the log is read: what comes last is not missed
-        try:
-            current = (await asyncio.to_thread(ledger.job, job)).attempt
-        except UnknownJobError:
-            return
+        newest = ledger.newest
+        if newest > looked:
+            try:
+                found = await asyncio.to_thread(ledger.job, job)
+            except UnknownJobError:
+                return
+            # before the log is read: what comes last is not missed
+            current, ended, looked = found.attempt, found.state in ENDED, newest
         number = max(number, 1)
         block = await asyncio.to_thread(attempt_of(home, job, number).read_log, offset, BLOCK)
         if block:

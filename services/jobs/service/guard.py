@@ -45,8 +45,14 @@ class Rate:
 class Guard:
     """Stands before every route but /status."""
 
-    def __init__(self, access: Access, keys: bool, rate: Rate) -> None:
-        self.access, self.keys, self.rate = access, keys, rate
+    def __init__(self, access: Access, always: bool, rate: Rate) -> None:
+        """`always`: a token is asked for even where none was issued."""
+        self.access, self.always, self.rate = access, always, rate
+
+    @property
+    def keys(self) -> bool:
+        """Whether a token is asked for."""
+        return self.always or self.access.issued
 
     def person(self, request: Request) -> Person:
         """Whoever asks.

@@ -71,6 +71,7 @@ class Intake:
         return _seconds(found)
 
     def _plan(self, job: Job, capacity: Capacity | None) -> None:
+        planned: dict[str, Any] = {}
         if job.state == State.SUBMITTED:
             try:
                 states = self.ledger.states(job.after)
@@ -81,19 +82,15 @@ class Intake:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
             found = plan["seconds"].get(str(choices[0]))
-            job = self.ledger.change(
-                job,
-                State.PLANNED,
-                "planner",
-                f"planned: {plan['fingerprint'][:12]}",
-                **{"plan": plan, "choices": choices, "cpus": plan["cpus"], "gpus": plan["gpus"]},
-                **{
-                    "run": plan["claims"],
-                    "seconds_low": found and found["low"],
-                    "seconds_high": found and found["high"],
-                },
-            )
-        self.ledger.change(job, State.WAITING, "planner", "waits for its turn")
+            planned = {"plan": plan, "choices": choices, "cpus": plan["cpus"], "gpus": plan["gpus"]}
+            planned |= {"run": plan["claims"], "seconds_low": found and found["low"]}
+            planned |= {"seconds_high": found and found["high"]}
+        with self.ledger.database.write() as session:
+            if planned:
+                reason = f"planned: {planned['plan']['fingerprint'][:12]}"
+                job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
+            self.ledger.move(session, job, State.WAITING, "planner", "waits for its turn")
+        self.ledger.committed()
 
     def _in_time(self, job: Job, plan: dict[str, Any]) -> list[int]:
         """The numbers of workers with which it ends by its deadline; all where it has none.

@@ -27,9 +27,11 @@ from services.jobs.service.progress import progress
 from services.jobs.service.verdict import Verdict, of_exit, of_vanishing
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
+from services.telemetry.traceparent import TraceParent, parse
 
 START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
 CAPACITY_KEPT = 5.0  # seconds
+LEISURE = 2.0  # times that a look took, until the next one begins
 logger = logging.getLogger(__name__)
 
 
@@ -61,6 +63,13 @@ class Loop:
         self._wake.set()
         self._wake_intake.set()
 
+    def resources(self) -> dict[str, float] | None:
+        """What jobs may use, by resource; None where the cluster has not answered the last look."""
+        if self.capacity is None or self.trouble:
+            return None
+        nodes = self.capacity.nodes
+        return {"cpu": sum(node.cpus for node in nodes), "gpu": sum(node.gpus for node in nodes)}
+
     def quiesce(self, timeout: float) -> bool:
         """Have everything yield and start nothing new; whether all came to its end in order in time."""
         self.admits = False
@@ -89,6 +98,7 @@ class Loop:
     def _repeat(self, wake: threading.Event, task: Callable[[], None]) -> None:
         while not self._ending.is_set():
             wake.clear()
+            began = time.monotonic()
             try:
                 task()
             except (ServiceError, SQLAlchemyError, OSError) as problem:  # it comes back, and so do we
@@ -98,6 +108,8 @@ class Loop:
             except Exception:  # a fault of ours must not end the service
                 logger.exception("a look at the jobs failed")
                 self._ending.wait(1.0)
+            # what happens in a moment is looked at together, so that requests are answered while the queue is long
+            self._ending.wait(min(self.config.tick, LEISURE * (time.monotonic() - began)))
             wake.wait(self.config.tick)
 
     def _take(self) -> None:
@@ -107,12 +119,17 @@ class Loop:
     def look(self) -> None:
         """Everything once: what has ended, what may start, what is to be told."""
         reachable = self._look_at_cluster()
-        active = self.ledger.jobs(ACTIVE)
+        self.ledger.look()
+        active = self.ledger.jobs(ACTIVE, plans=True)
         self._settle(active, reachable)
         self._end_followers()
         if self.capacity is not None and reachable and self.admits:
             self.passes.run(self.capacity)
-            fresh = [job for job in self.ledger.jobs([State.STARTING]) if job.version not in _versions(active, job)]
+            fresh = [
+                job
+                for job in self.ledger.jobs([State.STARTING], plans=True)
+                if job.version not in _versions(active, job)
+            ]
             for job in fresh:
                 self._hand_over(job)
 
@@ -249,9 +266,11 @@ class Loop:
 
     def _end_followers(self) -> None:
         """Jobs that come after one that has not succeeded never will start."""
-        for job in self.ledger.following():
+        following = self.ledger.following()
+        states = self.ledger.states(sorted({other for job in following for other in job.after}))
+        for job in following:
             for other in job.after:
-                found = self.ledger.states([other]).get(other)
+                found = states.get(other)
                 if found is None or (found in ENDED and found != State.SUCCEEDED):
                     reason = f"it comes after job {other}, which {'was removed' if found is None else f'is {found}'}"
                     try:
@@ -269,7 +288,15 @@ def handed(job: Job) -> Handed:
     if plan.get("elastic"):
         words.append(f"cluster.workers={job.workers}")
     size = (job.workers, job.cpus, job.gpus, spreads)
-    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size)
+    place = place_of(job.trace, job.id, job.attempt)
+    trace = "" if place is None else str(place)
+    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size, trace)
+
+
+def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:
+    """Where an attempt stands in the trace of its job; None where whoever submitted it named none."""
+    parent = parse(trace)
+    return None if parent is None else parent.child(f"{job}-a{attempt}")
 
 
 def _versions(jobs: Sequence[Job], job: Job) -> set[int]:

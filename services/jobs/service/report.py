@@ -3,7 +3,6 @@
 No script; curves are SVG of at most 1,000 points. Everything that somebody else has written is escaped.
 """
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -12,8 +11,8 @@ from typing import Any
 
 from services.jobs.ledger.tables import Attempt, Change, Job
 from services.jobs.records import attempt_of
+from services.jobs.service.curves import Point, read_curves, read_json, run_of
 
-POINTS = 1000
 LOG_END = 20_000  # bytes
 WIDTH, HEIGHT, LEFT, BOTTOM = 720, 220, 64, 28
 STYLE = """
@@ -36,7 +35,7 @@ Rows = Iterable[Sequence[Any]]
 def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[Change], home: Path) -> str:
     """The page."""
     plan = job.plan or {}
-    run_dir = Path(plan["run_dir"]) if plan.get("run_dir") and job.verb == "train" else None
+    run_dir = run_of(job)
     return "".join(
         [
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Job {escape(job.id)}</title>',
@@ -90,18 +89,10 @@ def _change(one: Change) -> Sequence[Any]:
 def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
     yield "configuration", f"sha256 {plan.get('fingerprint', '-')}"
     for name, keys in (("run.json", ("shards", "seed")), ("release.json", ("run", "version", "bleu", "perplexity"))):
-        found = _json(run_dir / name) if run_dir else {}
+        found = read_json(run_dir / name) if run_dir else {}
         for key in keys:
             if found.get(key) is not None:
                 yield f"{name} {key}", found[key]
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _log(job: Job, home: Path) -> str:
@@ -116,23 +107,13 @@ def _log(job: Job, home: Path) -> str:
 
 
 def _curves(run_dir: Path | None) -> str:
-    lines: list[dict[str, Any]] = []
-    try:
-        text = (run_dir / "steps.jsonl").read_text(encoding="utf-8") if run_dir else ""
-        lines = [json.loads(line) for line in text.split("\n")[:-1]]
-    except (OSError, ValueError):
-        return ""
-    return "".join(
-        _curve(words, [(one["step"], one[key]) for one in lines if key in one]) for key, words in CURVES.items()
-    )
+    found = read_curves(run_dir)
+    return "".join(_curve(words, found.get(key, ())) for key, words in CURVES.items())
 
 
-def _curve(words: str, points: Sequence[tuple[float, float]]) -> str:
-    """Thinned to POINTS, the last one kept."""
+def _curve(words: str, points: Sequence[Point]) -> str:
     if len(points) < 2:
         return ""
-    every = -(-len(points) // POINTS)
-    points = [*points[::every][:-1], points[-1]]
     steps, values = zip(*points, strict=True)
     low, high = min(values), max(values)
     span, length = high - low or 1.0, steps[-1] - steps[0] or 1

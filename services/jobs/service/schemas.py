@@ -91,6 +91,7 @@ class JobPage(BaseModel):
     jobs: list[JobView]
     next: int | None
     counts: dict[str, int]
+    newest: int  # the number of the last change: who follows goes on after it
 
 
 class AttemptView(BaseModel):
@@ -138,6 +139,14 @@ class JobDetail(JobView):
     plan: dict[str, Any] | None
     attempts: list[AttemptView] = []
     changes: list[ChangeView] = []
+
+
+class CurvesView(BaseModel):
+    """What a training has told so far: curves of at most 1,000 points (step, value), and what its end released."""
+
+    run: str
+    curves: dict[str, list[tuple[int, float]]]
+    released: dict[str, Any]
 
 
 class HolderView(BaseModel):
@@ -225,6 +234,7 @@ class BillRow(BaseModel):
     attempts: int
     seconds: float
     tokens: int
+    away: float  # seconds from the end of these attempts until the next ones ran
 
 
 class Problem(BaseModel):

@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 from model.errors import UserError
+from model.layers.dropout import Dropout
 from model.layers.transformer_layers import EncoderLayer, FeedForward, RMSNorm, check_layers
+from model.networks.architectures import any_network, model_config
 from model.networks.transformer import Transformer, TransformerConfig
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 24, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
@@ -82,6 +84,46 @@ def test_the_papers_layers_are_the_default() -> None:
     ]  # fmt: skip
 
 
+NETWORKS: dict[str, dict[str, object]] = {
+    "bert": {"layers": 2},
+    "gpt": {"layers": 2},
+    "prefixlm": {"layers": 2},
+    "transformer": {"encoder_layers": 1, "decoder_layers": 1},
+}
+PLACES: list[tuple[dict[str, float], dict[str, float]]] = [
+    ({}, {"residual": 0.3, "attention": 0.3, "activation": 0.3}),
+    ({"attention_dropout": 0.0}, {"residual": 0.3, "attention": 0.0, "activation": 0.3}),
+    ({"attention_dropout": 0.0, "activation_dropout": 0.1}, {"residual": 0.3, "attention": 0.0, "activation": 0.1}),
+]
+
+
+@pytest.mark.parametrize(("changes", "expected"), PLACES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_place_of_every_network_has_its_share(
+    name: str, changes: dict[str, float], expected: dict[str, float]
+) -> None:
+    settings = {"architecture": name, "width": 8, "heads": 2, "feed_forward": 8, "dropout": 0.3}
+    network = any_network(model_config({**settings, **NETWORKS[name], **changes}), 30, 30)
+    found: dict[str, set[float]] = {}
+    for path, module in network.named_modules():
+        if isinstance(module, Dropout):
+            owner = path.removesuffix("dropout").rstrip(".").rpartition(".")[2]
+            place = {"self_attention": "attention", "cross_attention": "attention", "feed_forward": "activation"}
+            found.setdefault(place.get(owner, "residual"), set()).add(module.p)
+    assert found == {place: {share} for place, share in expected.items()}
+
+
+def test_without_attention_dropout_training_leaves_the_weights_of_attention_alone() -> None:
+    x = torch.randn(2, 5, 16)
+    layer = EncoderLayer(config(dropout=0.5, attention_dropout=0.0, activation_dropout=0.0)).train()
+    first, again = (layer.self_attention(x)[0] for _ in range(2))
+    assert torch.equal(first, again) and torch.equal(layer.feed_forward(x), layer.feed_forward(x))
+    assert not torch.equal(layer(x, None)[0], layer(x, None)[0])  # what joins the residual is dropped
+    everywhere = EncoderLayer(config(dropout=0.5)).train()
+    assert not torch.equal(everywhere.self_attention(x)[0], everywhere.self_attention(x)[0])
+    assert not torch.equal(everywhere.feed_forward(x), everywhere.feed_forward(x))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -93,6 +135,9 @@ def test_the_papers_layers_are_the_default() -> None:
         ({"width": 15, "heads": 5}, "even width"),
         ({"width": 12, "positions": "rotary"}, r"rotary: turns pairs of numbers, but a head has 3"),
         ({"max_positions": 0}, r"model\.max_positions=0: must be at least 1"),
+        ({"dropout": 1.0}, r"model\.dropout=1\.0: must be at least 0 and below 1"),
+        ({"attention_dropout": -0.1}, r"model\.attention_dropout=-0\.1: must be at least 0 and below 1"),
+        ({"activation_dropout": 1.5}, r"model\.activation_dropout=1\.5: must be at least 0 and below 1"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused_by_name(changes: dict[str, object], message: str) -> None:

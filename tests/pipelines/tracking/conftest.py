@@ -1,11 +1,11 @@
 """A fresh MLflow database a test, copied from one made once; processes and ports of loopback servers."""
 
 import shutil
-import socket
 from pathlib import Path
 
 import pytest
 
+from model.ports import free_ports
 from pipelines.tracking.server import TrackingConfig, connect
 
 
@@ -35,6 +35,4 @@ def tracking(empty_database: Path, tmp_path: Path) -> TrackingConfig:
 @pytest.fixture
 def free_port() -> int:
     """A loopback port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]

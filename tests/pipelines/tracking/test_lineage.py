@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
+from model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from pipelines.tracking.author import user
 from pipelines.tracking.commit import git_commit
+from pipelines.tracking.descriptions import with_lines
 from pipelines.tracking.lineage import log_training, record_sharding, without_secrets
 from pipelines.tracking.plots import curves
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
@@ -33,7 +34,16 @@ def shards(tmp_path: Path) -> Path:
     return tmp_path / "shards"
 
 
-def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: Path, shards: Path) -> None:
+def test_a_description_grows_by_what_is_new_and_keeps_what_a_person_wrote() -> None:
+    assert with_lines("mine\n\na", "a\n\nb") == "mine\n\na\n\nb"
+    assert with_lines("", "a") == "a"
+
+
+def test_the_whole_way_back_from_a_version(
+    tracking: TrackingConfig, tmp_path: Path, shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_JOB", "j1-7")
+    monkeypatch.setenv("DRAGOMAN_SERVICE", "http://jobs.example:8300/")
     digest = manifest_hash(shards)
     for _ in range(2):  # the second time nothing is new
         record_sharding(tracking, tmp_path / "runs", CONFIG, HASH, shards)
@@ -43,7 +53,7 @@ def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: P
     facts = {"pair": "en-de", "manifest_hash": digest, "scores": {"test": {"bleu": 30.0}}}
     (bundle / "config.json").write_text(json.dumps(facts))
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as training:
-        log_training(training, CONFIG, HASH, shards)
+        log_training(training, {**CONFIG, "tracking": {"uri": "secret", "parent": "ab" * 16}}, HASH, shards)
         training.metrics(1, {"loss": 2.0, "lr": 0.1})
         training.figure(curves(training.history(), "a"), "curves.png")
         training.table(["source", "translation"], [["a dog", "ein Hund"]], "samples.json")
@@ -60,9 +70,20 @@ def test_the_whole_way_back_from_a_version(tracking: TrackingConfig, tmp_path: P
     assert f"[config.yaml]({runs}/{version.run_id}/artifacts/config.yaml)" in described
     assert f"[the run that made them]({runs}/{made})" in described
     assert f"[their sources]({runs}/{made}/artifacts/shards/sources.json)" in described
+    job = "**Job** [j1-7](http://jobs.example:8300/jobs/j1-7)"
+    assert job in described.split("\n\n")
     run = client.get_run(version.run_id)
+    said = run.data.tags["mlflow.note.content"].split("\n\n")
+    assert said == [
+        f"Training, demo en-de; shards `{digest[:12]}`",
+        job,
+        f"**Shards** [the run that made them]({runs}/{made})",
+        f"**Model** [demo version {version.number}](#/models/demo/versions/{version.number})",
+    ]
+    assert "`kind`" in client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
     assert run.info.run_id == training.run_id
     assert run.data.tags["kind"] == "train"
+    assert run.data.tags["mlflow.parentRunId"] == "ab" * 16
     shown = {key: run.data.tags[f"mlflow.{key}"] for key in ("user", "source.name", "source.type")}
     assert shown == {"user": user(), "source.name": "dragoman train", "source.type": "LOCAL"}
     assert run.data.tags["config_hash"] == HASH

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
 from conf.compose import Interrupted
+from model.ports import free_ports
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import checkpoint, stopping
 from pipelines.training.loop import Report
-from tests.pipelines.conftest import MakeShards
 from tests.pipelines.training.test_loop import CONFIG, CPU, steps, train, weights
+from tests.random_shards import MakeShards
 
 EVERY = replace(CONFIG, log_every=1)
 
@@ -78,9 +78,7 @@ def rank_process(rank: int, port: int, shards: str, run: str) -> None:
 
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
 def test_all_ranks_stop_at_the_same_step(shards: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     multiprocessing.spawn(rank_process, (port, str(shards), str(tmp_path / "run")), nprocs=2)
     newest = checkpoint.newest(tmp_path / "run")
     assert newest is not None and newest.name == "step-00000006"

@@ -1,7 +1,6 @@
 """The loop of word vectors: exact resume, turns of one and two ranks, losses, and what is refused."""
 
 import json
-import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
 from model.errors import UserError
+from model.ports import free_ports
 from model.word_vectors.learner import Text
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import ShardText, shard_vocabulary
@@ -21,7 +21,7 @@ from pipelines.training.verification import Check, check_steps
 from pipelines.word_vectors.averaging import Averaging
 from pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables
 from pipelines.word_vectors.settings import VectorsConfig
-from tests.pipelines.conftest import MakeShards, random_records
+from tests.random_shards import MakeShards, random_records
 
 CONFIG = VectorsConfig(epochs=3, segment_words=200, checkpoint_every=5, checkpoint_minutes=0, log_every=4)
 CPU = torch.device("cpu")
@@ -232,9 +232,7 @@ def check_averages(ranks: Ranks) -> None:
 def test_one_and_two_ranks_take_turns(shards: Path, tmp_path: Path) -> None:
     """An epoch alone, one on two ranks, one alone again: every word once an epoch, and equal losses."""
     train(shards, tmp_path / "turns", replace(CONFIG, epochs=1))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     multiprocessing.spawn(two_ranks, (port, str(shards), str(tmp_path / "turns")), nprocs=2)
     turns = train(shards, tmp_path / "turns")
     alone = train(shards, tmp_path / "alone")

@@ -1,6 +1,5 @@
 """Quality on several ranks: two find in a small text what one finds, with averages and with summed gradients."""
 
-import socket
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +9,17 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from numpy.typing import NDArray
 
+from model.ports import free_ports
+from model.shards.writer import Record
 from model.text.tokenizer import SPECIAL
 from model.word_vectors.learner import Learner
 from model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import ShardText, shard_vocabulary
-from pipelines.shards.writer import Record
 from pipelines.word_vectors.loop import Decay, train_tables
 from pipelines.word_vectors.settings import Backend, VectorsConfig
 from pipelines.word_vectors.synchronous import SynchronousWord2Vec
-from tests.pipelines.conftest import MakeShards
+from tests.random_shards import MakeShards
 
 GROUPS, SIZE = 4, 10  # every record holds words of one group
 MODEL = Word2VecConfig(width=16, window=3, sample=0, min_count=1, lr=0.05)
@@ -75,9 +75,7 @@ def rank_process(rank: int, port: int, shards: str, folder: str) -> None:
 def test_two_ranks_find_what_one_finds(shards: Path, tmp_path: Path) -> None:
     one, loss = learned(shards, tmp_path / "one", ALONE)
     assert purity(one) > 0.95
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     multiprocessing.spawn(rank_process, (port, str(shards), str(tmp_path)), nprocs=2)
     for backend in ("numba", "ddp"):
         first, second = (np.load(tmp_path / f"{backend}-{rank}.npz") for rank in (0, 1))

@@ -12,12 +12,14 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from pydantic import ValidationError
 
 from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.requests import TranslationRequest, validate
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.settings import Limits
@@ -174,6 +176,21 @@ def test_mistakes_are_answered_in_librettranslates_words(stage: Stage, values: A
     assert answer.status_code == status
     assert message in answer.json()["error"]
     assert stage.ask(q="x").status_code == 200
+
+
+def test_a_list_of_many_mistakes_stops_at_the_first() -> None:
+    with pytest.raises(ValidationError) as refused:
+        TranslationRequest.within(Limits()).model_validate({"q": [1] * 1000, "source": "en", "target": "de"})
+    assert refused.value.error_count() == 2  # q is no string, and its first entry is none
+
+
+@pytest.mark.parametrize("name", ["true", "True", "1", True])
+def test_switches_and_numbers_are_read_as_forms_write_them(name: Any) -> None:
+    values = {"q": "x", "source": "EN", "target": "de", "alignment": name, "alternatives": "2"}
+    request = validate(TranslationRequest.within(Limits(alternatives=3)), values)
+    assert (request.aligned, request.alternatives, request.source) == (True, 2, "en")
+    empty = validate(TranslationRequest.within(Limits()), {**values, "alignment": "", "alternatives": ""})
+    assert (empty.aligned, empty.alternatives) == (False, 0)
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 900])
@@ -378,6 +395,27 @@ def test_no_log_holds_what_a_user_sent(stage: Stage, caplog: pytest.LogCaptureFi
     written = "".join(map(logging.Formatter().format, ours))
     assert "secret" not in written
     assert "\x1b" not in written
+
+
+@pytest.mark.parametrize(
+    ("told", "written"), [("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::1"), ("10.0.0.1 GET /secret 200", "-")]
+)
+def test_the_log_names_a_client_by_address_or_not_at_all(
+    stage: Stage, caplog: pytest.LogCaptureFixture, told: str, written: str
+) -> None:
+    """uvicorn believes the header X-Forwarded-For of a proxy on this machine, whatever stands in it."""
+    stage.endpoint.access_log = True
+    transport = httpx.ASGITransport(create_app(stage.endpoint), client=(told, 0))
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
+            await client.get("/health")
+
+    caplog.set_level(logging.INFO, "services")
+    asyncio.run(ask())
+    assert [one.getMessage().partition(" GET ")[0] for one in caplog.records if " GET " in one.getMessage()][
+        -1
+    ] == written
 
 
 def test_a_new_model_answers_from_the_next_request_on(stage: Stage) -> None:

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from model.errors import UserError
+from model.ports import free_ports
 from services.jobs import job_client, jobs
 from services.jobs.job_client import JobsConfig, connect
 
@@ -171,14 +172,6 @@ class Head:
             timeout=180,
             check=False,
         )
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 @pytest.fixture(scope="module")

@@ -162,11 +162,14 @@ def access(ledger: Ledger) -> Iterator[Access]:
 
 
 def test_a_token_is_kept_as_its_hash_and_dies_when_revoked(access: Access) -> None:
+    with pytest.raises(UserError, match="the first token must be an admin's"):
+        access.issue("laptop", "anna", "submitter", "root")
+    access.issue("mine", "root", "admin", "root")
     token = access.issue("laptop", "anna", "submitter", "root")
     assert access.person(token) == Person("anna", "submitter")
     assert access.person(token + "x") is None
     with access.ledger.database.read() as session:
-        stored = session.scalars(select(Token)).one()
+        stored = session.scalars(select(Token).where(Token.name == "laptop")).one()
         trail = session.scalars(select(Change)).all()
     assert token not in str([stored.digest, stored.name, *(one.reason for one in trail)])
     access.revoke("laptop", "root")

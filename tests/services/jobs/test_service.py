@@ -74,8 +74,8 @@ def test_a_list_is_read_page_by_page(loop: Loop) -> None:
 
 def test_with_keys_an_owner_sees_and_stops_only_his_own(loop: Loop) -> None:
     issue = loop.passes.access.issue
+    admin, viewer = issue("r", "root", "admin", "root"), issue("v", "anna", "viewer", "root")
     anna, ben = issue("a", "anna", "submitter", "root"), issue("b", "ben", "submitter", "root")
-    viewer, admin = issue("v", "anna", "viewer", "root"), issue("r", "root", "admin", "root")
     with client(loop, keys=True) as http:
 
         def ask(token: str, method: str, path: str, **more: Any) -> httpx.Response:
@@ -92,6 +92,7 @@ def test_with_keys_an_owner_sees_and_stops_only_his_own(loop: Loop) -> None:
             ("POST", "/yield"),
             ("GET", "/logs"),
             ("GET", "/report"),
+            ("GET", "/curves"),
             ("GET", "/why"),
             ("DELETE", ""),
         ]:
@@ -196,6 +197,31 @@ def test_a_report_needs_nothing_and_escapes_everything(loop: Loop) -> None:
     assert not any(mark in found.text for mark in ("http://", "https://", "src="))
     points = found.text.partition('<polyline points="')[2].partition('"')[0].split(" ")
     assert 500 < len(points) <= 1000
+
+
+def test_curves_are_thinned_and_steps_trained_again_count_once(loop: Loop) -> None:
+    run = loop.home / "run"
+    job = loop.ledger.submit("anna", "train", words(loop.home, "run", 3))
+    loop._take()
+    run.mkdir()
+    lines = [{"step": n, "loss": 1 / n, "tokens": 100, "batch": "a", "seconds": n / 4} for n in range(1, 4001)]
+    again = [{"step": n, "loss": 2.0, "tokens": 100, "seconds": n / 4} for n in range(3997, 4001)]
+    losses = [{"step": 4000, "valid_loss": 0.5, "seconds": 1000.0}]
+    (run / "steps.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in [*lines, *again, *losses]) + '{"step": 9'
+    )
+    (run / "release.json").write_text('{"version": "3", "bleu": "BLEU = 88.1"}')
+    with client(loop) as http:
+        found = http.get(f"/v1/jobs/{job.id}/curves").json()
+        nothing = loop.ledger.submit("anna", "shard", ["corpus=phrasebook"])
+        assert http.get(f"/v1/jobs/{nothing.id}/curves").json()["curves"] == {}
+    curves = found["curves"]
+    assert set(curves) == {"loss", "valid_loss", "tokens_per_second"}
+    assert 500 < len(curves["loss"]) <= 1000
+    assert curves["loss"][0] == [1, 1.0] and curves["loss"][-1] == [4000, 2.0]
+    assert curves["valid_loss"] == [[4000, 0.5]]
+    assert all(rate == 400.0 for _, rate in curves["tokens_per_second"])
+    assert found["released"] == {"version": "3", "bleu": "BLEU = 88.1"}
 
 
 def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:

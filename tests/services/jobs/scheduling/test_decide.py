@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from services.jobs.scheduling.decide import decide, order
+from services.jobs.scheduling.decide import decide, decide_queue, order
 from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Start, Stop, Yield
+from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.room import Needs, Node
 from services.jobs.scheduling.simulate import Simulation, forecast
 from services.jobs.scheduling.why import explain
@@ -110,11 +111,11 @@ def test_time_that_is_over_ends_a_job() -> None:
 
 def test_why_names_what_lacks_who_holds_it_and_when_it_starts() -> None:
     jobs = [running("j1", 3, low=50.0), job("j2", 2, owner="ben")]
-    why = explain("j2", jobs, {}, FOUR, 10)
+    why = explain("j2", Queue(jobs), {}, FOUR, 10)
     assert why.text == "needs 2 CPUs, 1 are free"
     assert [(one.job, one.owner, one.amount, one.latest) for one in why.holders] == [("j1", "anna", 3, 100)]
     assert (why.earliest, why.latest) == (50, 100)
-    unknown = explain("j2", [running("j1", 4, high=UNKNOWN), job("j2", 2)], {}, FOUR, 10)
+    unknown = explain("j2", Queue([running("j1", 4, high=UNKNOWN), job("j2", 2)]), {}, FOUR, 10)
     assert (unknown.latest, unknown.holders[0].latest) == (None, None)
 
 
@@ -130,7 +131,7 @@ def test_why_names_what_lacks_who_holds_it_and_when_it_starts() -> None:
     ],
 )
 def test_why_has_a_sentence_for_each_reason(jobs: list[Entry], text: str) -> None:
-    assert text in explain("j2", jobs, {"anna": Quota(cpus=2)}, FOUR, 0).text
+    assert text in explain("j2", Queue(jobs), {"anna": Quota(cpus=2)}, FOUR, 0).text
 
 
 def test_a_forecast_counts_those_that_come_first() -> None:
@@ -138,7 +139,7 @@ def test_a_forecast_counts_those_that_come_first() -> None:
     assert forecast(jobs, {}, FOUR, 0, "j4", lambda one: one.high) == 120
 
 
-class Queue(RuleBasedStateMachine):
+class Promises(RuleBasedStateMachine):
     """Whatever is submitted, ends or yields, in any order: the promises of the pass hold."""
 
     @initialize(
@@ -187,13 +188,21 @@ class Queue(RuleBasedStateMachine):
     @rule()
     def schedule(self) -> None:
         before = {name: one.state for name, one in self.simulation.jobs.items()}
-        outcome = self.simulation.step()
+        jobs, now = list(self.simulation.jobs.values()), self.simulation.now
+        outcome = decide(jobs, self.quotas, self.capacity, now)
+        short = self.simulation.step()  # by the queue that is kept, without a look at everything
+        assert (short.decisions, short.reservation) == (outcome.decisions, outcome.reservation)
+        assert short.waits.items() <= outcome.waits.items()
+        for waiting in (one for one in jobs if one.state == State.WAITING):
+            asked = decide_queue(Queue(jobs), self.quotas, self.capacity, now, waiting)
+            assert asked.waits.get(waiting.id) == outcome.waits.get(waiting.id)
+            assert asked.decisions == outcome.decisions
         started = [one for one in outcome.decisions if isinstance(one, Start)]
         assert len({one.job for one in outcome.decisions}) == len(outcome.decisions)
         for one in started:
             assert before[one.job] == State.WAITING
-        waiting = {name for name, state in before.items() if state == State.WAITING}
-        assert waiting == {one.job for one in started} | outcome.waits.keys()
+        queued = {name for name, state in before.items() if state == State.WAITING}
+        assert queued == {one.job for one in started} | outcome.waits.keys()
         if outcome.reservation is not None:
             head, at = outcome.reservation.job, outcome.reservation.at
             if len(self.capacity.nodes) == 1:  # over several nodes it is only sure that it comes as early as it can
@@ -234,6 +243,7 @@ class Queue(RuleBasedStateMachine):
             if at is None:
                 break
             simulation.advance(at)
+        outcome = decide(simulation.jobs.values(), self.quotas, self.capacity, simulation.now)
         for name in simulation.jobs:
             wait = outcome.waits[name]
             assert wait.kind == "never" or (wait.kind == "quota" and wait.needed > (self.quotas["anna"].cpus or 0)), (
@@ -241,10 +251,10 @@ class Queue(RuleBasedStateMachine):
             )
 
 
-Queue.TestCase.settings = settings(
+Promises.TestCase.settings = settings(
     max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestQueue = Queue.TestCase
+TestPromises = Promises.TestCase
 
 
 def test_a_thousand_jobs_leave_nothing_idle_that_somebody_could_use() -> None:

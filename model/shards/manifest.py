@@ -1,0 +1,163 @@
+"""What a shard directory says about itself: `manifest.json`, written last, names everything else with its sha256."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from model.errors import UserError, unknown
+from model.files import atomic_write
+from model.schema import build
+from model.shards.layout import FORMAT_VERSION
+from model.shards.remote import bring_directory
+
+MANIFEST = "manifest.json"
+LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens with EOS; the last bucket is open
+
+
+@dataclass
+class ShardsConfig:
+    """How a split is cut up. A shard is a fixed range of the corpus' lines, a chunk what is read at once."""
+
+    shard_lines: int = 131_072  # corpus lines a shard (records, where nothing is filtered)
+    chunk_records: int = 4_096  # records a chunk at most; fewer in a small corpus, see `chunk_records()`
+    keep_text: bool = False  # training text beside the shards too, as train.{language}.txt.zst
+    verify: bool = False  # check the sha256 of shards that are there already, instead of their size only
+
+
+@dataclass
+class ShardEntry:
+    """One finished shard; also the content of the sidecar beside it."""
+
+    name: str
+    bytes: int
+    sha256: str
+    first_id: int
+    records: int
+    source_tokens: int  # EOS included
+    target_tokens: int  # 0 where the corpus is monolingual
+    chunks: list[list[int]]  # [offset in the file, records, source tokens, target tokens] of each
+    source_lengths: list[int]  # histogram over LENGTH_BOUNDS
+    target_lengths: list[int]
+    key: str = ""  # what the shard was made from, in the maker's words; a restart reuses it only where equal
+
+
+@dataclass
+class Split:
+    """The shards of train, valid or test, in order, and their totals."""
+
+    records: int
+    source_tokens: int
+    target_tokens: int
+    source_lengths: list[int]
+    target_lengths: list[int]
+    shards: list[ShardEntry]
+
+    @staticmethod
+    def of(entries: Iterable[ShardEntry]) -> "Split":
+        """The split of these shards, put in order of their first id; shards of which nothing was left are not named."""
+        shards = sorted((entry for entry in entries if entry.records), key=lambda entry: (entry.first_id, entry.name))
+        buckets = range(len(LENGTH_BOUNDS) + 1)
+        return Split(
+            records=sum(entry.records for entry in shards),
+            source_tokens=sum(entry.source_tokens for entry in shards),
+            target_tokens=sum(entry.target_tokens for entry in shards),
+            source_lengths=[sum(entry.source_lengths[i] for entry in shards) for i in buckets],
+            target_lengths=[sum(entry.target_lengths[i] for entry in shards) for i in buckets],
+            shards=shards,
+        )
+
+
+@dataclass
+class Manifest:
+    """All of a shard directory."""
+
+    corpus: str
+    languages: list[str]  # [source, target], or one
+    tokenizer: dict[str, Any]  # TokenizerPair.describe()
+    dtype: Literal["<u2", "<u4"]
+    splits: dict[str, Split]
+    kind: Literal["parallel", "monolingual"] = "parallel"
+    seed: int = 1
+    normalisation: str = "NFC"
+    config_hash: str = ""
+    config: dict[str, Any] = field(default_factory=dict)  # what config_hash is of
+    sources: list[dict[str, Any]] = field(default_factory=list)  # {name, sha256, bytes, lines}
+    dropped: dict[str, dict[str, int]] = field(default_factory=dict)  # split -> rule -> records
+    warnings: list[str] = field(default_factory=list)
+    texts: dict[str, dict[str, dict[str, Any]]] = field(
+        default_factory=dict
+    )  # split -> language -> {file, sha256, lines}
+    length_bounds: list[int] = field(default_factory=lambda: list(LENGTH_BOUNDS))
+    format_version: int = FORMAT_VERSION
+
+    def vocabularies(self) -> list[int]:
+        """Vocabulary sizes a side: [source, target], twice the same where joint."""
+        sizes = {entry["side"]: int(entry["vocabulary"]) for entry in self.tokenizer["files"]}
+        return [sizes["both"]] * len(self.languages) if "both" in sizes else [sizes["source"], sizes["target"]]
+
+    def split(self, name: str) -> Split:
+        """The split `name`; UserError with the choices where there is none."""
+        if name not in self.splits:
+            raise unknown("split", name, self.splits)
+        return self.splits[name]
+
+
+def chunk_records(records: int, most: int) -> int:
+    """Records a chunk for a split of `records`: at most `most`, else a power of two that leaves 32 chunks or more.
+
+    The loader shuffles chunks and deals them to lanes, so a small corpus needs small ones: 29,000 records give 512.
+    Never fewer than 4, where the tar headers outweigh the text.
+    """
+    largest_power = 1 << (max(records // 32, 1).bit_length() - 1)
+    return min(most, max(4, largest_power))
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> Path:
+    """Write `manifest.json` atomically; the directory counts as complete from then on."""
+    text = json.dumps(asdict(manifest), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    path = directory / MANIFEST
+    atomic_write(path, text.replace('{"bytes":', '\n{"bytes":') + "\n")  # a line a shard
+    return path
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest of a shard directory.
+
+    Raises:
+        UserError: there is none (sharding never ran or was interrupted), it is not ours, or of another format.
+    """
+    path = directory / MANIFEST
+    bring_directory(directory, MANIFEST)
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        hint = (
+            "sharding was not finished; run `dragoman shard` again"
+            if directory.is_dir()
+            else "`dragoman shard` makes them"
+        )
+        raise UserError(f"{path}: no shards here ({hint})") from None
+    except ValueError as problem:
+        raise UserError(f"{path}: not a manifest ({problem})") from None
+    if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
+        found = values.get("format_version") if isinstance(values, dict) else None
+        raise UserError(f"{path}: format_version {found!r} cannot be read here, only {FORMAT_VERSION}; shard again")
+    return build(Manifest, values, str(path))
+
+
+def has_manifest(directory: Path) -> bool:
+    """Whether a sharding into the directory was finished."""
+    bring_directory(directory, MANIFEST)
+    return (directory / MANIFEST).is_file()
+
+
+def manifest_hash(directory: Path) -> str:
+    """sha256 (hex) of `manifest.json`: the name of a data set, from the run down to the endpoint's answers."""
+    bring_directory(directory, MANIFEST)
+    try:
+        return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
+    except FileNotFoundError:
+        raise UserError(f"{directory / MANIFEST}: no shards here; `dragoman shard` makes them") from None

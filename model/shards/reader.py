@@ -1,0 +1,211 @@
+"""Shards through the page cache: views of the mapped file, nothing copied, nothing but NumPy needed.
+
+The manifest says where each chunk begins and how much it holds; the headers that must then stand in the file are built
+again and compared byte for byte, so a cut, changed or foreign file is refused before its numbers are used.
+"""
+
+import mmap
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.shards.layout import (
+    BLOCK,
+    NPY_HEADER,
+    OFFSET_DTYPE,
+    chunk_key,
+    chunk_record,
+    npy_header,
+    padding,
+    side_members,
+    tar_header,
+)
+from model.shards.manifest import Manifest, ShardEntry, read_manifest
+from model.shards.remote import open_shard, shard_path
+from model.storage.mirror import Remote, remote_of
+from model.text.tokenizer import EOS
+
+FETCHERS = 4  # shards fetched ahead side by side
+
+
+@dataclass
+class Chunk:
+    """n records; record i of a side is ids[offsets[i]:offsets[i + 1]], EOS included. The arrays are read-only."""
+
+    first_id: int
+    source: NDArray[Any]  # (source tokens,) <u2 or <u4
+    source_offsets: NDArray[Any]  # (n + 1,) <u4
+    target: NDArray[Any]  # (target tokens,); monolingual: empty
+    target_offsets: NDArray[Any]  # (n + 1,); monolingual: zeros
+
+    @property
+    def records(self) -> int:
+        return len(self.source_offsets) - 1
+
+    def rows(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """(source, target) of each record, EOS included."""
+        for i in range(self.records):
+            yield (
+                self.source[self.source_offsets[i] : self.source_offsets[i + 1]],
+                self.target[self.target_offsets[i] : self.target_offsets[i + 1]],
+            )
+
+
+class ShardReader:
+    """One split of a shard directory, by chunk number.
+
+    Raises:
+        UserError: no manifest or split, a shard that is missing or not of the recorded size.
+    """
+
+    def __init__(self, directory: Path, split: str) -> None:
+        self.directory, self.split = Path(directory), split
+        self.manifest: Manifest = read_manifest(self.directory)
+        self.entries: list[ShardEntry] = self.manifest.split(split).shards
+        self.records: int = self.manifest.split(split).records
+        self.places: list[tuple[int, int]] = []  # chunk -> (shard, chunk within it)
+        self.first_ids: list[int] = []
+        self._elsewhere = remote_of(self.directory)
+        for number, entry in enumerate(self.entries):
+            self._check_size(entry)
+            first_id = entry.first_id
+            for chunk, (_, records, _, _) in enumerate(entry.chunks):
+                self.places.append((number, chunk))
+                self.first_ids.append(first_id)
+                first_id += records
+        self.chunks: int = len(self.places)
+        self._maps: dict[int, mmap.mmap] = {}  # in the order of their last use, where they are the cache's
+        self._fetching: ThreadPoolExecutor | None = None
+        self._expected: set[int] = set()
+        self._dtype = np.dtype(self.manifest.dtype)
+
+    def _check_size(self, entry: ShardEntry) -> None:
+        path = self.directory / entry.name
+        if path.parent != self.directory:
+            raise UserError(f"{path}: the manifest names a shard outside of its directory")
+        if self._elsewhere is not None:  # checked when it is fetched
+            self._elsewhere.cache.check_holds(entry.bytes)
+            return
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            raise UserError(f"{path}: the manifest names this shard, but it is missing") from None
+        if size != entry.bytes:
+            word = "cut off" if size < entry.bytes else "too long"
+            raise UserError(f"{path}: {word}, {size} bytes instead of {entry.bytes}; shard again")
+
+    def chunk(self, index: int) -> Chunk:
+        """Chunk `index`, 0 to `chunks` - 1.
+
+        Raises:
+            UserError: the file is not what the manifest says, or holds ids that the vocabulary does not.
+        """
+        number, within = self.places[index]
+        entry = self.entries[number]
+        cursor = _Cursor(self.directory / entry.name, self._map(number), entry, within)
+        cursor.json(chunk_record(self.first_ids[index], cursor.records))
+        sides = []
+        vocabularies = self.manifest.vocabularies()
+        for side, (name, offsets_name) in enumerate(side_members(self.manifest.kind)):
+            ids = cursor.array(name, self._dtype, cursor.tokens[side])
+            offsets = cursor.array(offsets_name, OFFSET_DTYPE, cursor.records + 1)
+            check_rows(f"{cursor.path}: {cursor.key}", ids, offsets, vocabularies[side])
+            sides.append((ids, offsets))
+        if len(sides) == 1:
+            sides.append((np.zeros(0, self._dtype), np.zeros(cursor.records + 1, OFFSET_DTYPE)))
+        (source, source_offsets), (target, target_offsets) = sides
+        return Chunk(self.first_ids[index], source, source_offsets, target, target_offsets)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return map(self.chunk, range(self.chunks))
+
+    def expect(self, chunks: Iterable[int]) -> None:
+        """Have the shards of these chunks fetched beside what goes on, in this order, where they lie elsewhere."""
+        if self._elsewhere is None:
+            return
+        numbers = dict.fromkeys(self.places[index][0] for index in chunks)
+        for number in numbers:
+            if number not in self._maps and number not in self._expected:
+                self._fetching = self._fetching or ThreadPoolExecutor(FETCHERS, "shards")
+                self._expected.add(number)
+                self._fetching.submit(self._fetch, number)  # what goes wrong is met again by whoever reads
+
+    def expect_all(self) -> None:
+        """The same of all shards, where they leave the cache half empty: then nothing is waited for later on."""
+        if (
+            self._elsewhere is not None
+            and sum(entry.bytes for entry in self.entries) <= self._elsewhere.cache.limit // 2
+        ):
+            self.expect(range(self.chunks))
+
+    def _fetch(self, number: int) -> None:
+        entry = self.entries[number]
+        if self._elsewhere is not None:
+            shard_path(self._elsewhere, entry.name, entry.bytes, entry.sha256)
+
+    def _map_of_cache(self, elsewhere: Remote, number: int) -> mmap.mmap:
+        """The shard's map; of all that are held, no more than half of what the cache may hold."""
+        entry = self.entries[number]
+        found = self._maps.pop(number, None) or open_shard(elsewhere, entry.name, entry.bytes, entry.sha256)
+        self._expected.discard(number)
+        self._maps[number] = found
+        while len(self._maps) > 1 and sum(map(len, self._maps.values())) > elsewhere.cache.limit // 2:
+            del self._maps[next(iter(self._maps))]
+        return found
+
+    def _map(self, number: int) -> mmap.mmap:
+        if self._elsewhere is not None:
+            return self._map_of_cache(self._elsewhere, number)
+        found = self._maps.get(number)
+        if found is None:
+            with (self.directory / self.entries[number].name).open("rb") as file:
+                found = self._maps[number] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return found
+
+
+class _Cursor:
+    """Walks the members of one chunk, comparing each header with the one it must have."""
+
+    def __init__(self, path: Path, view: mmap.mmap, entry: ShardEntry, chunk: int) -> None:
+        self.path, self.view = path, view
+        self.position, self.records, *self.tokens = entry.chunks[chunk]
+        self.key = chunk_key(int(entry.name.rsplit("-", 1)[1].removesuffix(".tar")), chunk)
+
+    def _expect(self, what: str, expected: bytes) -> None:
+        found = self.view[self.position : self.position + len(expected)]
+        if found != expected:
+            raise UserError(f"{self.path}: {self.key}.{what} is not what the manifest says; the file was changed")
+        self.position += len(expected)
+
+    def json(self, content: bytes) -> None:
+        self._expect("json", tar_header(f"{self.key}.json", len(content)) + content)
+        self.position += padding(len(content))
+
+    def array(self, name: str, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+        size = NPY_HEADER + count * dtype.itemsize
+        if self.position + BLOCK + size > len(self.view):
+            raise UserError(f"{self.path}: {self.key}.{name} runs past the end of the file")
+        self._expect(name, tar_header(f"{self.key}.{name}", size) + npy_header(dtype, count))
+        found = np.frombuffer(self.view, dtype=dtype, count=count, offset=self.position)
+        self.position += size - NPY_HEADER + padding(size)
+        return found
+
+
+def check_rows(where: str, ids: NDArray[Any], offsets: NDArray[Any], vocabulary: int) -> None:
+    """What headers cannot show: rows that follow each other, end with EOS and hold ids of the vocabulary.
+
+    Raises:
+        UserError: with `where`, the file and the chunk.
+    """
+    if offsets[0] != 0 or offsets[-1] != len(ids) or not (offsets[1:] > offsets[:-1]).all():
+        raise UserError(f"{where}: its offsets do not rise from 0 to {len(ids)}; the file was changed")
+    if ids.max(initial=0) >= vocabulary:
+        raise UserError(f"{where}: id {ids.max()} is not in a vocabulary of {vocabulary}")
+    if not (ids[offsets[1:] - 1] == EOS).all():
+        raise UserError(f"{where}: a record does not end with the end-of-sentence id; the file was changed")

@@ -1,0 +1,104 @@
+"""Is a shard directory still what its manifest says? Every byte is read: at each call, or once and then remembered."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from model.files import atomic_write, file_sha256
+from model.shards.manifest import Manifest, read_manifest
+from model.shards.remote import shard_path
+from model.storage.mirror import remote_of
+
+AT_ONCE = 4  # files hashed side by side
+logger = logging.getLogger(__name__)
+
+
+def listed_files(manifest: Manifest) -> dict[str, str]:
+    """File name -> sha256 of all files of the directory: shards, tokenizers, held-out texts."""
+    files = {entry.name: entry.sha256 for split in manifest.splits.values() for entry in split.shards}
+    files.update({entry["file"]: entry["sha256"] for entry in manifest.tokenizer["files"]})
+    files.update({text["file"]: text["sha256"] for texts in manifest.texts.values() for text in texts.values()})
+    return files
+
+
+def shard_files(manifest: Manifest) -> dict[str, tuple[int, str]]:
+    """Name -> (bytes, sha256) of all shards."""
+    return {entry.name: (entry.bytes, entry.sha256) for split in manifest.splits.values() for entry in split.shards}
+
+
+def verify(directory: Path) -> int:
+    """Check the sha256 of all files that the manifest names; how many there were.
+
+    Raises:
+        UserError: the first file that is missing or differs.
+    """
+    manifest = read_manifest(directory)
+    files = listed_files(manifest)
+    elsewhere = remote_of(directory)
+    places = _places(directory, files if elsewhere is None else files.keys() - shard_files(manifest).keys())
+    if elsewhere is not None:
+        places |= {name: shard_path(elsewhere, name, *facts) for name, facts in shard_files(manifest).items()}
+    _compare(places, files)
+    return len(files)
+
+
+def verify_once(directory: Path, memory: Path) -> int:
+    """`verify`, where files are not read again whose sha256, size, time and inode are in the folder `memory`.
+
+    The number of files that were read. Any number of processes may share the folder.
+
+    Raises:
+        UserError: the first file that is missing or differs.
+    """
+    directory = directory.absolute()
+    note = memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
+    files = listed_files(read_manifest(directory))
+    places = _places(directory, files)
+    facts = {
+        name: [files[name], *_identity(path)] for name, path in places.items()
+    }  # as they were before they are read
+    known = _read_note(note)
+    new = {name: path for name, path in places.items() if known.get(name) != facts[name]}
+    if new:
+        size = sum(path.stat().st_size for path in new.values())
+        logger.info(f"checking {len(new):,} files of {directory} against their sha256 ({size / 1e6:,.1f} MB), once")
+        _compare(new, files)
+        memory.mkdir(parents=True, exist_ok=True)
+        atomic_write(note, json.dumps({"directory": str(directory), "files": facts}, indent=1))
+    return len(new)
+
+
+def _places(directory: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Name -> path of each, all of them files of the directory itself."""
+    places = {name: directory / name for name in sorted(names)}
+    for path in places.values():
+        if path.parent != directory:
+            raise UserError(f"{path}: the manifest names a file outside of its directory")
+        if not path.is_file():
+            raise UserError(f"{path}: the manifest names this file, but it is missing")
+    return places
+
+
+def _compare(places: Mapping[str, Path], expected: Mapping[str, str]) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for (name, path), found in zip(places.items(), pool.map(file_sha256, places.values()), strict=True):
+            if found != expected[name]:
+                raise UserError(f"{path}: its sha256 is not the one in the manifest; the file was changed")
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    """Size, time of the last change in nanoseconds, and inode."""
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns, facts.st_ino
+
+
+def _read_note(note: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(note.read_bytes())["files"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # none yet, or damaged: everything is read again
+        return {}

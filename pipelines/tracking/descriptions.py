@@ -1,0 +1,49 @@
+"""What MLflow's pages say of a run and of the experiment in words, with links: to the job, the shards, the version.
+
+Links within MLflow are relative to its page, so they hold at whatever address it is looked at.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+NOTE = "mlflow.note.content"
+JOB_TAG, PAGE_TAG = "dragoman.job", "dragoman.job_page"
+EXPERIMENT = (
+    "Runs of Dragoman. The tag `kind` tells them apart: `train` made a model, `shard` its shards, `compare` a "
+    "comparison of networks. A run's description leads to its job, its shards and its model version."
+)
+JOB, SERVICE = "DRAGOMAN_JOB", "DRAGOMAN_SERVICE"  # variables that the job service gives its jobs
+NAME = re.compile(r"[\w.+-]{1,80}")
+ADDRESS = re.compile(r"https?://[\w.:/\[\]-]+")
+DOING = {"train": "Training", "shard": "Sharding", "compare": "Comparison of networks"}
+
+
+def job_tags() -> dict[str, str]:
+    """The job whose process this is, and its page; empty outside of the job service."""
+    job, service = os.environ.get(JOB, ""), os.environ.get(SERVICE, "")
+    if not NAME.fullmatch(job):
+        return {}
+    page = {PAGE_TAG: f"{service.rstrip('/')}/jobs/{job}"} if ADDRESS.fullmatch(service) else {}
+    return {JOB_TAG: job, **page}
+
+
+def job_line(tags: Mapping[str, str]) -> list[str]:
+    """Of a description: the job, with a link where its page's address is known."""
+    job, page = tags.get(JOB_TAG), tags.get(PAGE_TAG)
+    return [f"**Job** [{job}]({page})" if page else f"**Job** {job}"] if job else []
+
+
+def describe_run(kind: str, config: Mapping[str, Any], data: Mapping[str, str]) -> str:
+    """A run's description in Markdown; `data` are the tags that say what it reads: manifest_hash, corpus, pair."""
+    model = (config.get("model") or {}).get("name") if kind == "train" else None
+    of = f" of `{model}`" if model else ""
+    first = f"{DOING.get(kind, kind)}{of}, {data['corpus']} {data['pair']}; shards `{data['manifest_hash'][:12]}`"
+    return "\n\n".join([first, *job_line(job_tags())])
+
+
+def with_lines(description: str, more: str) -> str:
+    """The description with more paragraphs; those that stand there already are not repeated, and none is lost."""
+    known = description.split("\n\n") if description else []
+    return "\n\n".join([*known, *(line for line in more.split("\n\n") if line not in known)])

@@ -1,0 +1,104 @@
+"""The command line's verbs for whoever runs the service: quotas, tokens, and the bill of faults."""
+
+from collections.abc import Sequence
+
+from conf import compose
+from model.errors import UserError, unknown
+from services.jobs.client import table
+from services.jobs.client.client import JobClient
+from services.jobs.job_client import JobsConfig
+
+ROLES = ("viewer", "submitter", "admin")
+NO_BOUND = ("none", "null")
+
+
+def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """List them, or OWNER cpus=N gpus=N: what is left out has no bound afterwards."""
+    names, values = _split("quota", words, ("cpus", "gpus"))
+    if names:
+        if len(names) > 1 or not values:
+            raise UserError("say whose and what: dragoman quota OWNER cpus=8 gpus=none")
+        bounds = {key: _bound(key, text) for key, text in values.items()}
+        service.set_quota(names[0], bounds.get("cpus"), bounds.get("gpus"))
+    elif values:
+        raise UserError("say whose: dragoman quota OWNER cpus=8 gpus=none")
+    rows: list[Sequence[object]] = [("OWNER", "CPUS", "GPUS")]
+    rows += [(one["owner"], _shown(one["cpus"]), _shown(one["gpus"])) for one in service.quotas()]
+    print(table.table(rows))
+    return compose.OK
+
+
+def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """List them; issue NAME owner=OWNER role=ROLE prints a new one, this once; revoke NAME."""
+    names, values = _split("token", words, ("owner", "role"))
+    match names:
+        case []:
+            rows: list[Sequence[object]] = [("NAME", "OWNER", "ROLE", "SINCE", "REVOKED")]
+            rows += [
+                (one["name"], one["owner"], one["role"], table.clock(one["created"]), table.clock(one["revoked"]))
+                for one in service.tokens()
+            ]
+            print(table.table(rows))
+        case ["issue", name] if "owner" in values:
+            role = values.get("role", "submitter")
+            if role not in ROLES:
+                raise unknown("role", role, ROLES)
+            print(service.issue(name, values["owner"], role))
+        case ["revoke", name]:
+            service.revoke(name)
+            print(f"{name}: revoked")
+        case _:
+            usage = "token issue NAME owner=OWNER role=viewer|submitter|admin, or token revoke NAME"
+            raise UserError(f"say dragoman token, {usage}")
+    return compose.OK
+
+
+def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """What faults have cost, by cause, job and owner; of one OWNER."""
+    names, _values = _split("bill", words, ())
+    if len(names) > 1:
+        raise UserError("say whose: dragoman bill OWNER")
+    found = service.bill(names[0] if names else None)
+    rows: list[Sequence[object]] = [("OWNER", "JOB", "CAUSE", "ATTEMPTS", "LOST TOKENS", "LOST TIME", "AWAY")]
+    rows += [
+        (one["owner"], one["job"], one["cause"], one["attempts"], f"{one['tokens']:,}", *_times(one)) for one in found
+    ]
+    total = {key: sum(one[key] for one in found) for key in ("attempts", "tokens", "seconds", "away")}
+    rows.append(("all", "", "", total["attempts"], f"{total['tokens']:,}", *_times(total)))
+    print(table.table(rows))
+    return compose.OK
+
+
+def _times(one: dict[str, float]) -> tuple[str, str]:
+    return table.span(one["seconds"]), table.span(one["away"])
+
+
+def _split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Names, and the values of `keys`.
+
+    Raises:
+        UserError: another key, or an option.
+    """
+    names, values = list[str](), dict[str, str]()
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals and not word.startswith("-"):
+            names.append(word)
+        elif key in keys:
+            values[key] = value
+        else:
+            raise unknown(f"dragoman {verb}", key, keys)
+    return names, values
+
+
+def _bound(key: str, text: str) -> float | None:
+    if text in NO_BOUND:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{key}={text}: a number, or none for no bound") from None
+
+
+def _shown(bound: float | None) -> str:
+    return "no bound" if bound is None else f"{bound:g}"

@@ -1,0 +1,154 @@
+"""Tokens, quotas and the bill: over REST for every role, and by the verbs of the command line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from model.errors import UserError
+from services.jobs.client.admin import bill, quota, token
+from services.jobs.client.client import JobClient
+from services.jobs.job_client import JobsConfig
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.service.app import Parts, create_app
+from services.jobs.service.loop import Loop
+from services.jobs.states import State
+from tests.services.jobs.processes import make_loop, words
+
+# Starlette's client would rather have the next httpx.
+pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
+LOCAL = "http://127.0.0.1:8300"
+OF_SUBMITTERS = {
+    ("POST", "/v1/plans"),
+    ("POST", "/v1/jobs"),
+    *(("POST", f"/v1/jobs/{{id}}/{verb}") for verb in ("stop", "yield", "retry", "priority")),
+    ("DELETE", "/v1/jobs/{id}"),
+}
+OF_ADMINS = {("PUT", "/v1/quotas/{owner}"), *((method, "/v1/tokens") for method in ("GET", "POST"))}
+OF_ADMINS |= {("DELETE", "/v1/tokens/{name}")}
+OPEN = {("GET", "/status")}
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Loop]:
+    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    one.capacity = one.executor.capacity()
+    yield one
+    one.ledger.database.close()
+
+
+def client(loop: Loop, keys: bool = False) -> httpx.Client:
+    from fastapi.testclient import TestClient
+
+    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, keys)
+    return TestClient(create_app(parts), base_url=LOCAL, headers={"X-Dragoman-Owner": "root"})
+
+
+def service(http: httpx.Client) -> JobClient:
+    found = JobClient(LOCAL)
+    found.close()
+    found._http = http
+    return found
+
+
+def test_every_route_asks_for_a_token_and_for_the_role_it_needs(loop: Loop) -> None:
+    issue = loop.passes.access.issue
+    admin = issue("r", "root", "admin", "root")
+    tokens = {"viewer": issue("v", "anna", "viewer", "root"), "submitter": issue("s", "anna", "submitter", "root")}
+    with client(loop, keys=True) as http:
+        paths = http.get("/openapi.json").json()["paths"]
+        routes = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+        routes = {route for route in routes if route[1] == "/status" or route[1].startswith("/v1/")}
+        assert routes >= OF_SUBMITTERS | OF_ADMINS | OPEN
+        for method, path in sorted(routes - OPEN - {("GET", "/v1/events")}):
+            where = path.format(id="x", owner="anna", name="none")
+            body = {"json": {}} if method in ("POST", "PUT") else {}
+
+            def ask(key: str | None) -> int:
+                headers = {"Authorization": f"Bearer {key}"} if key else {}
+                return http.request(method, where, headers=headers, **body).status_code  # noqa: B023  # asked at once
+
+            least = ["submitter", "admin"] if (method, path) in OF_SUBMITTERS else ["viewer", "submitter", "admin"]
+            least = ["admin"] if (method, path) in OF_ADMINS else least
+            answers = {"viewer": ask(tokens["viewer"]), "submitter": ask(tokens["submitter"]), "admin": ask(admin)}
+            assert ask(None) == 401, path
+            assert ask("dgm_guessed") == 401, path
+            assert {role for role, code in answers.items() if code not in (401, 403)} == set(least), (path, answers)
+
+
+def test_the_first_token_is_an_admins_and_from_then_on_everybody_needs_one(
+    loop: Loop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with client(loop) as http:
+        with pytest.raises(UserError, match="the first token must be an admin's"):
+            token(JobsConfig(), service(http), ["issue", "laptop", "owner=anna"])
+        token(JobsConfig(), service(http), ["issue", "mine", "owner=root", "role=admin"])
+        key = capsys.readouterr().out.strip()
+        with pytest.raises(UserError, match="a valid bearer token is needed"):
+            token(JobsConfig(), service(http), [])
+        http.headers["Authorization"] = f"Bearer {key}"
+        token(JobsConfig(), service(http), ["issue", "laptop", "owner=anna"])
+        of_anna = capsys.readouterr().out.strip()
+        token(JobsConfig(), service(http), [])
+        table = capsys.readouterr().out
+        assert "laptop" in table and "submitter" in table
+        assert key not in table and of_anna not in table
+        with pytest.raises(UserError, match="the last of an admin"):
+            token(JobsConfig(), service(http), ["revoke", "mine"])
+        token(JobsConfig(), service(http), ["revoke", "laptop"])
+        token(JobsConfig(), service(http), ["revoke", "mine"])
+        del http.headers["Authorization"]
+        assert http.get("/v1/jobs").status_code == 200  # on loopback, and nobody has a token
+    stored = (loop.home / "ledger.db").read_bytes()
+    for path in loop.home.glob("ledger.db*"):
+        stored += path.read_bytes()
+    assert key.encode() not in stored and of_anna.encode() not in stored
+
+
+def test_quotas_are_set_and_listed_and_others_are_nobodys_business(
+    loop: Loop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with client(loop) as http:
+        quota(JobsConfig(), service(http), ["anna", "cpus=2", "gpus=none"])
+        quota(JobsConfig(), service(http), ["ben", "cpus=1.5"])
+        assert "anna   2     no bound" in capsys.readouterr().out
+        for mistake, said in [(["anna"], "whose and what"), (["cpus=1"], "say whose"), (["x", "cpus=a"], "a number")]:
+            with pytest.raises(UserError, match=said):
+                quota(JobsConfig(), service(http), mistake)
+        with pytest.raises(UserError, match="cpu"):
+            quota(JobsConfig(), service(http), ["anna", "cpu=2"])
+        access = loop.passes.access
+        assert access.quotas() == {"anna": (2.0, None), "ben": (1.5, None)}
+        access.issue("r", "root", "admin", "root")
+        http.headers["Authorization"] = f"Bearer {access.issue('s', 'anna', 'submitter', 'root')}"
+        assert [one["owner"] for one in http.get("/v1/quotas").json()] == ["anna"]
+
+
+def lose(ledger: Ledger, owner: str, tokens: int, job: str | None = None) -> str:
+    found = ledger.submit(owner, "train", words(Path("/x"), owner, 3)) if job is None else ledger.job(job)
+    for state in (State.PLANNED, State.WAITING) if job is None else ():
+        found = ledger.change(found, state, "service", "")
+    with ledger.database.write() as session:
+        found = ledger.begin(session, found, 1, "scheduler", "")
+    found = ledger.mark_started(found)
+    return ledger.end(found, State.WAITING, "lost", "vanished", "gone", lost_seconds=3.0, lost_tokens=tokens).id
+
+
+def test_the_bill_says_what_was_lost_and_how_long_a_job_was_away(
+    loop: Loop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(1000, 9000, 5))
+    monkeypatch.setattr(loop.ledger, "now", lambda: float(next(clock)))
+    first = lose(loop.ledger, "anna", 500)
+    lose(loop.ledger, "anna", 700, first)
+    lose(loop.ledger, "ben", 20)
+    with client(loop) as http:
+        anna, ben = http.get("/v1/bill").json()
+        assert (anna["job"], anna["attempts"], anna["tokens"], anna["seconds"]) == (first, 2, 1200, 6.0)
+        assert anna["away"] > 0 and ben["away"] == 0
+        bill(JobsConfig(), service(http), ["ben"])
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+        assert [(line[0], line[-5]) for line in lines] == [("ben", "20"), ("all", "20")]
+        bill(JobsConfig(), service(http), [])
+        assert "1,220" in capsys.readouterr().out
