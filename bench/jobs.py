@@ -48,7 +48,8 @@ from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
 
 CLIENTS, GOAL = 50, 100.0  # at once; milliseconds
-CLUSTER = Capacity(tuple(Node(str(number), 8.0) for number in range(8)), drivers=20)
+NODES = tuple(Node(str(number), 8.0) for number in range(8))
+CLUSTER = Capacity(NODES, drivers=20)
 
 
 def run(quick: bool, args: Sequence[str]) -> Result:
@@ -87,7 +88,7 @@ def entries(count: int) -> Iterator[Entry]:
 def simulate(count: int) -> None:
     """Jobs that come a little slower than 64 CPUs can take them."""
     rng = random.Random(1)
-    simulation = Simulation([], {}, CLUSTER, 0.0, lambda one: one.low)
+    simulation = Simulation([], {}, Capacity(NODES), 0.0, lambda one: one.low)
     began, at_time = time.perf_counter(), 0.0
     for entry in entries(count):
         at_time += rng.expovariate(1 / 19.0)

@@ -106,6 +106,12 @@ VERBS: dict[str, Verb] = {
     "rm": Verb("services.jobs.entries", "forget an ended job", "JOB [key=value ...]", ("jobs",)),
     "report": Verb("services.jobs.entries", "a job on one HTML page", "JOB [key=value ...]", ("jobs",)),
     "bill": Verb("services.jobs.entries", "what faults have cost: tokens, time", "[OWNER] [key=value ...]", ("jobs",)),
+    "drill": Verb(
+        "services.jobs.drill.entry",
+        "make faults at the service of this machine, measure how it recovers",
+        "[FAULT...] [key=value ...]",
+        ("jobs",),
+    ),
     "quota": Verb(
         "services.jobs.entries",
         "what owners may hold together",
