@@ -24,7 +24,7 @@ test: $(INSTALLED) ## the tests, on two cores
 
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
 	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
-	    --ignore=tests/model/word_vectors --ignore=tests/model/inference/test_reranking.py
+	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
 
 check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of known vulnerabilities
 	$(BIN)/ruff check .

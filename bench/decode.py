@@ -32,11 +32,11 @@ from model.bundles.translation import TranslationBundle, load_bundle, save_bundl
 from model.inference.translator import open_translator
 from model.networks.network import TranslationNetwork
 from model.settings import EngineName
+from model.shards.manifest import read_manifest
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.evaluation.translation import held_out
 from pipelines.shard import shard
-from pipelines.shards.manifest import read_manifest
 
 BATCH, TOKENS, STEPS = 64, 2048, 500
 EQUAL = 1.0  # BLEU between two that translate equally well

@@ -17,11 +17,11 @@ from bench.sample_text import write_ids
 from model.networks.architectures import architecture, build_network
 from model.networks.network import TranslationNetwork
 from model.networks.transformer import TransformerConfig
+from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import LoaderConfig, TrainConfig
-from pipelines.shards.reader import ShardReader
 from pipelines.training.loop import Trainer
 
 VOCABULARY, TOKENS = 10_000, 32_768

@@ -22,14 +22,14 @@ from bench.s3_server import Proxy, s3_server
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from bench.trainer import trainer
+from model.shards import remote
+from model.shards.manifest import MANIFEST, read_manifest
+from model.shards.stream import open_reader
+from model.shards.verify import shard_files
 from model.storage.mirror import local_folder
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import LoaderConfig
-from pipelines.shards import remote
-from pipelines.shards.manifest import MANIFEST, read_manifest
-from pipelines.shards.stream import open_reader
-from pipelines.shards.verify import shard_files
 from pipelines.training import checkpoint
 from pipelines.training.loop import copied
 from pipelines.training.publishing import publisher

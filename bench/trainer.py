@@ -14,11 +14,11 @@ from model.networks.architectures import any_network, architecture
 from model.networks.transformer import TransformerConfig
 from model.precision import decide
 from model.settings import Precision
+from model.shards.reader import ShardReader
 from model.text.tokenizers import load_pair
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import LoaderConfig, TrainConfig
-from pipelines.shards.reader import ShardReader
 from pipelines.training.loop import Loader, Trainer
 
 VOCABULARY, TOKENS = 10_000, 4096

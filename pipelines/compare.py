@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from conf import compose
 from model.inference.bleu import tokeniser
+from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.cluster import ray_train
 from pipelines.comparison import record
 from pipelines.comparison.entries import Entry, model_file, resolve
@@ -19,7 +20,6 @@ from pipelines.comparison.table import Row, as_text, rows
 from pipelines.comparison.training import bundle_of, with_budget
 from pipelines.config import Config
 from pipelines.evaluation.translation import held_out
-from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tracking.server import resolve_paths
 
 logger = logging.getLogger(__name__)

@@ -11,13 +11,13 @@ from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
 from model.names import check_name
 from model.settings import DecodeConfig
+from model.shards.manifest import ShardsConfig
 from model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits, local_folder
 from model.storage.places import is_address
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.evaluation.comparison_settings import CompareConfig
 from pipelines.settings import ClusterConfig, EmbeddingsConfig, EvaluateConfig, LoaderConfig, TrainConfig, VerifyConfig
-from pipelines.shards.manifest import ShardsConfig
 from pipelines.tracking.locate import locate_bundle
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import RegistryConfig

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from conf import compose
 from model.errors import UserError
+from model.shards.manifest import has_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
 from pipelines.corpus.sharded import as_sharded
-from pipelines.shards.manifest import has_manifest
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards

@@ -19,6 +19,17 @@ from typing import Any
 
 from conf.compose import fingerprint, plain
 from model.errors import UserError
+from model.shards.manifest import (
+    MANIFEST,
+    Manifest,
+    Split,
+    has_manifest,
+    manifest_hash,
+    read_manifest,
+    write_manifest,
+)
+from model.shards.remote import publish
+from model.shards.verify import shard_files, verify
 from model.storage.retry import Patience
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair, train_pair
@@ -45,17 +56,6 @@ from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.settings import ClusterConfig
-from pipelines.shards.manifest import (
-    MANIFEST,
-    Manifest,
-    Split,
-    has_manifest,
-    manifest_hash,
-    read_manifest,
-    write_manifest,
-)
-from pipelines.shards.remote import publish
-from pipelines.shards.verify import shard_files, verify
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)

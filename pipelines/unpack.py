@@ -11,11 +11,11 @@ from typing import Literal, TextIO
 from conf.compose import run
 from model.errors import UserError
 from model.files import atomic_path
+from model.shards.reader import ShardReader
+from model.shards.samples import write_samples
 from model.text.tokenizer import EOS, Tokenizer
 from model.text.tokenizers import load_pair
 from pipelines.config import PathsConfig
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.samples import write_samples
 
 SAMPLES = 10_000  # of a tar
 

@@ -22,6 +22,7 @@ class BundleSource:
 class ModelSource(BundleSource):
     """The same with what decodes."""
 
+    ensemble: list[str] = field(default_factory=list)  # decoded as one model: directories, models:/NAME/VERSION ...
     engine: EngineName = "auto"
     threads: int | None = None  # batches decoded at a time; null: one a core
 
@@ -154,6 +155,7 @@ class ServeConfig(ModelSource):
     longest: int = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys, one a line, for its owner's eyes; null: everybody may ask
     access_log: bool = False  # a line a request: address, method, route, status, time; nothing that a user sent
+    traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
     limits: Limits = field(default_factory=Limits)
 
 

@@ -16,6 +16,8 @@ from bench.s3_server import Proxy, s3_server
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 
+pytest_plugins = ["tests.random_shards"]
+
 # Tests that start Ray, in processes of their own.
 RAY = (
     "tests/test_end_to_end.py",

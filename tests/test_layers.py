@@ -53,13 +53,15 @@ STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow
 DOORS = {
     "ray": ["pipelines/cluster", "services/jobs/job_client.py", "services/jobs/jobs.py", "services/jobs/executors"],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
-    "hydra": ["conf"],
+    "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
-    "webdataset": ["pipelines/shards"],
+    "webdataset": ["model/shards"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": ["services/endpoint", "services/jobs/service"],
+    "optuna": ["services/sweeps"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
+    "opentelemetry": ["services/telemetry"],
 }
 
 
@@ -232,7 +234,7 @@ def test_the_loop_runs_without_the_heavy_libraries() -> None:
         "for name in ('ray', 'mlflow', 'hydra', 'omegaconf', 'webdataset', 'fastapi', 'sacrebleu', 'numba'):\n"
         "    sys.modules[name] = None\n"
         "import model.networks.architectures, model.decoding.search\n"
-        "import pipelines.training.loop, pipelines.loaders.pairs, pipelines.shards.reader\n"
+        "import pipelines.training.loop, pipelines.loaders.pairs, model.shards.reader\n"
         "import pipelines.cluster.ranks, pipelines.training.checkpoint\n"
         "import model.word_vectors.batched, pipelines.word_vectors.loop\n"
     )

@@ -14,13 +14,13 @@ from model.files import atomic_write
 from model.inference.bleu import tokeniser
 from model.inference.scoring import open_scorer
 from model.schema import build
+from model.shards.manifest import manifest_hash
 from pipelines.comparison.entries import Entry
 from pipelines.comparison.intervals import Interval, interval
 from pipelines.comparison.lengths import LengthScore, scores_by_length
 from pipelines.comparison.speed import TrainingRecord, training_record
 from pipelines.config import Config
 from pipelines.evaluation.translation import Evaluation
-from pipelines.shards.manifest import manifest_hash
 from pipelines.tasks.translation_release import evaluate
 
 logger = logging.getLogger(__name__)

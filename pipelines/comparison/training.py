@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.errors import UserError
+from model.shards.reader import ShardReader
 from pipelines.comparison.entries import Entry
 from pipelines.config import Config
 from pipelines.loaders.pairs import LaneLoader
-from pipelines.shards.reader import ShardReader
 from pipelines.tasks.base import task_for
 from pipelines.tasks.launch import train
 from pipelines.tasks.release import is_released

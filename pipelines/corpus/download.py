@@ -11,6 +11,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -23,10 +24,11 @@ UPGRADE = ("http", "https")  # the one other scheme that a redirect may lead to
 
 
 class Deadline:
-    """Shuts the sockets that it watches when its time is over."""
+    """Shuts the connections that it watches when its time is over."""
 
     def __init__(self, seconds: float) -> None:
         self.passed = False
+        self.end = time.monotonic() + seconds
         self._sockets: list[socket.socket] = []
         self._timer = threading.Timer(seconds, self._end)
         self._timer.daemon = True
@@ -37,20 +39,24 @@ class Deadline:
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
+        self._timer.join()
+        for one in self._sockets:
+            one.close()
 
-    def watch(self, connected: socket.socket) -> None:
-        """From now on this one too."""
-        self._sockets.append(connected)
+    def connect(self, address: tuple[str, int], timeout: float, source: tuple[str, int] | None = None) -> socket.socket:
+        """A connection that is watched from its beginning: a handshake can take for ever too."""
+        connected = socket.create_connection(address, min(timeout, max(0.001, self.end - time.monotonic())), source)
+        connected.settimeout(timeout)
+        self._sockets.append(connected.dup())  # TLS makes a socket of its own of it, and leaves this one without any
         if self.passed:
             self._end()
+        return connected
 
     def _end(self) -> None:
         self.passed = True
         for one in self._sockets:
-            with contextlib.suppress(OSError):  # closed before
-                socket.socket.shutdown(
-                    one, socket.SHUT_RDWR
-                )  # not the TLS socket's own, which waits for the other side
+            with contextlib.suppress(OSError):  # the other side has closed it
+                one.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager
@@ -120,11 +126,7 @@ class _Connections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
 class _Watched(http.client.HTTPConnection):
     def __init__(self, *args: Any, deadline: Deadline, **rest: Any) -> None:
         super().__init__(*args, **rest)
-        self.deadline = deadline
-
-    def connect(self) -> None:
-        super().connect()
-        self.deadline.watch(self.sock)
+        self._create_connection = deadline.connect  # where the library itself lets another way of connecting in
 
 
 class _Secure(_Watched, http.client.HTTPSConnection):

@@ -57,6 +57,7 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
         train=local["train"],
         valid=local["valid"],
         test=local["test"],
+        gate=local["gate"],
     )
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from model.alignment.spans import Span
 from model.errors import UserError
+from model.shards.manifest import Manifest
 from pipelines.corpus.built_in import LANGUAGES
 from pipelines.corpus.identity import generator_hash
 from pipelines.corpus.phrasebook.generate import distinct_pairs
 from pipelines.corpus.phrasebook.words import TOKEN
-from pipelines.shards.manifest import Manifest
 
 Links = frozenset[tuple[int, int]]  # (source, target) words, counted from 0 over `gold_words`
 TRIES = 20  # pairs generated for each of the corpus, at most, before a held-out one counts as missing

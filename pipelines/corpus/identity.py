@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from model.files import file_sha256
+from model.shards.manifest import ShardsConfig
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 from pipelines.corpus.sources import Source
-from pipelines.shards.manifest import ShardsConfig
 
 # Keys that came later, with what holds where they are not given: shards from before them still count.
 _LATER: dict[str, Any] = {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from model.errors import UserError
+from model.shards.manifest import Manifest, ShardsConfig, Split
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import check_config, draw_lines, load_pair, train
 from model.text.words import rules_of
@@ -40,7 +41,6 @@ from pipelines.corpus.text_staging import stage_text, text_blocks, text_staging_
 from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.corpus.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
 from pipelines.settings import ClusterConfig
-from pipelines.shards.manifest import Manifest, ShardsConfig, Split
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from model.shards.manifest import ShardEntry, ShardsConfig, chunk_records
+from model.shards.writer import Record, finished_shard, write_shard
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.corpus.block import load_block
 from pipelines.corpus.plan import Plan, code, load_codes
-from pipelines.shards.manifest import ShardEntry, ShardsConfig, chunk_records
-from pipelines.shards.writer import Record, finished_shard, write_shard
 
 SHARDS_OF_A_SMALL_CORPUS = 8  # so that several workers have something to do
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from model.files import file_sha256
+from model.shards.manifest import Manifest
 from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.plan import Plan
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block
-from pipelines.shards.manifest import Manifest
 
 WITHOUT = {  # a held-out split: what then cannot be done
     "valid": "word vectors can be trained on these shards, networks cannot",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from model.errors import UserError
 from model.files import atomic_open
+from model.shards.samples import read_samples
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 from pipelines.corpus.sources import SPLITS, fill_pattern, languages_of, local_file, names_of
-from pipelines.shards.samples import read_samples
 
 logger = logging.getLogger(__name__)
 SIDES = (("src", "source"), ("tgt", "target"))

@@ -3,18 +3,25 @@
 A training reads shards, not a corpus: the sections `corpus`, `tokenizer` and `shards` change nothing in it. So they are
 taken from the manifest, for the run's record and for the names that are made of them, and a key that was given on the
 command line or by its experiment, and says otherwise, is refused. A file that was chosen (`corpus=multi30k`) claims
-its name and kind, not each of its values.
+its name and kind, not each of its values. A corpus file that was given must be one that the shards were made of: one of
+the same name, and where it lies here of the same size, or of another name and the same content.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from conf import groups
+from model.addresses import mask_address
 from model.errors import UserError
+from model.files import file_sha256
+from model.schema import build
+from model.shards.manifest import Manifest, has_manifest, read_manifest
 from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.shards.manifest import has_manifest, read_manifest
+from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
@@ -47,7 +54,43 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
                 f"or make others: dragoman shard {key}={ours} paths.shards=FOLDER"
             )
         found[key] = theirs
+    for split in SPLITS:
+        for side, named in values["corpus"][split].items():
+            if f"corpus.{split}.{side}" in chosen:
+                for name in names_of(named):
+                    check_given_file(name, f"corpus.{split}.{side}", corpus_of(values, manifest), manifest, split)
     return found
+
+
+def corpus_of(values: Mapping[str, Any], manifest: Manifest) -> CorpusConfig:
+    """The section `corpus`, in the format that the shards were made from."""
+    kept = manifest.config["corpus"].get("format", values["corpus"]["format"])
+    return build(CorpusConfig, {**values["corpus"], "format": kept}, "corpus")
+
+
+def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manifest, split: Split) -> None:
+    """Refuse a corpus file that is none of those that the shards' `split` was made of.
+
+    Raises:
+        UserError: there is no such file among them; names the key and them.
+    """
+    made_of = [source for source in manifest.sources if source["split"] == split]
+    file = Path(fill_pattern(corpus, "-".join(manifest.languages), name))
+    path = Path(corpus.root or "").expanduser() / file.expanduser()
+    size = path.stat().st_size if path.is_file() else None
+    for source in made_of:
+        same_size = size in (None, source["bytes"])
+        if same_size and fnmatchcase(source["name"], path.name):
+            return
+        if size is not None and same_size and source["sha256"] == file_sha256(path):
+            return
+    names = dict.fromkeys(source["name"] for source in made_of)
+    shown = mask_address(name) if "://" in name else name
+    raise UserError(
+        f"{key}={shown}: the {split} split of the shards was made of {', '.join(names) or 'no file of its own'}"
+        f"{', of another size than yours' if path.name in names else ''}. Leave {key} out to train on them, or make "
+        f"others: dragoman shard {key}={shown} paths.shards=FOLDER"
+    )
 
 
 def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]:

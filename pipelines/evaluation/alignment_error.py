@@ -33,9 +33,9 @@ from model.alignment.attention_map import (
 from model.alignment.spans import merge_tokens
 from model.bundles.translation import TranslationBundle
 from model.inference.aligner import Aligner, open_aligner
+from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.corpus.gold import Links, gold_alignments, gold_words
 from pipelines.evaluation.translation import held_out
-from pipelines.shards.manifest import manifest_hash, read_manifest
 
 Candidate = tuple[Reading, Head]
 

@@ -13,10 +13,10 @@ from model.errors import UserError, unknown
 from model.files import atomic_write
 from model.inference.translator import open_translator
 from model.settings import DecodeConfig, EngineName
+from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
 from pipelines.evaluation.tuning import settle_length_penalty
 from pipelines.settings import PENALTIES
-from pipelines.shards.manifest import manifest_hash, read_manifest
 
 
 @dataclass

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from model.errors import UserError, check_least
 from model.renamed import former
+from model.shards.reader import Chunk
 from model.text.batch import pad
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
@@ -24,7 +25,6 @@ from pipelines.loaders.segments import side_of
 from pipelines.loaders.text import SplitText
 from pipelines.loaders.window import cut, philox, philox_order
 from pipelines.settings import LoaderConfig
-from pipelines.shards.reader import Chunk
 
 OF_MASKED = ("lanes", "batch_tokens", "window_chunks", "max_length", "mlm_probability", "whole_words", "side")
 HELD_OUT_MASKS = (0x6D61736B, 0)  # the key of the masks of held-out splits: the same for every run and model

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError, check_least
+from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
 from model.text.subword_regularization import SubwordSampler
 from model.text.subwords import SubwordTokenizer
@@ -23,7 +24,6 @@ from model.text.tokenizers import load_pair
 from pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, deal_windows
 from pipelines.loaders.window import Window, philox_order
 from pipelines.settings import LoaderConfig
-from pipelines.shards.reader import ShardReader
 
 __all__ = ["LaneLoader", "Position", "held_out_batches"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from model.errors import UserError
-from pipelines.shards.manifest import manifest_hash
-from pipelines.shards.reader import ShardReader
+from model.shards.manifest import manifest_hash
+from model.shards.reader import ShardReader
 
 AHEAD = 3  # steps that the prefetch thread prepares
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.shards.manifest import Manifest
+from model.shards.stream import open_reader
 from model.text.tokenizer import Ids, Tokenizer
 from model.text.tokenizers import load_pair
 from pipelines.loaders.segments import chunk_tokens, side_number, side_of
-from pipelines.shards.manifest import Manifest
-from pipelines.shards.stream import open_reader
 
 OPEN_CHUNKS = 4096  # views of mapped files that are kept: an opened chunk has been checked, which costs a pass over it
 

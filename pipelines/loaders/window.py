@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.shards.reader import Chunk
 from model.text.batch import TranslationBatch, gather
 from model.text.subword_regularization import SubwordSampler
-from pipelines.shards.reader import Chunk
 
 
 @dataclass

@@ -14,6 +14,7 @@ from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config
 from model.networks.language_network import LanguageNetwork
 from model.networks.network import Network
+from model.shards.manifest import manifest_hash, read_manifest
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import SPECIAL, Tokenizer
 from pipelines.cluster.ranks import Ranks
@@ -25,7 +26,6 @@ from pipelines.loaders.masking import masking
 from pipelines.loaders.prefetch import Lanes
 from pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
 from pipelines.loaders.text import SplitText
-from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.language_release import (
     compare,

@@ -14,6 +14,7 @@ from model.bundles.translation import fill
 from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.networks.network import Network
+from model.shards.manifest import read_manifest
 from model.text.tokenizer import Tokenizer
 from pipelines.config import Config
 from pipelines.evaluation.language.comparison import compare as significance
@@ -27,7 +28,6 @@ from pipelines.evaluation.language.plots import curves, surprise_by_line
 from pipelines.evaluation.translation import gate_split, held_out_lines
 from pipelines.loaders.segments import side_number
 from pipelines.loaders.text import side_tokenizer
-from pipelines.shards.manifest import read_manifest
 from pipelines.tasks.base import Measured
 from pipelines.tasks.run_directory import origin_facts
 from pipelines.tracking.gate import set_name

@@ -28,10 +28,10 @@ from model.errors import UserError
 from model.files import atomic_path
 from model.networks.network import TranslationNetwork
 from model.settings import Side
+from model.shards.manifest import manifest_hash, read_manifest
 from model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
-from pipelines.shards.manifest import manifest_hash, read_manifest
 
 logger = logging.getLogger(__name__)
 

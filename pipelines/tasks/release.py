@@ -8,8 +8,8 @@ from typing import Any
 
 from model.bundles.directory import CONFIG, read_facts
 from model.inference.kinds import open_bundle
+from model.shards.manifest import manifest_hash
 from pipelines.config import Config
-from pipelines.shards.manifest import manifest_hash
 from pipelines.tasks.base import Task
 from pipelines.tasks.run_directory import newest_step, write_release
 from pipelines.tracking.registry import register_bundle

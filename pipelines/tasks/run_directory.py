@@ -12,11 +12,11 @@ from model.errors import UserError
 from model.files import atomic_write
 from model.networks.architectures import ARCHITECTURES, model_config
 from model.renamed import current_values
+from model.shards.manifest import manifest_hash, read_manifest
+from model.shards.verify import verify_once
 from model.storage.mirror import remote_of
 from pipelines.config import Config
 from pipelines.loaders.prefetch import check_lanes
-from pipelines.shards.manifest import manifest_hash, read_manifest
-from pipelines.shards.verify import verify_once
 from pipelines.tasks.precision import read_precision
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint

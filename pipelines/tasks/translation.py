@@ -13,6 +13,9 @@ from model.inference.translator import network_translator
 from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig
+from model.shards.manifest import manifest_hash, read_manifest
+from model.shards.reader import ShardReader
+from model.shards.stream import open_reader
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
@@ -22,9 +25,6 @@ from pipelines.corpus.report import WITHOUT, missing
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import held_out as held_out_texts
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, held_out_batches
-from pipelines.shards.manifest import manifest_hash, read_manifest
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.stream import open_reader
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.network import train_network

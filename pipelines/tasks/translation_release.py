@@ -13,6 +13,7 @@ from model.errors import unknown
 from model.inference.translator import open_translator
 from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
+from model.shards.manifest import read_manifest
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
@@ -27,7 +28,6 @@ from pipelines.evaluation.translation import (
     write_evaluation,
 )
 from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
-from pipelines.shards.manifest import read_manifest
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.alignment_report import measure_run, record_alignment
 from pipelines.tasks.base import Measured

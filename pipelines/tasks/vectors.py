@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from model.errors import UserError
 from model.networks.architectures import architecture, model_config
+from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.config import Config
 from pipelines.loaders.segments import shard_vocabulary, side_number
 from pipelines.settings import ClusterConfig
-from pipelines.shards.manifest import manifest_hash, read_manifest
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.run_directory import check_shards, is_first, worker_count
 from pipelines.tasks.vectors_comparison import compare, judge

@@ -14,6 +14,7 @@ from model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
 from model.errors import UserError
 from model.files import atomic_write
 from model.networks.architectures import architecture, model_config
+from model.shards.manifest import has_manifest
 from model.text.tokenizer import TokenizerPair
 from model.word_vectors.counting import count_vectors
 from model.word_vectors.vocabulary import Vocabulary
@@ -23,7 +24,6 @@ from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
 from pipelines.evaluation.word_vectors.plots import all_pictures, losses
 from pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from pipelines.loaders.segments import language, shard_vocabulary
-from pipelines.shards.manifest import has_manifest
 from pipelines.tasks.base import Measured
 from pipelines.tasks.run_directory import origin_facts
 from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text

@@ -10,6 +10,7 @@ import torch
 from conf import compose
 from model.errors import UserError
 from model.networks.architectures import model_config
+from model.shards.manifest import manifest_hash
 from model.word_vectors.batched import BatchedWord2Vec
 from model.word_vectors.glove import Glove
 from model.word_vectors.learner import Learner
@@ -18,7 +19,6 @@ from model.word_vectors.word2vec import Word2Vec, check
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
-from pipelines.shards.manifest import manifest_hash
 from pipelines.tasks.network import rank_record
 from pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
 from pipelines.word_vectors.loop import Decay, Progress, train_tables

@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 from model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
 from model.errors import UserError, unknown
 from model.renamed import current_values
+from model.shards.manifest import MANIFEST, manifest_hash
+from model.shards.verify import verify as verify_shards
 from pipelines.config import Config
 from pipelines.settings import LoaderConfig
-from pipelines.shards.manifest import MANIFEST, manifest_hash
-from pipelines.shards.verify import verify as verify_shards
 from pipelines.tasks.base import task_for
 from pipelines.training import checkpoint
 from pipelines.training.run_record import RECORD, read

@@ -5,6 +5,7 @@ model version --run id--> training run --shard_run_id, manifest_hash--> sharding
                             config.yaml                              manifest.json, pictures
 """
 
+import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ import yaml
 from model.addresses import mask_credentials
 from model.bundles.directory import bundle_hash
 from model.names import check_name
-from pipelines.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
+from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
 from pipelines.tracking.author import user
 from pipelines.tracking.commit import git_commit
@@ -40,6 +41,7 @@ NOT_PARAMETERS = (
     "promote",
     "models",
     "compare",
+    "sweep",
 )
 
 
@@ -153,6 +155,12 @@ def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_ha
     run.tags(job_tags())
     # What MLflow's pages show as "Created by" and "Source".
     run.tags({"mlflow.user": user(), "mlflow.source.name": f"dragoman {kind}", "mlflow.source.type": "LOCAL"})
+    parent = config.get("tracking", {}).get("parent")
+    if parent:
+        run.tags({"mlflow.parentRunId": parent})
+    trace = os.environ.get("TRACEPARENT")  # of the job that this is an attempt of: W3C Trace Context
+    if trace:
+        run.tags({"traceparent": trace})
     commit = git_commit()
     if commit:
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})

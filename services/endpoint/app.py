@@ -1,6 +1,7 @@
 """The endpoint's HTTP interface: LibreTranslate's for a translation model, and ours for word vectors.
 
     POST /translate   GET /languages   POST /detect   GET /frontend/settings   GET /health   GET /spec
+    GET /metrics
     GET /status       GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy   (vector_routes.py)
 
 `Endpoint` holds what answers; `create_app` makes the FastAPI application of it. An answer's headers name the model
@@ -25,11 +26,13 @@ from services.endpoint.answer import as_json, refusal
 from services.endpoint.documentation import add_documentation
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.languages import language_name
+from services.endpoint.metrics import Metrics, Refusals
 from services.endpoint.reception import Reception
 from services.endpoint.requests import DetectionRequest, TranslationRequest, check_key, parameters, validate
 from services.endpoint.vector_routes import VectorsQueue, add_vector_routes
 from services.models.loaded_model import LoadedModel
 from services.settings import Limits
+from services.telemetry.telemetry import FORMAT
 from services.version import version
 
 logger = logging.getLogger(__name__)
@@ -49,6 +52,7 @@ class Endpoint:
     longest: int = 400  # characters of a sentence before it is cut further
     receive_timeout: float = 15.0  # seconds for a request's body to come
     access_log: bool = False  # a line a request
+    metrics: Metrics = field(default_factory=Metrics)
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Where translations are asked for.
@@ -75,7 +79,8 @@ class Endpoint:
         alternatives = min(request.alternatives, served.most_alternatives)
         pieces = [split(text, self.longest) for text in request.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
-        translations = await self.queue().ask(answering, lines, alternatives + 1)
+        with self.metrics.telemetry.span("inference", lines=len(lines), model=served.origin.name):
+            translations = await self.queue().ask(answering, lines, alternatives + 1)
         for translation in translations:
             if translation.error:
                 logger.error("a line could not be translated: %s", translation.error)
@@ -84,6 +89,8 @@ class Endpoint:
         parts = [[next(found) if piece.text else Translation("", 0.0) for piece in text] for text in pieces]
         answers = [_rebuild_text(text, own, alternatives) for text, own in zip(pieces, parts, strict=True)]
 
+        self.metrics.characters.labels("in").inc(sum(map(len, request.texts)))
+        self.metrics.characters.labels("out").inc(sum(len(best) for best, _ in answers))
         answer: dict[str, Any] = {"translatedText": [best for best, _ in answers] if request.batch else answers[0][0]}
         if request.source == "auto":
             language = {"confidence": 0.0, "language": served.source}  # assumed, not detected
@@ -118,9 +125,17 @@ class Endpoint:
 
 def create_app(endpoint: Endpoint) -> FastAPI:
     """The application. It starts and stops nothing: the batchers' threads are its caller's."""
-    app = FastAPI(title="Dragoman", version=version(), docs_url=None, redoc_url=None)
+    telemetry = endpoint.metrics.telemetry
+    app = FastAPI(
+        title="Dragoman",
+        version=version(),
+        docs_url=None,
+        redoc_url=None,
+        telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
+    )
     app.add_middleware(Reception, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
     app.add_middleware(AccessLog, lines=endpoint.access_log)
+    app.add_middleware(Refusals, count=endpoint.metrics.refuse)
 
     @app.exception_handler(HTTPException)
     async def refuse(_request: Request, problem: HTTPException) -> Response:
@@ -194,6 +209,10 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     async def status() -> Response:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(telemetry.text(), headers={"Content-Type": FORMAT})
 
     @app.get("/spec", include_in_schema=False)
     async def spec() -> Response:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 Engine = TypeVar("Engine")
 Item = TypeVar("Item")
@@ -33,6 +33,14 @@ class EngineStoppedError(Exception):
     """The thread does not run (any more): nothing will be answered."""
 
 
+class Watching(Protocol):
+    """Who is told how long requests wait, and how long batches take. Times in seconds."""
+
+    def waited(self, seconds: float) -> None: ...
+
+    def decoded(self, lines: int, seconds: float) -> None: ...
+
+
 @dataclass(eq=False)
 class _Request(Generic[Engine, Item, Answer]):
     """Items that belong together, with the engine that was current when they came."""
@@ -43,6 +51,7 @@ class _Request(Generic[Engine, Item, Answer]):
     future: Future[list[Answer]] = field(default_factory=Future)
     answers: list[Answer] = field(default_factory=list)
     taken: int = 0  # items that are in a batch or answered
+    since: float = field(default_factory=time.monotonic)
 
     @property
     def left(self) -> int:
@@ -64,9 +73,15 @@ class Batcher(Generic[Engine, Item, Answer]):
     """
 
     def __init__(
-        self, answer: Callable[[Engine, list[Item], int], Sequence[Answer]], *, limit: int = 64, capacity: int = 1024
+        self,
+        answer: Callable[[Engine, list[Item], int], Sequence[Answer]],
+        *,
+        limit: int = 64,
+        capacity: int = 1024,
+        watch: Watching | None = None,
     ) -> None:
         self._answer = answer
+        self._watch = watch
         self.limit = limit
         self.capacity = capacity
         self._queue: deque[_Request[Engine, Item, Answer]] = deque()
@@ -146,6 +161,8 @@ class Batcher(Generic[Engine, Item, Answer]):
                 if request.engine is not first.engine or request.nbest != first.nbest:
                     kept.append(request)
                     continue
+                if self._watch is not None and not request.taken:
+                    self._watch.waited(time.monotonic() - request.since)
                 items = request.take(room)
                 batch.append((request, items))
                 room -= len(items)
@@ -172,7 +189,10 @@ class Batcher(Generic[Engine, Item, Answer]):
             kind = type(problem).__name__  # its message may hold what a user wrote
             logger.warning("a batch of %d failed (%s); its items are tried one by one", len(items), kind)
             answers = [self._alone(request.engine, item, request.nbest) for item in items]
-        rate = len(items) / max(time.monotonic() - started, 1e-6)
+        seconds = time.monotonic() - started
+        if self._watch is not None:
+            self._watch.decoded(len(items), seconds)
+        rate = len(items) / max(seconds, 1e-6)
         self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
         position = 0
         for request, part in batch:

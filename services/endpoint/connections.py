@@ -12,6 +12,7 @@ import logging
 import resource
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
@@ -32,6 +33,7 @@ class Connection(H11Protocol):
     """
 
     most: int  # connections
+    refused: Callable[[int], None]  # told the status of every refusal
     patience: float  # seconds from the connection, or the last answer, to the end of a request's header
 
     _since = 0.0  # when it began to wait for a request, monotonic clock
@@ -64,6 +66,7 @@ class Connection(H11Protocol):
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.abort()
             return
+        type(self).refused(status)
         body = json.dumps({"error": message}).encode()
         head = (
             f"HTTP/1.1 {status} {STATUS_PHRASES[status].decode()}\r\nContent-Type: application/json\r\n"
@@ -106,9 +109,9 @@ class Connection(H11Protocol):
             self.refuse(503, f"All {self.most} connections are in use: try again later")
 
 
-def connection_class(most: int, patience: float) -> type[Connection]:
-    """The protocol that uvicorn makes for every connection, with its numbers."""
-    return type("Connection", (Connection,), {"most": most, "patience": patience})
+def connection_class(most: int, patience: float, refused: Callable[[int], None] = lambda _: None) -> type[Connection]:
+    """The protocol that uvicorn makes for every connection, with its numbers; `refused` is told what it refuses."""
+    return type("Connection", (Connection,), {"most": most, "patience": patience, "refused": staticmethod(refused)})
 
 
 def reserve_descriptors(connections: int) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,7 @@ from services.endpoint.connections import (
     reserve_descriptors,
 )
 from services.endpoint.inference_queue import Answering, InferenceQueue
+from services.endpoint.metrics import Metrics, Watch
 from services.endpoint.vector_routes import VectorsQueue
 from services.models.follower import Follower
 from services.models.loaded_model import LoadedModel
@@ -36,6 +38,8 @@ from services.models.registry import ModelVersion, Registry
 from services.models.source import Loader
 from services.models.vectors_source import VectorsLoader, is_registered
 from services.settings import ServeConfig
+from services.telemetry.telemetry import Telemetry
+from services.telemetry.traceparent import check_address
 
 Model = TypeVar("Model", bound=Answering)
 Item = TypeVar("Item")
@@ -59,18 +63,22 @@ def serve(
     keys = read_keys(config.keys)
     listening = bind(config.host, config.port)
     with contextlib.closing(listening), contextlib.ExitStack() as stack:
+        telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
+        metrics = Metrics(telemetry)
         endpoint = Endpoint(
-            translations=stack.enter_context(translations(config, decode, overrides, alignment)),
-            vectors=stack.enter_context(vectors(config)),
+            translations=stack.enter_context(translations(config, decode, overrides, alignment, metrics)),
+            vectors=stack.enter_context(vectors(config, metrics)),
             limits=config.limits,
             keys=keys,
             longest=config.longest,
             receive_timeout=config.receive_timeout,
             access_log=config.access_log,
+            metrics=metrics,
         )
+        metrics.show({"translation": endpoint.translations, "vectors": endpoint.vectors}, Path(config.cache))
         settings = uvicorn.Config(
             create_app(endpoint),
-            http=connection_class(config.connections, config.receive_timeout),
+            http=connection_class(config.connections, config.receive_timeout, metrics.refuse),
             backlog=ACCEPTED_AT_ONCE,
             log_config=None,
             access_log=False,  # uvicorn's own would write down the query string
@@ -89,23 +97,30 @@ def serve(
 
 @contextlib.contextmanager
 def translations(
-    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str], alignment: AlignmentConfig | None = None
+    config: ServeConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str],
+    alignment: AlignmentConfig | None = None,
+    metrics: Metrics | None = None,
 ) -> Iterator[InferenceQueue[LoadedModel, str, Translation] | None]:
     """Where translations are asked for, for the length of the block; None where no model is named."""
-    reference = config.model if config.bundle is None else None
-    if config.bundle is None and reference is None:
+    fixed = config.bundle is not None or bool(config.ensemble)
+    reference = None if fixed else config.model
+    if not fixed and reference is None:
         yield None
         return
     loader = Loader(config, decode, overrides, alignment)
+    watch = (metrics or Metrics()).watch("translation")
+    translator = Batcher(LoadedModel.translate, limit=config.batch, capacity=config.queue, watch=watch)
     with (
-        follow_model(config, loader.registry, reference, loader.load, loader.load_version) as follower,
-        run_batcher(config, Batcher(LoadedModel.translate, limit=config.batch, capacity=config.queue)) as batcher,
+        follow_model(config, loader.registry, reference, loader.load, loader.load_version, watch) as follower,
+        run_batcher(config, translator) as batcher,
     ):
         yield open_queue(config, "model", "Cannot translate text", follower, batcher)
 
 
 @contextlib.contextmanager
-def vectors(config: ServeConfig) -> Iterator[VectorsQueue | None]:
+def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[VectorsQueue | None]:
     """Where questions about word vectors are asked, for the length of the block; None where none are named."""
     named = config.vectors
     if named is None:
@@ -113,9 +128,12 @@ def vectors(config: ServeConfig) -> Iterator[VectorsQueue | None]:
         return
     loader = VectorsLoader("serve.vectors", Registry(config.tracking_uri, Path(config.cache)), Path(config.runs))
     reference = named if is_registered(named) else None
+    watch = (metrics or Metrics()).watch("vectors")
+    searcher = Batcher(LoadedVectors.answer, limit=config.batch, capacity=config.queue, watch=watch)
+    load = partial(loader.load, named)
     with (
-        follow_model(config, loader.registry, reference, lambda: loader.load(named), loader.load_version) as follower,
-        run_batcher(config, Batcher(LoadedVectors.answer, limit=config.batch, capacity=config.queue)) as batcher,
+        follow_model(config, loader.registry, reference, load, loader.load_version, watch) as follower,
+        run_batcher(config, searcher) as batcher,
     ):
         yield open_queue(config, "set of word vectors", "Cannot search", follower, batcher)
 
@@ -134,9 +152,11 @@ def follow_model(
     reference: str | None,
     load: Callable[[], Model],
     load_version: Callable[[ModelVersion], Model],
+    watch: Watch,
 ) -> Iterator[Follower[Model]]:
     """The model that `reference` names, followed for the length of the block; without one, what `load` gives."""
     follower = Follower(registry, reference or "", load_version, config.poll)
+    follower.swapped = watch.swapped
     if reference is None:
         follower.current = load()
         yield follower
@@ -166,8 +186,12 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    if config.bundle is None and config.model is None and config.vectors is None:
-        raise UserError("serve: nothing to serve: serve.model, serve.bundle or serve.vectors must name something")
+    if not any((config.bundle, config.model, config.ensemble, config.vectors)):
+        raise UserError(
+            "serve: nothing to serve: serve.model, serve.bundle, serve.ensemble or serve.vectors must name something"
+        )
+    if config.traces is not None:
+        check_address(config.traces)
     check_least("serve", config, batch=1, queue=1, longest=16, connections=1, port=0)
     check_least("serve", config, poll=0.1, timeout=0.1, receive_timeout=0.1)
     if config.port > 65_535:

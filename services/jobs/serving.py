@@ -32,7 +32,9 @@ from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
 from services.jobs.service.loop import Loop
+from services.jobs.service.metrics import Metrics
 from services.jobs.up_settings import UpRoot
+from services.telemetry.telemetry import Telemetry
 
 READY = 120.0  # seconds that everything may take to answer
 logger = logging.getLogger(__name__)
@@ -86,7 +88,8 @@ def _serve(
     address = f"http://{host}:{port}"
     executor = _executor(root, places, home, config.url or address)
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here"), config, home)
-    app = create_app(Parts(ledger, access, loop, config, home, keys))
+    telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
+    app = create_app(Parts(ledger, access, loop, config, home, keys, Metrics(telemetry)))
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, backlog=2048)
     )
@@ -95,6 +98,8 @@ def _serve(
     thread.start()
     stack.callback(thread.join, 10)
     stack.callback(setattr, server, "should_exit", True)
+    app.state.observer.start()
+    stack.callback(app.state.observer.stop)
     loop.start()
     stack.callback(loop.stop)
     where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}

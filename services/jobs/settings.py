@@ -5,6 +5,7 @@ from typing import Literal
 
 from model.errors import UserError
 from services.jobs.kueue_settings import KueueConfig
+from services.telemetry.traceparent import check_address
 
 
 @dataclass
@@ -34,6 +35,7 @@ class ServiceConfig:
     burst: int = 200
     waiting: int = 20_000  # jobs of one owner that have not ended
     body: int = 262_144  # bytes of a request
+    traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
 
     def check(self) -> None:
         """Refuse numbers that cannot be.
@@ -42,6 +44,8 @@ class ServiceConfig:
             UserError: names the key and the value.
         """
         self.kueue.check()
+        if self.traces is not None:
+            check_address(self.traces)
         least = {"port": 0, "ports": 0, "cpus": 0, "tick": 0.01, "drivers": 1, "losses": 0, "stop_timeout": 1}
         for name, value in {**least, "rate": 0.1, "burst": 1, "waiting": 1, "body": 1024}.items():
             if getattr(self, name) < value:

@@ -35,6 +35,7 @@ class Follower(Generic[Model]):
         self, versions: Versions, reference: str, load: Callable[[ModelVersion], Model], seconds: float = 10.0
     ) -> None:
         self.current: Model | None = None
+        self.swapped: Callable[[bool], None] = lambda _: None  # told of every version: it answers now, or it failed
         self.error: str | None = None  # why the newest version is not the one that answers, or cannot be known
         self._versions = versions
         self._reference = reference
@@ -84,11 +85,13 @@ class Follower(Generic[Model]):
             self._pause = min(LONGEST_PAUSE, 2 * self._pause if again else self._seconds)
             self._again = float("inf") if isinstance(problem, UserError) else time.monotonic() + self._pause
             self._failed = version
+            self.swapped(False)
             raise
 
     def _take(self, version: ModelVersion) -> None:
         model = self._load(version)
         self.current, self._version, self._failed, self.error = model, version, None, None
+        self.swapped(True)
         logger.info("%s answers now (run %s)", version, version.run_id or "unknown")
 
     def _run(self) -> None:

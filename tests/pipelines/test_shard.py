@@ -15,6 +15,8 @@ import pytest
 
 from model.errors import UserError
 from model.files import file_sha256
+from model.shards.manifest import ShardsConfig
+from model.shards.reader import ShardReader
 from model.text.normalise import normalise
 from model.text.tokenizer import EOS, TokenizerConfig
 from model.text.tokenizers import load_pair
@@ -24,8 +26,6 @@ from pipelines.corpus.cutting import with_auto_cut
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from pipelines.settings import ClusterConfig
 from pipelines.shard import ShardResult, record, shard, task
-from pipelines.shards.manifest import ShardsConfig
-from pipelines.shards.reader import ShardReader
 from pipelines.tasks.translation import validate
 from pipelines.tracking.server import TrackingConfig
 
@@ -202,7 +202,7 @@ import pipelines.corpus.misalignment_scan
 from pipelines import shard as verb
 from pipelines.config import Config
 from pipelines.corpus import packing, staging
-from pipelines.shards import writer
+from model.shards import writer
 import json, pathlib, pickle
 
 config = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())

@@ -14,10 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
+from model.shards.reader import ShardReader
+from model.shards.verify import verify_once
 from pipelines.loaders.pairs import ChunkOrder, LaneLoader
 from pipelines.settings import LoaderConfig
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.verify import verify_once
 from pipelines.tracking.spool import Spool
 from pipelines.training import checkpoint, journal
 

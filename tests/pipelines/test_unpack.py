@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from model.shards.manifest import Manifest, Split, write_manifest
+from model.shards.writer import write_shard
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
-from pipelines.shards.manifest import Manifest, Split, write_manifest
-from pipelines.shards.writer import write_shard
 from pipelines.unpack import main, unpack_split
 
 ENGLISH = [f"The {size} dog number {i} sleeps." for i in range(15) for size in ("small", "big")]

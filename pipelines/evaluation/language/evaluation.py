@@ -22,6 +22,7 @@ from model.bundles.language import TextBundle
 from model.decoding.fill_mask import MASK_WORD
 from model.errors import UserError
 from model.files import atomic_write
+from model.shards.manifest import manifest_hash
 from model.text.tokenizer import MASK
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from pipelines.evaluation.language.likelihood import stream_nll, surprise
@@ -31,7 +32,6 @@ from pipelines.evaluation.language.spelling import described_text
 from pipelines.evaluation.translation import held_out_lines
 from pipelines.loaders.masked import MaskedWindow, held_out_bits, sorted_batches
 from pipelines.loaders.masking import Masking, masking
-from pipelines.shards.manifest import manifest_hash
 
 STEP = 256  # tokens that a recurrent network reads at a time
 BATCH_TOKENS = 8192  # of networks with a bounded view

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.shards.reader import ShardReader
 from model.text.tokenizers import load_pair
 from model.word_vectors.counting import inverse_frequencies
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.search import Table, blocks, inverse_norms, is_sparse
 from pipelines.loaders.segments import side_number, side_of
-from pipelines.shards.reader import ShardReader
 
 Records = Sequence[Sequence[str]]
 Weights = NDArray[np.floating[Any]]

@@ -17,6 +17,7 @@ from typing import Any, Self, TypedDict
 import httpx
 
 from model.errors import ServiceError, UserError
+from services.telemetry.traceparent import TraceParent
 
 PATIENCE = 60.0  # seconds that a lost connection is tried again
 SILENCE = 45.0  # seconds without an event or a comment until the connection is taken for lost
@@ -63,11 +64,20 @@ class JobClient:
     Every method raises UserError where the service refuses, ServiceError where it does not answer.
     """
 
-    def __init__(self, address: str, token: str | None = None, owner: str | None = None, timeout: float = 60.0) -> None:
-        """`owner` says who asks where the service asks for no token."""
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        owner: str | None = None,
+        timeout: float = 60.0,
+        trace: TraceParent | None = None,
+    ) -> None:
+        """`owner` says who asks where the service asks for no token; `trace` what the requests are part of."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if owner:
             headers["X-Dragoman-Owner"] = owner
+        if trace is not None:
+            headers["traceparent"] = str(trace)
         self.address = address
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)

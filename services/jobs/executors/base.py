@@ -22,6 +22,7 @@ class Start:
     cpus: float  # of one worker
     gpus: float
     spreads: bool  # the workers are processes of their own; otherwise the verb itself is the one worker
+    trace: str = ""  # W3C traceparent that its processes are children of; empty: none
 
     @property
     def id(self) -> str:

@@ -12,6 +12,7 @@ from services.jobs.job_client import JobsConfig, talking
 from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
+from services.telemetry.traceparent import VARIABLE
 
 STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended", "FAILED": "ended"}
 
@@ -38,6 +39,8 @@ class RayExecutor:
         words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]
         runner = [self.config.python, "-m", "services.jobs.runner", str(self.home), start.job, str(start.number)]
         job = {"DRAGOMAN_JOB": start.job, "DRAGOMAN_ATTEMPT": str(start.number)}
+        if start.trace:
+            job[VARIABLE] = start.trace
         with self._client() as client:
             try:
                 client.submit_job(

@@ -58,6 +58,7 @@ class Ledger:
         max_seconds: float | None = None,
         deadline: float | None = None,
         key: str | None = None,
+        trace: str | None = None,
     ) -> Job:
         """Enter a job. The same `key` of the same owner again gives the job that was entered with it.
 
@@ -75,6 +76,7 @@ class Ledger:
                 "follows": bool(after),
             },
             **{"retries": retries, "max_seconds": max_seconds, "deadline": deadline, "key": key},
+            trace=trace,
             **{"state": State.SUBMITTED, "submitted": now, "changed": now, "choices": [], "id": "", "queued": 0},
         )
         try:

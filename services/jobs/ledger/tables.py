@@ -54,6 +54,7 @@ class Job(Base):
     retries: Mapped[int] = mapped_column(default=0)  # failures that are tried again
     max_seconds: Mapped[float | None]  # of running, over all attempts
     deadline: Mapped[float | None]
+    trace: Mapped[str | None] = mapped_column(String(55))  # W3C traceparent of whoever submitted it
 
     state: Mapped[str] = mapped_column(String(16))
     version: Mapped[int] = mapped_column(default=1)  # counts the changes: what compare-and-set compares

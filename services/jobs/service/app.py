@@ -1,13 +1,13 @@
 """The REST interface of the job service: one file of routes, each a line or two over the ledger.
 
-GET /status                      POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
+GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
 POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as Folder
 from typing import Annotated, Any
 
@@ -28,9 +28,13 @@ from services.jobs.service.curves import read_curves, released, run_of
 from services.jobs.service.desk import Desk
 from services.jobs.service.guard import Guard, Rate
 from services.jobs.service.loop import Loop
+from services.jobs.service.metrics import Metrics
+from services.jobs.service.observer import Observer
 from services.jobs.service.report import report
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
+from services.telemetry.telemetry import FORMAT, current
+from services.telemetry.traceparent import parse
 from services.version import version
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
@@ -65,11 +69,19 @@ class Parts:
     config: ServiceConfig
     home: Folder
     keys: bool  # whether a token is asked for even where none was issued
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 def create_app(parts: Parts) -> FastAPI:
     """The application. It starts and stops nothing: the loop's threads are its caller's."""
-    app = FastAPI(title="Dragoman jobs", version=version(), docs_url=None, redoc_url=None)
+    telemetry = parts.metrics.telemetry
+    app = FastAPI(
+        title="Dragoman jobs",
+        version=version(),
+        docs_url=None,
+        redoc_url=None,
+        telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
+    )
     app.add_middleware(Reception, limit=parts.config.body, patience=15.0)
     guard = Guard(parts.access, parts.keys, Rate(parts.config.rate, parts.config.burst))
     desk = Desk(parts.ledger, parts.loop, parts.config)
@@ -104,15 +116,27 @@ def create_app(parts: Parts) -> FastAPI:
             pass_seconds=loop.passes.seconds,
         )
 
+    observer = Observer(parts.ledger, parts.metrics)
+    app.state.observer = observer
+    parts.loop.passes.took = parts.metrics.passes.observe
+    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics(_person: Viewer) -> Response:
+        """For Prometheus, which brings a viewer's token where one is asked for."""
+        observer.look()
+        return Response(telemetry.text(), headers={"Content-Type": FORMAT})
+
     @app.post("/v1/plans", responses=PROBLEMS)
     def plan(person: Submitter, body: schemas.PlanRequest) -> dict[str, Any]:
         """What a submission would come to; nothing is queued."""
         return desk.plan(person, body)
 
     @app.post("/v1/jobs", status_code=201, responses=PROBLEMS)
-    def submit(person: Submitter, body: schemas.Submission) -> schemas.JobView:
-        """Enter a job; it is planned next, then it waits."""
-        return schemas.JobView.model_validate(desk.submit(person, body))
+    def submit(request: Request, person: Submitter, body: schemas.Submission) -> schemas.JobView:
+        """Enter a job; it is planned next, then it waits. The header `traceparent` is kept for its attempts."""
+        place = current() or parse(request.headers.get("traceparent"))
+        return schemas.JobView.model_validate(desk.submit(person, body, str(place) if place else None))
 
     @app.get("/v1/jobs", responses=PROBLEMS)
     def jobs(

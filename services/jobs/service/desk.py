@@ -42,7 +42,7 @@ class Desk:
         """Raises UserError where it is refused."""
         return self.loop.intake.plan(person.owner, body.verb, body.overrides, self.loop.capacity, deadline=body.by)
 
-    def submit(self, person: Person, body: schemas.Submission) -> Job:
+    def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Raises UserError or HTTPException (429) where it is refused."""
         check_words(body.verb, body.overrides)
         if self.ledger.unended(person.owner) >= self.config.waiting:
@@ -59,6 +59,7 @@ class Desk:
             max_seconds=body.max_hours * 3600 if body.max_hours else None,
             deadline=body.by,
             key=body.key,
+            trace=trace,
         )
 
     def stop(self, person: Person, name: str) -> Job:

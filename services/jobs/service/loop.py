@@ -28,6 +28,7 @@ from services.jobs.service.progress import progress
 from services.jobs.service.verdict import Verdict, of_exit, of_vanishing
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
+from services.telemetry.traceparent import TraceParent, parse
 
 START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
 CAPACITY_KEPT = 5.0  # seconds
@@ -64,6 +65,13 @@ class Loop:
         """Something has changed: look now rather than at the next tick."""
         self._wake.set()
         self._wake_intake.set()
+
+    def resources(self) -> dict[str, float] | None:
+        """What jobs may use, by resource; None where the cluster has not answered the last look."""
+        if self.capacity is None or self.trouble:
+            return None
+        nodes = self.capacity.nodes
+        return {"cpu": sum(node.cpus for node in nodes), "gpu": sum(node.gpus for node in nodes)}
 
     def quiesce(self, timeout: float) -> bool:
         """Have everything yield and start nothing new; whether all came to its end in order in time."""
@@ -289,7 +297,15 @@ def handed(job: Job) -> Handed:
     if plan.get("elastic"):
         words.append(f"cluster.workers={job.workers}")
     size = (job.workers, job.cpus, job.gpus, spreads)
-    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size)
+    place = place_of(job.trace, job.id, job.attempt)
+    trace = "" if place is None else str(place)
+    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size, trace)
+
+
+def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:
+    """Where an attempt stands in the trace of its job; None where whoever submitted it named none."""
+    parent = parse(trace)
+    return None if parent is None else parent.child(f"{job}-a{attempt}")
 
 
 def _versions(jobs: Sequence[Job], job: Job) -> set[int]:

@@ -3,7 +3,7 @@ a counter is compared and set within the transaction, so of two schedulers one b
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import insert, select, update
 
@@ -25,6 +25,7 @@ class Passes:
     def __init__(self, ledger: Ledger, access: Access) -> None:
         self.ledger, self.access = ledger, access
         self.seconds = 0.0  # that the last pass took
+        self.took: Callable[[float], None] = lambda _: None  # told the seconds of every pass
         self._lock = threading.Lock()  # the queue is kept by the loop, and looked at by those who ask why
         self._queue = Queue()
         self._known: dict[int, Job] = {}  # by `seq`
@@ -48,6 +49,7 @@ class Passes:
             outcome = decide_queue(self._queue, quotas(self.access.quotas()), capacity, self.ledger.now())
             jobs = [self._known[self._seqs[decision.job]] for decision in outcome.decisions]
         self.seconds = time.perf_counter() - began
+        self.took(self.seconds)
         if outcome.decisions and not self._write(outcome.decisions, jobs, number):
             return None
         return outcome

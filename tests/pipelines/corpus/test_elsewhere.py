@@ -1,6 +1,7 @@
 """Corpora by address: the same shards as from a folder, fetched once, and only from where they may be."""
 
 import bz2
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from model.storage import remote
 from model.storage.retry import NotThereError, Patience
 from pipelines.corpus.elsewhere import with_local_files
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from pipelines.corpus.sources import SPLITS
 
 PLACE = "s3://bucket/corpora"
 PATIENCE = Patience(5)
@@ -42,6 +44,12 @@ def test_a_root_may_be_an_address(corpus: CorpusConfig, tmp_path: Path) -> None:
     found = with_local_files(below, "en-de", str(tmp_path), PATIENCE)
     assert found.root is None and not found.needs_root
     assert Path((found.train.file or [""])[0]).name == "train.en"
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_files_of_every_split_come_here(corpus: CorpusConfig, tmp_path: Path, split: str) -> None:
+    found = with_local_files(replace(corpus, **{split: corpus.train}), "en-de", str(tmp_path), PATIENCE)
+    assert getattr(found, split) == found.train
 
 
 @pytest.mark.parametrize("name", ["pipe:cat /etc/passwd", "ftp://host/x", f"{PLACE}/*.txt", "s3://user:pw@bucket/x"])

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import io
 import logging
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -157,6 +158,29 @@ def test_a_server_that_drips_is_left_when_the_time_is_over(server: str, tmp_path
     with pytest.raises(UserError, match=r"corpus.fetch\[0\].url: .*not there within corpus.fetch\[0\].minutes=0.005"):
         fetch([entry], str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_handshake_that_drips_is_left_when_the_time_is_over(tmp_path: Path) -> None:
+    def drip() -> None:
+        connected, _ = listening.accept()
+        with connected, contextlib.suppress(OSError):
+            connected.sendall(b"\x16\x03\x03\x40\x00")  # a record of 16 KiB follows
+            while not STOPPED.wait(0.02):
+                connected.sendall(b"\x02")
+
+    STOPPED.clear()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=drip)
+        server.start()
+        entry = FetchFile(f"https://127.0.0.1:{listening.getsockname()[1]}/x", DIGEST, "x", minutes=0.3 / 60)
+        gave_up = threading.Timer(20, STOPPED.set)
+        gave_up.start()
+        with pytest.raises(UserError, match="not there within"):
+            fetch([entry], str(tmp_path))
+        assert not STOPPED.is_set()
+        STOPPED.set()
+        gave_up.cancel()
+        server.join()
 
 
 def test_a_redirect_goes_from_http_to_https_and_never_back() -> None:

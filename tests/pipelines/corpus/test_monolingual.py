@@ -18,6 +18,10 @@ import zstandard
 
 from conf import compose
 from model.errors import UserError
+from model.shards.manifest import ShardsConfig
+from model.shards.reader import ShardReader
+from model.shards.stream import stream_chunks
+from model.shards.verify import verify
 from model.text.tokenizer import EOS, UNK, TokenizerConfig
 from model.text.tokenizers import load_pair
 from model.text.words import WordRules, WordTokenizer
@@ -26,10 +30,6 @@ from pipelines.corpus import counting, monolingual, text_staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
 from pipelines.settings import ClusterConfig
 from pipelines.shard import ShardResult, shard
-from pipelines.shards.manifest import ShardsConfig
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.stream import stream_chunks
-from pipelines.shards.verify import verify
 from pipelines.tracking.lineage import record_sharding
 from pipelines.tracking.server import TrackingConfig
 from pipelines.unpack import main as unpack
@@ -182,7 +182,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: 
         ("pipelines.corpus.counting", "write_run", 4),  # of pairs
         ("pipelines.corpus.phrases", "save_block", 20),
         ("pipelines.corpus.vocabulary", "count_units", 7),
-        ("pipelines.shards.writer", "canonical_json", 3),
+        ("model.shards.writer", "canonical_json", 3),
     ):
         done = subprocess.run(
             [sys.executable, "-c", KILLER, str(tmp_path / "config.pickle"), module, function, str(call)],

@@ -9,13 +9,13 @@ import webdataset
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from model.errors import UserError
+from model.shards.samples import read_samples, write_samples
 from model.text.tokenizer import TokenizerConfig
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus.samples import as_lines
 from pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
 from pipelines.settings import ClusterConfig
 from pipelines.shard import shard
-from pipelines.shards.samples import read_samples, write_samples
 from pipelines.unpack import UnpackConfig, UnpackRoot
 from pipelines.unpack import task as unpack
 

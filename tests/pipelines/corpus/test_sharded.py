@@ -97,3 +97,55 @@ def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> Non
     keys = find_given_keys(["experiment=multi30k", "corpus.root=x", "--multirun", "seed=1,2"], values)
     assert {"corpus.root", "seed", "corpus.name", "corpus.format", "tokenizer.type", "tokenizer.vocabulary"} <= keys
     assert "corpus.cut.valid" not in keys
+
+
+@pytest.fixture(scope="module")
+def of_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """(shards, the folder of the two files that they were made of)."""
+    home = tmp_path_factory.mktemp("files")
+    for side, word in (("en", "a dog"), ("de", "ein Hund")):
+        (home / f"A.{side}").write_text("".join(f"{word} {'x' * n}\n" for n in range(1, 200)), encoding="utf-8")
+    files = [f"corpus.train.source={home}/A.en", f"corpus.train.target={home}/A.de"]
+    words = [f"paths.root={home}", "corpus=moses", "corpus.name=two", "tokenizer=words", "cluster.backend=local"]
+    return shard.shard(compose.typed(Config, compose.values([*words, *files]))).directory, home
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["corpus.train.source={}/A.en", "corpus.train.target='{}/A.{{target}}'"],
+        ["corpus.root={}", "corpus.train.source=A.en"],
+        ["corpus.train.source={}/copy"],
+        ["corpus.train.source=/elsewhere/A.en"],  # where the training runs it need not lie
+        ["corpus.train.source=s3://bucket/A.en", "corpus.test.source=null"],
+    ],
+)
+def test_files_that_the_shards_were_made_of_may_be_given(of_files: tuple[Path, Path], words: list[str]) -> None:
+    shards, home = of_files
+    (home / "copy").write_bytes((home / "A.en").read_bytes())
+    compose.values([f"paths.shards={shards}", "corpus=moses", *(word.format(home) for word in words)], as_sharded)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        (
+            "corpus.train.source={}/B.en",
+            r"source=.*/B\.en: the train split of the shards was made of A\.en, A\.de\. Leave",
+        ),
+        ("corpus.train.source=s3://me:secret@bucket/B.en", r"source=s3://\*\*\*@bucket/B\.en: .*made of A\.en"),
+        ("corpus.train.source={}/other/A.en", r"made of A\.en, A\.de, of another size than yours"),
+        (
+            "corpus.train.source={}/same-size",
+            r"same-size: the train split of the shards was made of A\.en, A\.de\. Leave",
+        ),
+        ("corpus.test.source={}/A.en", r"corpus\.test\.source=.*: the test split .* made of no file of its own"),
+    ],
+)
+def test_other_files_are_refused_by_name(of_files: tuple[Path, Path], word: str, message: str) -> None:
+    shards, home = of_files
+    (home / "other").mkdir(exist_ok=True)
+    (home / "other" / "A.en").write_text("another\n")
+    (home / "same-size").write_text("x" * (home / "A.en").stat().st_size)
+    with pytest.raises(UserError, match=message):
+        compose.values([f"paths.shards={shards}", "corpus=moses", word.format(home)], as_sharded)

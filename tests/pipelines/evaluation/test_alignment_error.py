@@ -15,6 +15,7 @@ from model.inference.aligner import Aligner
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
+from model.shards.manifest import Manifest, write_manifest
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import train_pair
 from pipelines import entries
@@ -34,7 +35,6 @@ from pipelines.evaluation.alignment_error import (
     table_of,
     word_maps,
 )
-from pipelines.shards.manifest import Manifest, write_manifest
 from pipelines.tasks.alignment_report import crossings, record_alignment
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig

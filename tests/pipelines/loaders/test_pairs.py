@@ -11,16 +11,16 @@ import pytest
 import torch
 
 from model.errors import UserError
+from model.shards.manifest import Manifest, Split, write_manifest
+from model.shards.reader import ShardReader
+from model.shards.writer import write_shard
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import load_pair, train_pair
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
 from pipelines.settings import LoaderConfig
-from pipelines.shards.manifest import Manifest, Split, write_manifest
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.writer import write_shard
 from pipelines.training.loop import merge_lanes
-from tests.pipelines.conftest import MakeShards, random_records
+from tests.random_shards import MakeShards, random_records
 
 RECORDS = 1003
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from model.errors import UserError
+from model.shards.reader import ShardReader
+from model.shards.writer import Record
 from model.text.tokenizer import SPECIAL
 from pipelines.loaders.segments import ShardText, language, shard_vocabulary, token_counts
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.writer import Record
-from tests.pipelines.conftest import VOCABULARY, MakeShards, random_records
+from tests.random_shards import VOCABULARY, MakeShards, random_records
 
 
 @pytest.fixture

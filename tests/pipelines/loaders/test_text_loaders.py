@@ -21,7 +21,7 @@ from pipelines.loaders.streams import StreamLoader
 from pipelines.loaders.text import SplitText
 from pipelines.settings import LoaderConfig
 from pipelines.training.loop import merge_lanes
-from tests.pipelines.conftest import VOCABULARY, MakeShards, random_records
+from tests.random_shards import VOCABULARY, MakeShards, random_records
 
 MASKING = Masking(VOCABULARY, 0.15)
 KINDS = ("streams", "windows", "masked")

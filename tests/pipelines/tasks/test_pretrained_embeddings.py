@@ -20,6 +20,7 @@ from model.networks.architectures import architecture
 from model.networks.network import TranslationNetwork
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
+from model.shards.reader import ShardReader
 from model.text.subwords import train_subwords
 from model.text.tokenizer import SPECIAL, SPECIAL_PIECES, Tokenizer, TokenizerConfig, TokenizerPair
 from model.text.words import CharacterTokenizer, WordRules, WordTokenizer
@@ -28,7 +29,6 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config, PathsConfig
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.shards.reader import ShardReader
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.pretrained_embeddings import identity, initialise, keep, kept_rows, matches
 from pipelines.tracking.registry import RegistryConfig, Version

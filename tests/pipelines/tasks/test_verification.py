@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch.multiprocessing as multiprocessing
 
+from model.shards.manifest import manifest_hash
 from pipelines import entries
 from pipelines.loaders.pairs import OF_PAIRS
-from pipelines.shards.manifest import manifest_hash
 from pipelines.training import journal
 from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
 

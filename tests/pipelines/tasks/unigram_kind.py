@@ -18,13 +18,13 @@ from model.inference.kinds import Kind
 from model.inference.translator import Translation
 from model.networks.architectures import Architecture, model_config
 from model.settings import DecodeConfig
+from model.shards.manifest import manifest_hash, read_manifest
+from model.shards.reader import ShardReader
 from model.text.tokenizer import SPECIAL, TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.evaluation.metrics import paired_bootstrap, quick_bleu
 from pipelines.evaluation.translation import gate_split, held_out
-from pipelines.shards.manifest import manifest_hash, read_manifest
-from pipelines.shards.reader import ShardReader
 from pipelines.tasks.base import Measured, Task
 from pipelines.tasks.run_directory import check_shards
 from pipelines.tracking.promotion import Comparison, PromoteConfig

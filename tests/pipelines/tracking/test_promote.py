@@ -10,10 +10,10 @@ import pytest
 from model.bundles.directory import bundle_hash
 from model.errors import UserError
 from model.files import file_sha256
+from model.shards.manifest import Manifest, write_manifest
 from pipelines import entries
 from pipelines.evaluation.translation import gate_split
 from pipelines.promote import promote_version
-from pipelines.shards.manifest import Manifest, write_manifest
 from pipelines.tracking import history
 from pipelines.tracking.hypotheses import file_name
 from pipelines.tracking.promotion import PromoteConfig, rollback

@@ -16,10 +16,10 @@ from model.decoding.generation import generate
 from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.settings import GenerateConfig
+from model.shards.manifest import Manifest, write_manifest
 from model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
 from model.text.tokenizers import train
 from pipelines.promote import promote_version
-from pipelines.shards.manifest import Manifest, write_manifest
 from pipelines.tracking.cards import card_of
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle

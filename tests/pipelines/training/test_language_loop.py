@@ -24,7 +24,7 @@ from pipelines.loaders.text import SplitText
 from pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
 from pipelines.training import checkpoint, journal
 from pipelines.training.loop import Report, Trainer
-from tests.pipelines.conftest import VOCABULARY, random_records
+from tests.random_shards import VOCABULARY, random_records
 
 LOADER = LoaderConfig(lanes=2, batch_tokens=48, context_length=8, window_chunks=2, max_length=16)
 CONFIG = TrainConfig(

@@ -16,8 +16,8 @@ from model.ports import free_ports
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import checkpoint, stopping
 from pipelines.training.loop import Report
-from tests.pipelines.conftest import MakeShards
 from tests.pipelines.training.test_loop import CONFIG, CPU, steps, train, weights
+from tests.random_shards import MakeShards
 
 EVERY = replace(CONFIG, log_every=1)
 

@@ -21,7 +21,7 @@ from pipelines.training.verification import Check, check_steps
 from pipelines.word_vectors.averaging import Averaging
 from pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables
 from pipelines.word_vectors.settings import VectorsConfig
-from tests.pipelines.conftest import MakeShards, random_records
+from tests.random_shards import MakeShards, random_records
 
 CONFIG = VectorsConfig(epochs=3, segment_words=200, checkpoint_every=5, checkpoint_minutes=0, log_every=4)
 CPU = torch.device("cpu")

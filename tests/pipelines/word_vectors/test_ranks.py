@@ -10,16 +10,16 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from numpy.typing import NDArray
 
+from model.shards.writer import Record
 from model.text.tokenizer import SPECIAL
 from model.word_vectors.learner import Learner
 from model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import ShardText, shard_vocabulary
-from pipelines.shards.writer import Record
 from pipelines.word_vectors.loop import Decay, train_tables
 from pipelines.word_vectors.settings import Backend, VectorsConfig
 from pipelines.word_vectors.synchronous import SynchronousWord2Vec
-from tests.pipelines.conftest import MakeShards
+from tests.random_shards import MakeShards
 
 GROUPS, SIZE = 4, 10  # every record holds words of one group
 MODEL = Word2VecConfig(width=16, window=3, sample=0, min_count=1, lr=0.05)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from model.errors import UserError
+from model.shards.manifest import Manifest, Split, write_manifest
+from model.shards.writer import write_shard
 from model.text.tokenizer import TokenizerPair
-from pipelines.shards.manifest import Manifest, Split, write_manifest
-from pipelines.shards.writer import write_shard
 from pipelines.training import checkpoint
 from services.commands.contents import check, contents
 from services.commands.inspect import InspectConfig, as_text, inspect, main

@@ -12,13 +12,13 @@ from model.bundles.language import TextBundle, load_text_bundle, save_text_bundl
 from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.networks.language_network import BEFORE, LanguageNetwork
+from model.shards.manifest import Manifest, write_manifest
 from model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from model.text.tokenizers import train
 from pipelines.evaluation.language.comparison import compare, paired
 from pipelines.evaluation.language.evaluation import evaluate_text_bundle, report, write_text_evaluation
 from pipelines.evaluation.language.lines import Lines
 from pipelines.evaluation.language.plots import curves, surprise_by_line
-from pipelines.shards.manifest import Manifest, write_manifest
 
 TEXT = [
     "the cat sat on the mat and looked at the dog",

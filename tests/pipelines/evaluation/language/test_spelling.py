@@ -17,6 +17,7 @@ from model.bundles.language import TextBundle, load_text_bundle, save_text_bundl
 from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config
 from model.settings import LossConfig
+from model.shards.manifest import Manifest, write_manifest
 from model.text.normalise import normalise
 from model.text.tokenizer import Kind, Tokenizer, TokenizerConfig
 from model.text.tokenizers import train
@@ -26,7 +27,6 @@ from pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_te
 from pipelines.evaluation.language.held_out import span_batches, views
 from pipelines.evaluation.language.lines import Lines
 from pipelines.evaluation.language.spelling import END, SYMBOLS, SpacingCode, SpellingCode, spelling_nats
-from pipelines.shards.manifest import Manifest, write_manifest
 from pipelines.tasks.language_release import judge
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import Version

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.shards.manifest import Manifest, Split, write_manifest
+from model.shards.writer import Record, write_shard
 from model.text.tokenizer import SPECIAL, SPECIAL_PIECES
 from model.text.words import WordTokenizer
-from pipelines.shards.manifest import Manifest, Split, write_manifest
-from pipelines.shards.writer import Record, write_shard
 
 VOCABULARY = 50
 MakeShards = Callable[..., Path]

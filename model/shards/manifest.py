@@ -10,8 +10,8 @@ from typing import Any, Literal
 from model.errors import UserError, unknown
 from model.files import atomic_write
 from model.schema import build
-from pipelines.shards.layout import FORMAT_VERSION
-from pipelines.shards.remote import bring_directory
+from model.shards.layout import FORMAT_VERSION
+from model.shards.remote import bring_directory
 
 MANIFEST = "manifest.json"
 LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens with EOS; the last bucket is open

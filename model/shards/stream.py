@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.shards.layout import END, NPY_HEADER, OFFSET_DTYPE, chunk_key, chunk_record, npy_header, side_members
+from model.shards.manifest import Manifest, ShardEntry, read_manifest
+from model.shards.reader import Chunk, ShardReader, check_rows
+from model.shards.remote import checked_name
 from model.storage.remote import read_range
-from pipelines.shards.layout import END, NPY_HEADER, OFFSET_DTYPE, chunk_key, chunk_record, npy_header, side_members
-from pipelines.shards.manifest import Manifest, ShardEntry, read_manifest
-from pipelines.shards.reader import Chunk, ShardReader, check_rows
-from pipelines.shards.remote import checked_name
 
 RANGES = 8  # chunks read ahead side by side
 

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
-from model.storage.mirror import Remote, remote_of
-from model.text.tokenizer import EOS
-from pipelines.shards.layout import (
+from model.shards.layout import (
     BLOCK,
     NPY_HEADER,
     OFFSET_DTYPE,
@@ -28,8 +26,10 @@ from pipelines.shards.layout import (
     side_members,
     tar_header,
 )
-from pipelines.shards.manifest import Manifest, ShardEntry, read_manifest
-from pipelines.shards.remote import open_shard, shard_path
+from model.shards.manifest import Manifest, ShardEntry, read_manifest
+from model.shards.remote import open_shard, shard_path
+from model.storage.mirror import Remote, remote_of
+from model.text.tokenizer import EOS
 
 FETCHERS = 4  # shards fetched ahead side by side
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from model.errors import UserError
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.stream import stream_chunks
-from tests.pipelines.conftest import MakeShards, random_records
+from model.shards.reader import ShardReader
+from model.shards.stream import stream_chunks
+from tests.random_shards import MakeShards, random_records
 
 
 @pytest.mark.parametrize("parallel", [True, False])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from model.files import file_sha256, remove_parts
+from model.shards.writer import Record, finished_shard, write_shard
 from model.text.tokenizer import EOS
-from pipelines.shards.writer import Record, finished_shard, write_shard
-from tests.pipelines.conftest import random_records
+from tests.random_shards import random_records
 
 
 def members(path: Path) -> dict[str, bytes]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from model.errors import UserError
 from model.files import atomic_write, file_sha256
+from model.shards.manifest import Manifest, read_manifest
+from model.shards.remote import shard_path
 from model.storage.mirror import remote_of
-from pipelines.shards.manifest import Manifest, read_manifest
-from pipelines.shards.remote import shard_path
 
 AT_ONCE = 4  # files hashed side by side
 logger = logging.getLogger(__name__)

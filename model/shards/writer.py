@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from model.errors import UserError
 from model.files import atomic_open, atomic_write, file_sha256
 from model.schema import build
-from model.text.tokenizer import EOS, canonical_json
-from pipelines.shards.layout import (
+from model.shards.layout import (
     END,
     OFFSET_DTYPE,
     chunk_key,
@@ -27,7 +26,8 @@ from pipelines.shards.layout import (
     sidecar_name,
     tar_header,
 )
-from pipelines.shards.manifest import LENGTH_BOUNDS, ShardEntry
+from model.shards.manifest import LENGTH_BOUNDS, ShardEntry
+from model.text.tokenizer import EOS, canonical_json
 
 Record: TypeAlias = tuple[NDArray[Any], NDArray[Any] | None]  # (source, target) without EOS; target None: monolingual
 

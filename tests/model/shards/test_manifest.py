@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
-from pipelines.shards.manifest import (
+from model.shards.manifest import (
     Split,
     chunk_records,
     manifest_hash,
     read_manifest,
     write_manifest,
 )
-from pipelines.shards.writer import write_shard
-from tests.pipelines.conftest import MakeShards, random_records
+from model.shards.writer import write_shard
+from tests.random_shards import MakeShards, random_records
 
 
 def test_it_comes_back_as_written_and_byte_for_byte(make_shards: MakeShards) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from model.errors import UserError
+from model.shards.reader import ShardReader
+from model.shards.verify import verify
 from model.text.tokenizer import EOS
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.verify import verify
-from tests.pipelines.conftest import MakeShards, random_records
+from tests.random_shards import MakeShards, random_records
 
 
 def test_every_record_comes_back(make_shards: MakeShards) -> None:

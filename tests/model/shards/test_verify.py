@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
+from model.shards.reader import ShardReader
+from model.shards.verify import verify_once
 from pipelines.config import Config, PathsConfig
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.verify import verify_once
 from pipelines.tasks.run_directory import check_shards
-from tests.pipelines.conftest import MakeShards, random_records
+from tests.random_shards import MakeShards, random_records
 
 
 @pytest.fixture

@@ -10,6 +10,11 @@ import pytest
 
 from bench.s3_server import Proxy
 from model.errors import UserError
+from model.shards import remote as module
+from model.shards.manifest import read_manifest
+from model.shards.reader import ShardReader
+from model.shards.stream import open_reader
+from model.shards.verify import verify
 from model.storage import mirror, remote
 from model.text.tokenizer import TokenizerConfig
 from pipelines.config import Config, PathsConfig
@@ -17,11 +22,6 @@ from pipelines.corpus.settings import CorpusConfig
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import ClusterConfig, LoaderConfig
 from pipelines.shard import shard
-from pipelines.shards import remote as module
-from pipelines.shards.manifest import read_manifest
-from pipelines.shards.reader import ShardReader
-from pipelines.shards.stream import open_reader
-from pipelines.shards.verify import verify
 
 MakeConfig = Callable[..., Config]
 

@@ -1,0 +1,162 @@
+"""The endpoint's metrics: what waits, what is decoded, what is refused, which model answers. No label is a user's.
+
+| | |
+| dragoman_queue_lines{kind}             | lines, or questions about word vectors, that wait
+| dragoman_queue_wait_seconds{kind}      | how long the first line of a request waited until it was taken up
+| dragoman_batch_lines{kind}             | lines of a batch
+| dragoman_decode_seconds{kind}          | time of a batch
+| dragoman_characters_total{direction}   | of texts translated, in and out
+| dragoman_refused_total{reason}         | requests that were not answered
+| dragoman_model_info{kind,name,version} | 1 for the model that answers
+| dragoman_model_swaps_total{kind,result}| versions that came to answer (ok), or could not (failed)
+| dragoman_disk_free_bytes, _size_bytes  | of the folder that models are downloaded to
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.telemetry.disk import disks
+from services.telemetry.telemetry import Telemetry
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+KINDS = ("translation", "vectors")
+REASONS = {
+    400: "invalid",
+    403: "key",
+    404: "unknown",
+    405: "invalid",
+    408: "slow",
+    413: "too_large",
+    429: "queue_full",
+    500: "error",
+    503: "unavailable",
+}
+TOLD_APART = frozenset({"/health", "/status", "/metrics"})  # a 503 of these is an answer, not a refusal
+
+
+class Queue(Protocol):
+    """What is asked of an inference queue."""
+
+    @property
+    def batcher(self) -> Any: ...
+
+    def facts(self) -> dict[str, Any]: ...
+
+
+class Metrics:
+    """The endpoint's own, in the registry of `telemetry`."""
+
+    def __init__(self, telemetry: Telemetry | None = None) -> None:
+        self.telemetry = telemetry or Telemetry("dragoman-endpoint")
+        registry = self.telemetry.registry
+        self.wait = Histogram(
+            "dragoman_queue_wait_seconds",
+            "How long the first line of a request waited until it was taken up",
+            ["kind"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.batch = Histogram("dragoman_batch_lines", "Lines of a batch", ["kind"], buckets=LINES, registry=registry)
+        self.decode = Histogram(
+            "dragoman_decode_seconds", "Time of a batch", ["kind"], buckets=SECONDS, registry=registry
+        )
+        self.characters = Counter(
+            "dragoman_characters_total", "Characters of texts translated", ["direction"], registry=registry
+        )
+        self.refused = Counter(
+            "dragoman_refused_total", "Requests that were not answered", ["reason"], registry=registry
+        )
+        self.swaps = Counter(
+            "dragoman_model_swaps_total",
+            "Versions that came to answer, or could not",
+            ["kind", "result"],
+            registry=registry,
+        )
+        for direction in ("in", "out"):
+            self.characters.labels(direction)
+        for reason in sorted(set(REASONS.values())):
+            self.refused.labels(reason)
+
+    def watch(self, kind: str) -> "Watch":
+        """What the batcher and the follower of one kind of model tell of themselves."""
+        for result in ("ok", "failed"):
+            self.swaps.labels(kind, result)
+        return Watch(self, kind)
+
+    def show(self, queues: Mapping[str, Queue | None], cache: Path) -> None:
+        """Have what waits, which model answers and how full the disk is read whenever metrics are fetched."""
+        self.telemetry.registry.register(_State({kind: queue for kind, queue in queues.items() if queue}, cache))
+
+    def refuse(self, status: int) -> None:
+        """Count a request that was answered with an error."""
+        if status >= 400:
+            self.refused.labels(REASONS.get(status, "error" if status >= 500 else "invalid")).inc()
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The metrics of one kind of model."""
+
+    metrics: Metrics
+    kind: str
+
+    def waited(self, seconds: float) -> None:
+        """A request was taken up."""
+        self.metrics.wait.labels(self.kind).observe(seconds)
+
+    def decoded(self, lines: int, seconds: float) -> None:
+        """A batch is done."""
+        self.metrics.batch.labels(self.kind).observe(lines)
+        self.metrics.decode.labels(self.kind).observe(seconds)
+
+    def swapped(self, good: bool) -> None:
+        """A version came to answer, or could not."""
+        self.metrics.swaps.labels(self.kind, "ok" if good else "failed").inc()
+
+
+class _State(Collector):
+    """What is read when metrics are fetched."""
+
+    def __init__(self, queues: Mapping[str, Queue], cache: Path) -> None:
+        self.queues, self.cache = queues, cache
+
+    def collect(self) -> Iterable[Metric]:
+        lines = GaugeMetricFamily("dragoman_queue_lines", "Lines or questions that wait", labels=["kind"])
+        model = GaugeMetricFamily("dragoman_model_info", "The model that answers", labels=["kind", "name", "version"])
+        for kind, queue in self.queues.items():
+            lines.add_metric([kind], queue.batcher.queued)
+            facts = queue.facts()["model"]
+            if facts is not None:
+                model.add_metric([kind, str(facts["name"]), str(facts["version"])], 1)
+        yield lines
+        yield model
+        yield from disks({"cache": self.cache})
+
+
+class Refusals:
+    """ASGI middleware: counts what is answered with an error, by its status."""
+
+    def __init__(self, app: ASGIApp, count: Callable[[int], None]) -> None:
+        self.app = app
+        self.count = count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in TOLD_APART:
+            await self.app(scope, receive, send)
+            return
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.count(message["status"])
+            await send(message)
+
+        await self.app(scope, receive, counted)

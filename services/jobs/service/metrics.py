@@ -1,0 +1,127 @@
+"""The job service's metrics. No label grows with the number of jobs; a queue is a priority.
+
+| | |
+| dragoman_jobs{state,queue}                 | jobs of the ledger
+| dragoman_job_wait_seconds                  | from the queue to an attempt
+| dragoman_scheduler_pass_seconds            | of deciding what starts
+| dragoman_attempts_total{cause}             | attempts that ended, by what ended them
+| dragoman_recovery_seconds{cause}           | from an attempt's end until the next one of its job runs
+| dragoman_lost_tokens_total{cause}          | trained and not kept
+| dragoman_quota_used{owner,resource}        | what owners' jobs hold
+| dragoman_quota_limit{owner,resource}       | what they may hold together, where that is bounded
+| dragoman_cluster_up                        | whether the cluster answered the last look
+| dragoman_cluster_capacity{resource}        | what jobs may use of it
+| dragoman_disk_free_bytes, _size_bytes      | of the folder where everything is kept
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import func, select
+
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Job
+from services.jobs.service.schemas import PRIORITIES
+from services.jobs.states import ACTIVE, State
+from services.telemetry.disk import disks
+from services.telemetry.telemetry import Telemetry
+
+WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0)
+PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+RECOVERIES = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0)
+CAUSES = ("end", "stop", "preemption", "signal", "mistake", "cluster", "vanished", "exit 1")  # shown from the start
+NO_SLICES = {"cpu": 0.0, "gpu": 0.0}
+
+
+class Metrics:
+    """In the registry of `telemetry`."""
+
+    def __init__(self, telemetry: Telemetry | None = None) -> None:
+        self.telemetry = telemetry or Telemetry("dragoman-jobs")
+        registry = self.telemetry.registry
+        self.waited = Histogram(
+            "dragoman_job_wait_seconds", "From the queue to an attempt", buckets=WAITS, registry=registry
+        )
+        self.passes = Histogram(
+            "dragoman_scheduler_pass_seconds", "Of deciding what starts", buckets=PASSES, registry=registry
+        )
+        self.attempts = Counter(
+            "dragoman_attempts_total", "Attempts that ended, by what ended them", ["cause"], registry=registry
+        )
+        self.recovery = Histogram(
+            "dragoman_recovery_seconds",
+            "From an attempt's end until the next one of its job runs",
+            ["cause"],
+            buckets=RECOVERIES,
+            registry=registry,
+        )
+        self.lost = Counter("dragoman_lost_tokens_total", "Trained and not kept", ["cause"], registry=registry)
+        for cause in CAUSES:
+            self.attempts.labels(cause)
+            self.lost.labels(cause)
+
+    def show(self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path) -> None:
+        """Have the ledger's state read whenever metrics are fetched. `cluster` gives what jobs may use, by resource;
+        None where it does not answer."""
+        self.telemetry.registry.register(_State(ledger, access, cluster, home))
+
+
+class _State(Collector):
+    """What is read when metrics are fetched."""
+
+    def __init__(
+        self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path
+    ) -> None:
+        self.ledger, self.access, self.cluster, self.home = ledger, access, cluster, home
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: registering must not read the ledger."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        yield self._jobs()
+        yield from self._quotas()
+        found = self.cluster()
+        yield GaugeMetricFamily("dragoman_cluster_up", "Whether the cluster answered", value=float(found is not None))
+        capacity = GaugeMetricFamily("dragoman_cluster_capacity", "What jobs may use", labels=["resource"])
+        for resource, amount in (found or {}).items():
+            capacity.add_metric([resource], amount)
+        yield capacity
+        yield from disks({"home": self.home})
+
+    def _jobs(self) -> Metric:
+        jobs = GaugeMetricFamily("dragoman_jobs", "Jobs of the ledger", labels=["state", "queue"])
+        names = {number: name for name, number in PRIORITIES.items()}
+        counts = {(str(state), queue): 0 for state in State for queue in PRIORITIES}
+        query = select(Job.state, Job.priority, func.count()).group_by(Job.state, Job.priority)
+        with self.ledger.database.read() as session:
+            for state, priority, count in session.execute(query):
+                key = (str(state), names.get(int(priority), "normal"))
+                counts[key] = counts.get(key, 0) + int(count)
+        for key, count in counts.items():
+            jobs.add_metric(list(key), count)
+        return jobs
+
+    def _quotas(self) -> Iterable[Metric]:
+        used = GaugeMetricFamily("dragoman_quota_used", "What owners' jobs hold", labels=["owner", "resource"])
+        bound = GaugeMetricFamily("dragoman_quota_limit", "What they may hold", labels=["owner", "resource"])
+        held: dict[str, dict[str, float]] = defaultdict(NO_SLICES.copy)
+        for job in self.ledger.jobs(ACTIVE):
+            held[job.owner]["cpu"] += job.workers * job.cpus
+            held[job.owner]["gpu"] += job.workers * job.gpus
+        for owner, limits in self.access.quotas().items():
+            held[owner]  # shown with zeros where nothing of his runs
+            for resource, limit in zip(NO_SLICES, limits, strict=True):
+                if limit is not None:
+                    bound.add_metric([owner, resource], limit)
+        for owner, amounts in held.items():
+            for resource, amount in amounts.items():
+                used.add_metric([owner, resource], amount)
+        yield used
+        yield bound

@@ -1,0 +1,107 @@
+"""One service's registry of metrics, and its way to a collector of traces.
+
+HTTP is measured by FastAPI itself (http.server.request.duration and http.server.active_requests of OpenTelemetry); what
+is Dragoman's own stands in the same registry. Nothing is sent anywhere unless an address is given: metrics wait to be
+fetched at /metrics, spans are not made.
+"""
+
+import contextlib
+from collections.abc import MutableMapping
+from typing import Any
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.trace import Tracer, get_current_span
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+from services.telemetry.spans import FixedIds
+from services.telemetry.traceparent import TraceParent, check_address
+from services.version import version
+
+FORMAT = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus' text
+UNMEASURED = frozenset({"/metrics"})
+HIDDEN = ("url.path", "url.query")  # may hold what a user wrote; the route stays
+
+
+class Telemetry:
+    """Of the service `name`. `traces` is a collector's address for OTLP over HTTP, http://HOST:4318."""
+
+    def __init__(self, name: str, traces: str | None = None, exporter: SpanExporter | None = None) -> None:
+        """`exporter` takes the spans instead of a collector.
+
+        Raises:
+            UserError: `traces` is no address.
+        """
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=self.registry)
+        resource = Resource.create({"service.name": name, "service.version": version()})
+        self.meters = MeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)
+        self.ids = FixedIds()
+        self.tracers: TracerProvider | None = None
+        if traces is not None:
+            exporter = OTLPSpanExporter(endpoint=f"{check_address(traces)}/v1/traces", timeout=5)
+        if exporter is not None:
+            self.tracers = TracerProvider(resource=resource, shutdown_on_exit=False, id_generator=self.ids)
+            self.tracers.add_span_processor(_Discreet())
+            self.tracers.add_span_processor(BatchSpanProcessor(exporter))
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """None where no collector is named."""
+        return None if self.tracers is None else self.tracers.get_tracer("dragoman")
+
+    def span(self, name: str, **attributes: str | int | float) -> contextlib.AbstractContextManager[object]:
+        """A span for the length of a block, in the request that it belongs to; nothing where no collector is named."""
+        if self.tracer is None:
+            return contextlib.nullcontext()
+        return self.tracer.start_as_current_span(
+            name, attributes=attributes, record_exception=False, set_status_on_exception=False
+        )
+
+    def of_fastapi(self) -> dict[str, Any]:
+        """The argument `telemetry` of a FastAPI application."""
+        return {
+            "meter_provider": self.meters,
+            "tracer_provider": self.tracers,
+            "tracing": self.tracers is not None,
+            "operation_spans": False,
+            "logs": False,  # they would hold messages, and so what users wrote
+            "auto_configure": False,  # no variable of the environment turns on what the settings do not name
+            "exclude": _is_unmeasured,
+        }
+
+    def text(self) -> bytes:
+        """All metrics as Prometheus reads them (FORMAT)."""
+        return generate_latest(self.registry)
+
+    def close(self) -> None:
+        """Send what has not been sent yet."""
+        if self.tracers is not None:
+            self.tracers.shutdown()
+        self.meters.shutdown()
+
+
+def current() -> TraceParent | None:
+    """Of the span that this request is answered in; None where none is made."""
+    found = get_current_span().get_span_context()
+    if not found.is_valid:
+        return None
+    return TraceParent(f"{found.trace_id:032x}", f"{found.span_id:016x}", f"{int(found.trace_flags):02x}")
+
+
+def _is_unmeasured(scope: MutableMapping[str, Any]) -> bool:
+    return scope.get("path") in UNMEASURED
+
+
+class _Discreet(SpanProcessor):
+    """What FastAPI notes of a request's address does not leave the process."""
+
+    def on_start(self, span: Span, parent_context: object = None) -> None:
+        for name in HIDDEN:
+            if span.attributes and name in span.attributes:
+                span.set_attribute(name, "(not told)")

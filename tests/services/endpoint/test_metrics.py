@@ -1,0 +1,132 @@
+"""What /metrics of the endpoint says after requests were answered and refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from model.errors import UserError
+from model.settings import DecodeConfig
+from services.endpoint import serve
+from services.endpoint.app import Endpoint, create_app
+from services.endpoint.connections import Connection, connection_class
+from services.endpoint.metrics import Metrics
+from services.models.follower import Follower
+from services.models.registry import ModelVersion
+from services.settings import Limits, ServeConfig
+from services.telemetry.telemetry import Telemetry
+
+# Starlette's client would rather have the next httpx.
+pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
+Asked = tuple[httpx.Client, Telemetry, InMemorySpanExporter]
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.fixture(scope="module")
+def asked(bundle: Path, vectors: Path) -> Iterator[Asked]:
+    """An endpoint over real models that was asked this and that."""
+    from fastapi.testclient import TestClient
+
+    spans = InMemorySpanExporter()
+    telemetry = Telemetry("dragoman-endpoint", exporter=spans)
+    metrics = Metrics(telemetry)
+    config = ServeConfig(bundle=str(bundle), vectors=str(vectors), runs=str(vectors.parents[1]))
+    with (
+        serve.translations(config, DecodeConfig(), (), None, metrics) as translations,
+        serve.vectors(config, metrics) as words,
+    ):
+        endpoint = Endpoint(translations, words, Limits(characters=50, body=1000), keys=["k"], metrics=metrics)
+        metrics.show({"translation": translations, "vectors": words}, bundle)
+        with TestClient(create_app(endpoint)) as client:
+            ask = {"source": "en", "target": "de", "api_key": "k"}
+            for q in ("the dog", ["a house", "the man"]):
+                answer = client.post("/translate", json={"q": q, **ask}, headers={"traceparent": PARENT})
+                assert answer.status_code == 200, answer.text
+            assert client.post("/translate", json={"q": "x" * 51, **ask}).status_code == 400
+            assert client.post("/translate", json={"q": "x", **ask, "api_key": "no"}).status_code == 403
+            assert client.post("/translate", content=b"x" * 1001).status_code == 413
+            assert client.get("/neighbours", params={"word": "dog", "api_key": "k"}).status_code == 200
+            assert client.get("/neighbours", params={"word": "zebra", "api_key": "k"}).status_code == 404
+            yield client, telemetry, spans
+    telemetry.close()
+
+
+def test_every_metric_says_what_was_asked(asked: Asked, bundle: Path) -> None:
+    client, telemetry, _ = asked
+    value = telemetry.registry.get_sample_value
+    translation, words = {"kind": "translation"}, {"kind": "vectors"}
+    assert value("dragoman_queue_lines", translation) == value("dragoman_queue_lines", words) == 0
+    assert value("dragoman_queue_wait_seconds_count", translation) == 2
+    assert value("dragoman_batch_lines_sum", translation) == 3
+    assert value("dragoman_decode_seconds_count", words) == 2
+    assert value("dragoman_characters_total", {"direction": "in"}) == len("the doga housethe man")
+    out = value("dragoman_characters_total", {"direction": "out"})
+    assert out is not None and out > 0
+    counted = {reason: value("dragoman_refused_total", {"reason": reason}) for reason in ("invalid", "key", "unknown")}
+    assert counted == {"invalid": 1, "key": 1, "unknown": 1}
+    assert value("dragoman_refused_total", {"reason": "too_large"}) == 1
+    assert value("dragoman_refused_total", {"reason": "queue_full"}) == 0
+    facts = client.get("/status").json()["model"]
+    labels = {"kind": "translation", "name": "small", "version": facts["version"]}
+    assert value("dragoman_model_info", labels) == 1
+    assert value("dragoman_disk_free_bytes", {"folder": "cache"})
+    text = client.get("/metrics").text
+    assert 'http_server_request_duration_seconds_bucket{http_request_method="POST"' in text
+    assert "zebra" not in text and "house" not in text
+
+
+def test_a_request_of_a_trace_is_followed_into_the_model(asked: Asked) -> None:
+    _, telemetry, spans = asked
+    assert telemetry.tracers and telemetry.tracers.force_flush()
+    found = spans.get_finished_spans()
+    request = next(one for one in found if one.name == "POST /translate")
+    inference = next(one for one in found if one.name == "inference")
+    assert request.context and f"{request.context.trace_id:032x}" == PARENT.split("-")[1]
+    assert request.parent and f"{request.parent.span_id:016x}" == PARENT.split("-")[2]
+    assert inference.parent and inference.parent.span_id == request.context.span_id
+    assert inference.attributes and inference.attributes["lines"] == 1
+    told = "".join(one.to_json() for one in found)
+    assert "zebra" not in told and "the dog" not in told
+
+
+def test_versions_that_come_to_answer_and_that_cannot_are_counted() -> None:
+    metrics = Metrics()
+    watch = metrics.watch("translation")
+
+    class Shelf:
+        number = 1
+
+        def resolve(self, reference: str) -> ModelVersion:
+            return ModelVersion(reference, str(self.number), "r")
+
+    def load(version: ModelVersion) -> str:
+        if version.version == "2":
+            raise UserError("not sound")
+        return version.version
+
+    shelf = Shelf()
+    follower: Follower[str] = Follower(shelf, "m", load)
+    follower.swapped = watch.swapped
+    for number in (1, 1, 2, 2, 3):
+        shelf.number = number
+        follower.look()
+    value = metrics.telemetry.registry.get_sample_value
+    assert value("dragoman_model_swaps_total", {"kind": "translation", "result": "ok"}) == 2
+    assert value("dragoman_model_swaps_total", {"kind": "translation", "result": "failed"}) == 1
+
+
+def test_a_connection_that_is_refused_is_counted() -> None:
+    metrics = Metrics()
+    http = connection_class(1, 0.1, metrics.refuse)
+    assert issubclass(http, Connection)
+    http.refused(503)
+    http.refused(408)
+    value = metrics.telemetry.registry.get_sample_value
+    assert value("dragoman_refused_total", {"reason": "unavailable"}) == 1
+    assert value("dragoman_refused_total", {"reason": "slow"}) == 1
+
+
+def test_without_a_setting_there_is_no_collector() -> None:
+    assert Endpoint(None).metrics.telemetry.tracer is None

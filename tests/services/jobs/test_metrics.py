@@ -1,0 +1,176 @@
+"""What /metrics of the job service says after jobs have run as real processes, and the trace that they belong to."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+
+from services.jobs.executors.base import Start
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Attempt
+from services.jobs.service.app import Parts, create_app
+from services.jobs.service.loop import Loop, handed
+from services.jobs.service.metrics import Metrics
+from services.jobs.service.observer import Observer
+from services.jobs.states import State
+from services.telemetry.telemetry import Telemetry
+from services.telemetry.traceparent import parse
+from tests.services.jobs.processes import make_loop, words
+
+# Starlette's client would rather have the next httpx.
+pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Loop]:
+    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    one.capacity = one.executor.capacity()
+    yield one
+    one.ledger.database.close()
+
+
+def client(loop: Loop, metrics: Metrics | None = None, keys: bool = False, token: str = "") -> httpx.Client:
+    from fastapi.testclient import TestClient
+
+    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, keys, metrics or Metrics())
+    headers = {"X-Dragoman-Owner": "anna"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    return TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers=headers)
+
+
+def samples(http: httpx.Client) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
+    """Name -> labels -> value."""
+    answer = http.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
+    for family in text_string_to_metric_families(answer.text):
+        for one in family.samples:
+            found.setdefault(one.name, {})[frozenset(one.labels.items())] = one.value
+    return found
+
+
+def of(**labels: str) -> frozenset[tuple[str, str]]:
+    return frozenset(labels.items())
+
+
+def finish(ledger: Ledger, name: str, workers: int, cause: str, state: State, tokens: int = 0) -> None:
+    """An attempt of a waiting job, begun, running and ended."""
+    with ledger.database.write() as session:
+        ledger.begin(session, ledger.job(name), workers, "scheduler", "there is room")
+    ledger.mark_started(ledger.job(name))
+    outcome = {State.SUCCEEDED: "succeeded", State.WAITING: "yielded"}.get(state, "failed")
+    ledger.end(ledger.job(name), state, outcome, cause, "as told", lost_tokens=tokens)
+
+
+def test_every_metric_says_what_happened(loop: Loop) -> None:
+    with client(loop) as http:
+        before = samples(http)
+        assert before["dragoman_attempts_total"][of(cause="vanished")] == 0
+        job = http.post("/v1/jobs", json={"verb": "train", "overrides": words(loop.home, "a", 3)}).json()
+        http.post("/v1/jobs", json={"verb": "train", "overrides": words(loop.home, "b", 3), "priority": "high"})
+        loop._take()
+        http.put("/v1/quotas/anna", json={"cpus": 4})
+        finish(loop.ledger, job["id"], 1, "preemption", State.WAITING, tokens=70)
+        loop.passes.took(0.02)
+        with loop.ledger.database.write() as session:
+            loop.ledger.begin(session, loop.ledger.job(job["id"]), 1, "scheduler", "there is room")
+        loop.ledger.mark_started(loop.ledger.job(job["id"]))
+        found = samples(http)
+    assert found["dragoman_jobs"][of(state="running", queue="normal")] == 1
+    assert found["dragoman_jobs"][of(state="waiting", queue="high")] == 1
+    assert sum(found["dragoman_jobs"].values()) == 2
+    assert found["dragoman_job_wait_seconds_count"][of()] == 2
+    assert found["dragoman_scheduler_pass_seconds_count"][of()] == 1
+    assert found["dragoman_attempts_total"][of(cause="preemption")] == 1
+    assert found["dragoman_recovery_seconds_count"][of(cause="preemption")] == 1
+    assert found["dragoman_lost_tokens_total"][of(cause="preemption")] == 70
+    assert found["dragoman_quota_used"][of(owner="anna", resource="cpu")] == 1
+    assert found["dragoman_quota_used"][of(owner="anna", resource="gpu")] == 0
+    assert found["dragoman_quota_limit"] == {of(owner="anna", resource="cpu"): 4}
+    assert found["dragoman_cluster_up"][of()] == 1
+    assert found["dragoman_cluster_capacity"][of(resource="cpu")] == 2
+    assert (
+        0 < found["dragoman_disk_free_bytes"][of(folder="home")] < found["dragoman_disk_size_bytes"][of(folder="home")]
+    )
+    assert any(("http_route", "/v1/jobs") in labels for labels in found["http_server_request_duration_seconds_count"])
+    loop.trouble = "the cluster is away"
+    with client(loop) as http:
+        assert samples(http)["dragoman_cluster_up"][of()] == 0
+
+
+def test_an_event_is_told_once_and_none_of_those_before_the_start(loop: Loop) -> None:
+    ledger = loop.ledger
+    jobs = [ledger.submit("anna", "train", []) for _ in range(3)]
+    for job in jobs:
+        ledger.change(ledger.change(job, State.PLANNED, "planner", ""), State.WAITING, "planner", "")
+    finish(ledger, jobs[0].id, 1, "end", State.SUCCEEDED)
+    metrics = Metrics()
+    observer = Observer(ledger, metrics)
+    finish(ledger, jobs[1].id, 1, "exit 1", State.FAILED)
+    for _ in range(3):
+        observer.look()
+    finish(ledger, jobs[2].id, 1, "exit 1", State.FAILED)
+    ledger.remove(ledger.job(jobs[2].id), "anna")
+    observer.look()
+    value = metrics.telemetry.registry.get_sample_value
+    assert value("dragoman_attempts_total", {"cause": "end"}) == 0
+    assert value("dragoman_attempts_total", {"cause": "exit 1"}) == 1
+    assert value("dragoman_attempts_total", {"cause": "removed"}) == 1
+    assert value("dragoman_job_wait_seconds_count") == 2
+
+
+def test_metrics_ask_for_a_token_where_everything_does(loop: Loop) -> None:
+    loop.passes.access.issue("root", "root", "admin", "root")
+    token = loop.passes.access.issue("prometheus", "prometheus", "viewer", "root")
+    with client(loop, keys=True) as http:
+        assert http.get("/metrics").status_code == 401
+    with client(loop, keys=True, token=token) as http:
+        assert http.get("/metrics").status_code == 200
+
+
+@pytest.mark.parametrize("collected", [True, False], ids=["with a collector", "without"])
+def test_a_trace_goes_from_the_submission_to_the_attempts(loop: Loop, collected: bool) -> None:
+    spans = InMemorySpanExporter()
+    telemetry = Telemetry("dragoman-jobs", exporter=spans if collected else None)
+    handed_over: list[Start] = []
+    loop.executor.submit = handed_over.append  # type: ignore[method-assign]
+    with client(loop, Metrics(telemetry)) as http:
+        body = {"verb": "train", "overrides": words(loop.home, "a", 3)}
+        job = http.post("/v1/jobs", json=body, headers={"traceparent": PARENT}).json()
+        loop._take()
+        finish(loop.ledger, job["id"], 1, "preemption", State.WAITING)
+        with loop.ledger.database.write() as session:
+            loop.ledger.begin(session, loop.ledger.job(job["id"]), 1, "scheduler", "there is room")
+        second = handed(loop.ledger.job(job["id"]))
+        http.get("/metrics")
+    telemetry.close()
+    kept = parse(loop.ledger.job(job["id"]).trace)
+    place = parse(second.trace)
+    assert kept and place and kept.trace == place.trace == "4bf92f3577b34da6a3ce929d0e0e4736"
+    if not collected:
+        assert str(kept) == PARENT
+        return
+    submit, attempt = [one for one in spans.get_finished_spans() if one.name in ("POST /v1/jobs", "attempt")]
+    assert submit.context and attempt.context and attempt.parent
+    assert attempt.parent.span_id == submit.context.span_id == int(kept.span, 16)
+    first = kept.child(f"{job['id']}-a1")
+    assert f"{attempt.context.span_id:016x}" == first.span != place.span
+    assert attempt.attributes and attempt.attributes["cause"] == "preemption"
+    with loop.ledger.database.read() as session:
+        row = session.get(Attempt, (job["id"], 1))
+        assert row and attempt.end_time == round((row.ended or 0) * 1e9)
+
+
+def test_without_a_trace_nothing_is_handed_on(loop: Loop) -> None:
+    with client(loop) as http:
+        job = http.post(
+            "/v1/jobs",
+            json={"verb": "train", "overrides": words(loop.home, "a", 3)},
+            headers={"traceparent": "00-nonsense"},
+        ).json()
+    loop._take()
+    assert loop.ledger.job(job["id"]).trace is None
+    assert handed(loop.ledger.job(job["id"])).trace == ""

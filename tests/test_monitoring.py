@@ -1,0 +1,96 @@
+"""Alerts and dashboards: the rules are sound and each fires, and a real Prometheus over running services answers every
+query of every dashboard."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
+RULES = DEPLOY / "prometheus" / "rules.yml"
+DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    return found
+
+
+def alerts() -> set[str]:
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return {rule["alert"] for group in groups for rule in group["rules"]}
+
+
+def queries() -> list[tuple[str, str, str]]:
+    """(dashboard, panel, query) of all."""
+    found = []
+    for path in DASHBOARDS:
+        for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]:
+            found += [(path.stem, panel["title"], target["expr"]) for target in panel["targets"]]
+    return found
+
+
+def names(expression: str) -> set[str]:
+    """Of the metrics that an expression reads."""
+    return set(re.findall(r"\b(?:dragoman|http_server|process)_\w+", expression))
+
+
+def test_the_rules_are_sound(promtool: str) -> None:
+    done = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_reads_its_configuration(promtool: str) -> None:
+    config = RULES.with_name("prometheus.yml")
+    done = subprocess.run(
+        [promtool, "check", "config", "--syntax-only", str(config)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_fires_for_its_trouble_and_none_while_all_is_well(promtool: str) -> None:
+    tests = RULES.with_name("rules.test.yml")
+    done = subprocess.run([promtool, "test", "rules", str(tests)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    content: dict[str, Any] = yaml.safe_load(tests.read_text(encoding="utf-8"))
+    well, *troubles = content["tests"]
+    assert {one["alertname"] for one in well["alert_rule_test"] if "exp_alerts" not in one} == alerts()
+    fired = {one["alertname"] for trouble in troubles for one in trouble["alert_rule_test"] if one.get("exp_alerts")}
+    assert fired == alerts()
+
+
+def test_what_an_alert_says_to_do_is_written_down() -> None:
+    page = (DEPLOY.parent / "docs" / "deploy.md").read_text(encoding="utf-8")
+    assert alerts() <= set(re.findall(r"`(Dragoman\w+)`", page))
+
+
+def test_dashboards_are_what_grafana_provisions() -> None:
+    provider = yaml.safe_load((DEPLOY / "grafana/provisioning/dashboards/dragoman.yml").read_text(encoding="utf-8"))
+    source = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yml").read_text(encoding="utf-8"))
+    assert provider["providers"][0]["options"]["path"] == "/etc/grafana/dashboards"
+    uid = source["datasources"][0]["uid"]
+    assert [path.stem for path in DASHBOARDS] == ["endpoint", "jobs"]
+    for path in DASHBOARDS:
+        board = json.loads(path.read_text(encoding="utf-8"))
+        assert board["uid"] == f"dragoman-{path.stem}"
+        numbers = [panel["id"] for panel in board["panels"]]
+        assert len(set(numbers)) == len(numbers)
+        cells: set[tuple[int, int]] = set()
+        for panel in board["panels"]:
+            assert panel["datasource"]["uid"] == uid and all(one["expr"] for one in panel["targets"])
+            place = panel["gridPos"]
+            own = {
+                (x, y)
+                for x in range(place["x"], place["x"] + place["w"])
+                for y in range(place["y"], place["y"] + place["h"])
+            }
+            assert max(x for x, _ in own) < 24 and not own & cells, panel["title"]
+            cells |= own
