@@ -1,5 +1,6 @@
 """What the service makes of a plan: time, the hour that is asked for, GPUs, what the cluster can never hold."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,20 +33,32 @@ GPUS = Capacity((Node("a", 8, 2), Node("b", 8, 2)))
 
 
 class Planner:
-    """The real plan, in this process."""
+    """The real plan, in this process, of each words once."""
 
     def __init__(self, home: Path) -> None:
         self.roots = [home]
+        self.known: dict[tuple[object, ...], str] = {}
 
     def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
-        return make_plan(verb, words, self.roots, gpus, True)  # shards are not in sight
+        key = (verb, *words, gpus)
+        if key not in self.known:
+            self.known[key] = json.dumps(make_plan(verb, words, self.roots, gpus, True))  # shards are not in sight
+        plan: dict[str, Any] = json.loads(self.known[key])
+        return plan
+
+
+@pytest.fixture(scope="module")
+def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_HOME", str(home))
+        yield Planner(home)
 
 
 @pytest.fixture
-def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Intake]:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+def intake(tmp_path: Path, planner: Planner) -> Iterator[Intake]:
     ledger = Ledger(Database(f"sqlite:///{tmp_path}/ledger.db"), lambda: NOW)
-    yield Intake(ledger, Planner(tmp_path / "home"), "here")  # type: ignore[arg-type]  # as far as it is asked
+    yield Intake(ledger, planner, "here")  # type: ignore[arg-type]  # as far as it is asked
     ledger.database.close()
 
 
@@ -86,7 +99,7 @@ def test_a_job_with_an_hour_is_started_with_one_of_the_numbers(intake: Intake) -
     for workers, pace in ((1, 4.0), (2, 2.0), (4, 1.0)):
         measure(intake, workers, pace)
     job = intake.ledger.submit("anna", "train", TRAIN, deadline=NOW + 3000)
-    late = intake.ledger.submit("anna", "train", [*TRAIN, "name=late"], deadline=NOW + 60)
+    late = intake.ledger.submit("anna", "train", TRAIN, deadline=NOW + 60)
     intake.take(SMALL)
     job = intake.ledger.job(job.id)
     assert (job.state, job.choices) == (State.WAITING, [2, 4])
@@ -142,7 +155,7 @@ def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_with
 def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_driver(
     tmp_path: Path, intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.workers=2"])
+    job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.workers=1..4"])
     intake.take(GPUS)
     with intake.ledger.database.write() as session:
         intake.ledger.begin(session, intake.ledger.job(job.id), 2, "scheduler", "")
