@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench.s3_server import Proxy
 from model.shards.manifest import Manifest, write_manifest
+from model.storage import remote
 from model.storage.mirror import local_folder
 from services.commands import demo as verb
 from services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
@@ -103,8 +105,9 @@ def test_all_steps_run_in_order_and_the_report_names_everything(
 
 
 def test_a_home_in_a_bucket_is_read_by_way_of_what_the_steps_have_left_here(
-    root: DemoRoot, steps: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    root: DemoRoot, steps: dict[str, str], tmp_path: Path, s3: Proxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    remote.write("s3://bucket/demo/shards/x/manifest.json", (tmp_path / "shards" / "manifest.json").read_bytes())
     home = {"shards": "s3://bucket/demo/shards/x", "runs": "s3://bucket/demo/runs", "cache": str(tmp_path / "cache")}
     for name, place in (("shards", home["shards"]), ("runs", home["runs"])):
         here = local_folder(place, home["cache"])
