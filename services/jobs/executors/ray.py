@@ -70,9 +70,15 @@ class RayExecutor:
 
     def capacity(self) -> Capacity:
         from ray.util.state import list_nodes
+        from ray.util.state.exception import RayStateApiException
 
         with self._client() as client:
-            found = list_nodes(address=client.get_address(), limit=10_000)
+            try:
+                found = list_nodes(address=client.get_address(), limit=10_000)
+            except RayStateApiException as problem:
+                raise ServiceError(
+                    f"the cluster at {self.config.address} does not say what it has ({problem})"
+                ) from None
         nodes = []
         for node in found:
             if node.state == "ALIVE":
