@@ -116,7 +116,13 @@ def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int
 
 
 def _why(site: Site, person: Person, job: Job) -> WhyView | None:
-    return site.desk.why(person, job.id) if job.state == State.WAITING else None
+    """What it waits for; when it starts is read from the outlook, which is not made anew for every page."""
+    if job.state != State.WAITING:
+        return None
+    why, prospect = site.desk.why(person, job.id, forecasts=False), site.outlook.view().prospects.get(job.id)
+    if prospect is not None and why.earliest is None:
+        why.earliest, why.latest = prospect.earliest, prospect.latest
+    return why
 
 
 def _progress(job: Job, plan: dict[str, Any], last: dict[str, float]) -> Progress | None:
