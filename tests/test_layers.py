@@ -175,6 +175,21 @@ def test_the_picture_is_the_house() -> None:
     assert set(BESIDE) <= set(modules()), "files in BESIDE that are no more"
 
 
+def test_the_readmes_tree_is_that_of_the_folders() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tree = re.findall(r"^( *)(\w+)/ {2,}\S", text, flags=re.MULTILINE)
+    drawn: dict[str, list[str]] = {}
+    for indent, name in tree:
+        if indent:
+            drawn[list(drawn)[-1]].append(name)
+        else:
+            drawn[name] = []
+    for package in HOUSE:
+        rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+        assert sorted(drawn[package]) == sorted(rooms), package
+    assert all((ROOT / name).is_dir() for name in drawn)
+
+
 @pytest.mark.parametrize("package", HOUSE)
 def test_a_room_imports_from_those_above_it_only(package: str) -> None:
     climbing = wrong(one for module, one in ours(package) if height(one.name) > height(module))
