@@ -188,7 +188,8 @@ def _links(site: Site, job: Job, plan: dict[str, Any]) -> list[Link]:
             Link("Model version", f"{name} {released['version']}", f"/models/{name}?version={released['version']}")
         )
     if released.get("bleu"):
-        found.append(Link("Score", str(released["bleu"])))
+        signature, _, value = str(released["bleu"]).partition(" = ")
+        found.append(Link("Score", f"{signature.partition('|')[0]} {value.partition(' ')[0]}"))
     if plan.get("fingerprint"):
         found.append(Link("Configuration", f"sha256 {plan['fingerprint'][:12]}"))
     return [*found, *(Link("After", other, f"/jobs/{other}") for other in job.after)]

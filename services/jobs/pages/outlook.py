@@ -103,7 +103,9 @@ class Outlook:
                 continue
             told = wait.kind not in NEVER
             latest = high.get(job.id) if told and known else None
-            found[job.id] = Prospect(sentence(job, wait, ahead), ahead, low.get(job.id) if told else None, latest)
+            found[job.id] = Prospect(
+                sentence(job, wait, ahead), ahead if told else 0, low.get(job.id) if told else None, latest
+            )
         return found
 
 
