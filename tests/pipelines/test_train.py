@@ -96,7 +96,7 @@ def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undist
 
 @pytest.mark.parametrize(
     ("backend", "number", "code"),
-    [("ray", signal.SIGINT, 130), ("ray", signal.SIGTERM, 143), ("local", signal.SIGTERM, 143)],
+    [("ray", signal.SIGINT, 130), ("ray", signal.SIGTERM, 75), ("local", signal.SIGTERM, 75)],
 )
 def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     home: Path, backend: str, number: signal.Signals, code: int
@@ -115,7 +115,9 @@ def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     out = finish(process, code)
     kept = checkpoint.newest(run)
     assert kept is not None and checkpoint.state(kept)["step"] == steps(run)[-1]["step"]
-    assert f"interrupted; {kept} is kept, and the same command goes on from there" in out.splitlines()[-1]
+    assert (
+        f"interrupted ({number.name}); {kept} is kept, and the same command goes on from there" in out.splitlines()[-1]
+    )
     assert "Traceback" not in out and "SIGABRT" not in out
     assert [one.fields["status"] for one in Spool(run).records() if one.kind == "status"][-1] == "KILLED"
 
@@ -136,7 +138,7 @@ def test_a_release_says_where_everything_is(undisturbed: Path) -> None:
     assert bundle["scores"]["test"]["lines"]["bleu"].startswith("BLEU|nrefs:1")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
 def test_a_signal_ends_the_final_evaluation(home: Path, undisturbed: Path, number: signal.Signals, code: int) -> None:
     before = (undisturbed / "evaluation.test.json").stat().st_mtime_ns
     settings = ["name=undisturbed", "cluster.backend=local", "decode.beam=64", "evaluate.sentences=0"]
@@ -147,7 +149,7 @@ def test_a_signal_ends_the_final_evaluation(home: Path, undisturbed: Path, numbe
     process.send_signal(number)
     out = finish(process, code)
     assert (undisturbed / "evaluation.test.json").stat().st_mtime_ns == before
-    assert "interrupted; " in out.splitlines()[-1] and "Traceback" not in out
+    assert f"interrupted ({number.name}); " in out.splitlines()[-1] and "Traceback" not in out
     assert [one.fields["status"] for one in Spool(undisturbed).records() if one.kind == "status"][-1] == "KILLED"
 
 
