@@ -22,6 +22,7 @@ from model.storage.retry import BrokenTransferError, ExistsError, NotThereError,
 BLOCK = 8 << 20  # bytes asked for at once
 CONNECT, READ = 10.0, 20.0  # seconds without a connection, without a byte
 PATIENCE = Patience()
+LIBRARIES = {"gs": "gcsfs"}  # of schemes that not everybody uses: they are installed by whoever does
 
 
 def read(address: str, patience: Patience = PATIENCE) -> bytes:
@@ -91,7 +92,7 @@ def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: thr
     persist(lambda: _files(address).pipe_file(address, content), address, patience, stop)
 
 
-def create(address: str, content: bytes, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
+def create(address: str, content: bytes, patience: Patience = PATIENCE) -> None:
     """Make an object that holds `content`, where none stands yet; one that holds the same is as good.
 
     Raises:
@@ -100,13 +101,13 @@ def create(address: str, content: bytes, patience: Patience = PATIENCE, stop: th
     """
     check_writable(address)
     try:
-        persist(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience, stop)
+        persist(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience)
     except ExistsError:  # perhaps by a request of ours whose answer was lost
         if read(address, patience) != content:
             raise
 
 
-def upload(path: Path, address: str, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
+def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
     """Make an object hold what the file does; its size is asked for afterwards.
 
     Raises:
@@ -121,7 +122,7 @@ def upload(path: Path, address: str, patience: Patience = PATIENCE, stop: thread
         if found != expected:
             raise BrokenTransferError(f"{found:,} of {expected:,} bytes have arrived")
 
-    persist(send, address, patience, stop)
+    persist(send, address, patience)
 
 
 def delete(address: str, patience: Patience = PATIENCE) -> None:
@@ -208,7 +209,8 @@ def _file_system(scheme: str, _process: int) -> Any:
     try:
         files = fsspec.filesystem(scheme, **options)
     except ImportError as problem:
-        raise UserError(f"{scheme}://: {problem.name or scheme} is not installed here; pip install gcsfs") from None
+        needed = LIBRARIES.get(scheme, problem.name)
+        raise UserError(f"{scheme}://: {needed} is not installed here; pip install {needed}") from None
     if scheme == "s3":
         files.retries = 1
     return files
