@@ -23,6 +23,7 @@ from pipelines.cluster.forked_workers import import_modules, serve_forks
 from pipelines.cluster.ray_node import read_environment
 
 OBJECT_STORE = 256 * 2**20  # bytes of shared memory
+END_TIMEOUT = 20.0  # seconds for Ray's processes to end
 SOCKET_PATH = 108  # bytes that the path of a Unix socket may have on Linux, its end included
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _begun: "list[subprocess.Popen[str]]" = []
@@ -149,7 +150,12 @@ def _node(device: str, workers: Path | None) -> Iterator["subprocess.Popen[str]"
         try:
             yield node
         finally:
-            node.kill()
+            if node.stdin is not None:
+                node.stdin.close()
+            try:
+                node.wait(END_TIMEOUT)  # killed, it would leave Ray's agents waiting for their dead head for a minute
+            except subprocess.TimeoutExpired:
+                node.kill()
 
 
 @contextlib.contextmanager
