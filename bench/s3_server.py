@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
+from model.ports import free_ports
+
 Kind = Literal["delay", "reset", "status", "cut", "long", "short", "damage", "lost", "away"]
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "who", "AWS_SECRET_ACCESS_KEY": "s3cr3t-of-the-bucket", "AWS_REGION": "us-east-1"}
 STARTING = 60.0  # seconds that moto may take
@@ -85,9 +87,7 @@ class Proxy:
 @contextlib.contextmanager
 def s3_server(*buckets: str) -> Iterator[Proxy]:
     """moto with these buckets, behind a proxy without faults."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     moto = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ})
     try:

@@ -1,14 +1,18 @@
 """`dragoman evaluate`: a bundle's scores on a held-out set, and against other bundles' when asked.
 
 dragoman evaluate evaluate.split=valid                             the run `name`
+dragoman evaluate evaluate.ensemble=[RUN,OTHER_RUN]                translation models of one tokenizer, decoded as one
 dragoman evaluate evaluate.bundle=RUN evaluate.against=OTHER_RUN   language models: the likelihood of the same text
 dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vectors=english ...
 """
 
 import logging
+from pathlib import Path
 
 from conf import compose
-from model.bundles.directory import bundle_kind
+from model.bundles.directory import Bundle, bundle_kind
+from model.bundles.ensemble import load_ensemble
+from model.errors import UserError
 from model.inference.kinds import KINDS
 from pipelines.config import Config
 from pipelines.tasks.base import task_of
@@ -23,17 +27,40 @@ def task(config: Config) -> int:
         UserError: nothing of a name, no such split, bundles of different kinds.
     """
     settings = config.evaluate
-    directory = config.bundle_dir(settings.bundle, "evaluate.bundle")
-    against = [settings.against] if isinstance(settings.against, str) else settings.against or []
-    kind = bundle_kind(directory)
+    bundle, folder = evaluated(config)
+    kind = "translation" if settings.ensemble else bundle_kind(bundle.directory)
     row, load = task_of(kind), KINDS[kind].load
-    bundle = load(directory)
+    against = [settings.against] if isinstance(settings.against, str) else settings.against or []
     rivals = [load(config.bundle_dir(rival, "evaluate.against")) for rival in against]
     measured = row.evaluate(config, bundle)
     print(measured.report)
-    files = row.write(measured, directory.parent)
+    files = row.write(measured, folder)
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
     if rivals:
-        print("", row.compare(config, measured, rivals, directory.parent), sep="\n")
+        print("", row.compare(config, measured, rivals, folder), sep="\n")
     return compose.OK
+
+
+def evaluated(config: Config) -> tuple[Bundle, Path]:
+    """What is evaluated, and the folder that keeps the record: beside a bundle, or one of an ensemble's own.
+
+    Raises:
+        UserError: nothing of a name, both a bundle and an ensemble, or members that do not fit each other.
+    """
+    wanted = config.evaluate
+    if not wanted.ensemble:
+        directory = config.bundle_dir(wanted.bundle, "evaluate.bundle")
+        return KINDS[bundle_kind(directory)].load(directory), directory.parent
+    if wanted.bundle is not None:
+        raise UserError(
+            f"evaluate.bundle={wanted.bundle} and evaluate.ensemble=[{','.join(wanted.ensemble)}] ask for two "
+            f"evaluations; choose one"
+        )
+    if wanted.alignment:
+        raise UserError("evaluate.alignment=true: an ensemble shows no attention; evaluate its members one by one")
+    key = "evaluate.ensemble"
+    ensemble = load_ensemble([config.bundle_dir(one, key) for one in wanted.ensemble], key)
+    folder = config.paths.local(config.paths.root) / "ensembles" / ensemble.digest[:12]
+    folder.mkdir(parents=True, exist_ok=True)
+    return ensemble, folder

@@ -120,6 +120,7 @@ class EvaluateConfig:
     """What is evaluated, on what, and how it is scored."""
 
     bundle: str | None = None  # null: the run `name`; else a path, another run's name, MODEL@champion or MODEL/3
+    ensemble: list[str] = field(default_factory=list)  # instead: several, decoded as one model
     against: str | list[str] | None = None  # a second one or several, compared by paired bootstrap resampling
     split: str = "test"
     engine: EngineName = "auto"

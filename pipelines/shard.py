@@ -93,7 +93,8 @@ def shard(config: Config) -> ShardResult:
         paths = config.paths
         corpus = with_local_files(corpus, config.pair, paths.cache, Patience(paths.patience))
         if form == "webdataset":
-            corpus = as_lines(corpus, config.pair, samples)
+            with _traceless_samples(samples):
+                corpus = as_lines(corpus, config.pair, samples)
     sources = [] if built_in else sources_of(corpus, config.pair)
     config = dataclasses.replace(config, corpus=with_auto_settled(corpus, sources))
     values = identity(
@@ -145,6 +146,18 @@ def _traceless(directory: Path) -> Iterator[None]:
         clear(directory)
         with contextlib.suppress(OSError):
             directory.rmdir()  # if it is empty now
+        raise
+
+
+@contextlib.contextmanager
+def _traceless_samples(folder: Path) -> Iterator[None]:
+    """The same for samples as lines; a folder that was there before may be another command's, at work."""
+    new = not folder.exists()
+    try:
+        yield
+    except UserError:
+        if new:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
 
 

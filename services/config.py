@@ -12,12 +12,13 @@ from services.commands.query import QueryConfig
 from services.jobs.job_client import JobsConfig
 from services.jobs.settings import ServiceConfig
 from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
+from services.sweeps.settings import SweepConfig
 
 
 @dataclass
 class Config:
     """What `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`, `export`,
-    `inspect`, `clean`, `up` and the verbs of jobs read."""
+    `inspect`, `clean`, `up`, `sweep` and the verbs of jobs read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -34,5 +35,6 @@ class Config:
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)
     jobs: JobsConfig = field(default_factory=JobsConfig)
+    sweep: SweepConfig = field(default_factory=SweepConfig)
     service: ServiceConfig = field(default_factory=ServiceConfig)
     clean: CleanConfig = field(default_factory=CleanConfig)

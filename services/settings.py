@@ -22,6 +22,7 @@ class BundleSource:
 class ModelSource(BundleSource):
     """The same with what decodes."""
 
+    ensemble: list[str] = field(default_factory=list)  # decoded as one model: directories, models:/NAME/VERSION ...
     engine: EngineName = "auto"
     threads: int | None = None  # batches decoded at a time; null: one a core
 

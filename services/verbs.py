@@ -105,6 +105,12 @@ VERBS: dict[str, Verb] = {
     ),
     "rm": Verb("services.jobs.entries", "forget an ended job", "JOB [key=value ...]", ("jobs",)),
     "report": Verb("services.jobs.entries", "a job on one HTML page", "JOB [key=value ...]", ("jobs",)),
+    "sweep": Verb(
+        "services.sweeps.entries",
+        "search over settings: trials are jobs, losers end early",
+        "train 'KEY=choice(A,B)' 'KEY=interval(A,B)' [key=value ...]",
+        ("sweep", "jobs"),
+    ),
     "bill": Verb("services.jobs.entries", "what faults have cost: tokens, time", "[OWNER] [key=value ...]", ("jobs",)),
     "quota": Verb(
         "services.jobs.entries",

@@ -1,5 +1,6 @@
 """Fixtures that many tests share, and how tests share the machine."""
 
+import functools
 import json
 import os
 import random
@@ -26,7 +27,7 @@ RAY = (
     "tests/pipelines/tasks/test_vectors_train.py",
     "tests/pipelines/cluster/test_ray_train.py",
     "tests/pipelines/cluster/test_embedded_ray.py",
-    "tests/pipelines/test_shard.py::test_two_workers_write_the_same_bytes",
+    "tests/pipelines/test_shard_restarts.py::test_two_workers_write_the_same_bytes",
     "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
     "tests/services/jobs/test_jobs.py::test_a_job_runs_on_a_real_head",
     "tests/services/jobs/test_up.py",
@@ -75,6 +76,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return unit(nodeid)
 
     return ByUnit(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsed_once() -> Iterator[None]:
+    """OmegaConf parses the text of a value once a session: the same texts come back in every composed configuration,
+    and parsing them is a third of what composing costs."""
+    from omegaconf import _utils as utils
+    from omegaconf import base, grammar_parser
+
+    parse = functools.cache(grammar_parser.parse)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (base, utils):
+            patch.setattr(module, "parse", parse)
+        yield
 
 
 @pytest.fixture(scope="session")

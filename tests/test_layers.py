@@ -53,11 +53,12 @@ STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow
 DOORS = {
     "ray": ["pipelines/cluster", "services/jobs/job_client.py", "services/jobs/jobs.py", "services/jobs/executors"],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
-    "hydra": ["conf"],
+    "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": ["services/endpoint", "services/jobs/service"],
+    "optuna": ["services/sweeps"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
     "opentelemetry": ["services/telemetry"],

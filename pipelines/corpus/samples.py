@@ -53,6 +53,7 @@ def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
         train=local["train"],
         valid=local["valid"],
         test=local["test"],
+        gate=local["gate"],
     )
 
 

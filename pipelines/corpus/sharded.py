@@ -7,6 +7,7 @@ its name and kind, not each of its values. A corpus file that was given must be 
 the same name, and where it lies here of the same size, or of another name and the same content.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,6 +26,7 @@ from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
+OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` makes of a tar's
 
 
 def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
         found["pair"] = "-".join(manifest.languages)
     for key, ours in leaves({section: values[section] for section in SECTIONS}):
         theirs = look_up(manifest.config, key)
-        if theirs is UNSAID or theirs == ours:
+        if theirs is UNSAID or theirs == ours or (key.startswith("corpus.fields.") and of_tars(manifest)):
             continue
         if any(key == one or key.startswith(f"{one}.") for one in chosen):
             raise UserError(
@@ -62,6 +64,11 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     return found
 
 
+def of_tars(manifest: Manifest) -> bool:
+    """Whether the shards were made of other tools' tars, by way of lines: sizes and fields are those of the lines."""
+    return bool(manifest.config["corpus"].get("format") == "webdataset")
+
+
 def corpus_of(values: Mapping[str, Any], manifest: Manifest) -> CorpusConfig:
     """The section `corpus`, in the format that the shards were made from."""
     kept = manifest.config["corpus"].get("format", values["corpus"]["format"])
@@ -74,17 +81,19 @@ def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manife
     Raises:
         UserError: there is no such file among them; names the key and them.
     """
-    made_of = [source for source in manifest.sources if source["split"] == split]
+    made_of = [source for source in manifest.sources if source.get("split", split) == split]
     file = Path(fill_pattern(corpus, "-".join(manifest.languages), name))
     path = Path(corpus.root or "").expanduser() / file.expanduser()
-    size = path.stat().st_size if path.is_file() else None
+    size = path.stat().st_size if path.is_file() and not of_tars(manifest) else None
+    names: dict[str, None] = {}
     for source in made_of:
+        own = OF_SAMPLES.sub(r"\1", source["name"]) if of_tars(manifest) else source["name"]
         same_size = size in (None, source["bytes"])
-        if same_size and fnmatchcase(source["name"], path.name):
+        if same_size and fnmatchcase(own, path.name):
             return
         if size is not None and same_size and source["sha256"] == file_sha256(path):
             return
-    names = dict.fromkeys(source["name"] for source in made_of)
+        names[own] = None
     shown = mask_address(name) if "://" in name else name
     raise UserError(
         f"{key}={shown}: the {split} split of the shards was made of {', '.join(names) or 'no file of its own'}"

@@ -41,6 +41,7 @@ NOT_PARAMETERS = (
     "promote",
     "models",
     "compare",
+    "sweep",
 )
 
 
@@ -154,6 +155,9 @@ def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_ha
     run.tags(job_tags())
     # What MLflow's pages show as "Created by" and "Source".
     run.tags({"mlflow.user": user(), "mlflow.source.name": f"dragoman {kind}", "mlflow.source.type": "LOCAL"})
+    parent = config.get("tracking", {}).get("parent")
+    if parent:
+        run.tags({"mlflow.parentRunId": parent})
     trace = os.environ.get("TRACEPARENT")  # of the job that this is an attempt of: W3C Trace Context
     if trace:
         run.tags({"traceparent": trace})

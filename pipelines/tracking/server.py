@@ -25,6 +25,7 @@ class TrackingConfig:
     uri: str = "sqlite:///artifacts/mlflow/mlflow.db"  # or http(s)://host:port, postgresql://...
     artifacts: str | None = "artifacts/mlflow/artifacts"  # for databases; a server has its own place
     experiment: str = "dragoman"
+    parent: str | None = None  # the id of the run under which this one stands
     offline: bool = False  # true: spool only; `dragoman sync` sends later
     flush_seconds: float = 5.0  # how often the background thread sends
     timeout: float = 10.0  # for one request to the server

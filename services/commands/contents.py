@@ -14,9 +14,10 @@ from safetensors import SafetensorError, safe_open
 
 from model.errors import UserError
 from model.files import file_sha256
+from model.shards import verify
+from model.shards.manifest import MANIFEST, read_manifest
 from services.commands.shard_contents import read_json, read_shard, read_shard_directory
 
-MANIFEST = "manifest.json"
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
 TEXT_KINDS = {"language": "language model", "masked": "masked language model"}  # bundles by what they say they are
@@ -36,12 +37,12 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
             return read_shard(path, samples)
         if path.suffix == ".safetensors":
             return {"kind": "weights", "path": str(path), **tensors(path)}
-        if path.name in ("manifest.json", "config.json"):
+        if path.name in (MANIFEST, "config.json"):
             return contents(path.parent, samples)
         raise UserError(f"{path}: not {KINDS}")
     manifest = read_json(path / MANIFEST)
     if "splits" in manifest:
-        return read_shard_directory(path, manifest)
+        return read_shard_directory(path)
     if "step" in manifest:
         return read_checkpoint(path, manifest)
     if (path / "config.json").is_file():
@@ -49,21 +50,6 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
     if (path / "checkpoints").is_dir() or (path / "steps.jsonl").is_file():
         return read_run(path)
     raise UserError(f"{path}: not {KINDS}")
-
-
-def listed(manifest: Mapping[str, Any]) -> list[tuple[str, int | None, str]]:
-    """(name, bytes, sha256) of the files that a shard directory's or a checkpoint's manifest names."""
-    if "splits" not in manifest:
-        return [(name, None, sha256) for name, sha256 in manifest.get("files", {}).items()]
-    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
-    others = [
-        *manifest["tokenizer"]["files"],
-        *(text for texts in manifest["texts"].values() for text in texts.values()),
-    ]
-    return [
-        *((shard["name"], shard["bytes"], shard["sha256"]) for shard in shards),
-        *((other["file"], None, other["sha256"]) for other in others),
-    ]
 
 
 def read_bundle(path: Path) -> dict[str, Any]:
@@ -189,12 +175,9 @@ def check(path: Path) -> int:
 
 def listed_files(directory: Path) -> dict[str, str]:
     """File name -> sha256 (hex) of what the directory's own records list."""
-    manifest = read_json(directory / "manifest.json")
+    manifest = read_json(directory / MANIFEST)
     if "splits" in manifest:
-        found = {entry["name"]: entry["sha256"] for split in manifest["splits"].values() for entry in split["shards"]}
-        found |= {entry["file"]: entry["sha256"] for entry in manifest["tokenizer"]["files"]}
-        texts = [text for languages in manifest.get("texts", {}).values() for text in languages.values()]
-        return found | {text["file"]: text["sha256"] for text in texts}
+        return verify.listed_files(read_manifest(directory))
     if "step" in manifest:
         return dict(manifest["files"])
     files = read_json(directory / "config.json").get("files", {})

@@ -21,6 +21,7 @@ from typing import Any
 
 from conf import compose
 from model.errors import UserError
+from model.shards.manifest import read_manifest
 from model.storage.mirror import local_folder
 
 SENTENCES = 5
@@ -168,7 +169,7 @@ def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
     Raises:
         UserError: the shards keep no test set.
     """
-    texts = json.loads((shards / "manifest.json").read_bytes()).get("texts", {}).get("test")
+    texts = read_manifest(shards).texts.get("test")
     if not texts:
         raise UserError(f"{shards}: keeps no test set")
     sides = [

@@ -11,10 +11,10 @@ from model.bundles.directory import CONFIG
 from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
 from model.files import atomic_path
+from model.shards.manifest import MANIFEST
 from model.storage.mirror import bring, bring_checked, local_folder, remote_of
 from model.storage.remote import download_unchecked
-from services.commands.contents import KINDS, MANIFEST, check, contents, listed
-from services.commands.shard_contents import read_json
+from services.commands.contents import KINDS, check, contents, listed_files
 from services.models.registry import Registry
 
 
@@ -82,8 +82,8 @@ def fetched(name: str, cache: str) -> Path:
     bring_bundle(path)
     if not (path / CONFIG).is_file():
         bring(path / MANIFEST)
-        for file, size, sha256 in listed(read_json(path / MANIFEST)):
-            bring_checked(path / PurePosixPath(file).name, size, sha256)
+        for file, sha256 in listed_files(path).items():
+            bring_checked(path / PurePosixPath(file).name, None, sha256)
     return path
 
 

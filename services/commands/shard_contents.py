@@ -1,6 +1,7 @@
-"""What a shard or a directory of shards holds, read as its documented format says (a plain tar of npy members)."""
+"""What a shard or a directory of shards holds. A shard that stands alone is read as the plain tar that it is."""
 
 import io
+import itertools
 import json
 import tarfile
 from collections.abc import Mapping
@@ -8,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model.errors import UserError
-from model.files import file_sha256
+from model.shards.layout import side_members, sidecar_name
+from model.shards.manifest import Manifest, has_manifest, manifest_hash, read_manifest
 from model.text.tokenizers import load_pair
 
 LARGEST_MEMBER = 2**31  # bytes
-SIDES = {"src.npy": "source", "tgt.npy": "target", "ids.npy": "text"}
+SIDES = {"parallel": ("source", "target"), "monolingual": ("text",)}
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -34,26 +37,27 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def read_shard_directory(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def read_shard_directory(path: Path) -> dict[str, Any]:
     """All shards of a corpus, and the corpus and tokenizer they were made from."""
-    splits = {}
-    for name, split in manifest["splits"].items():
-        shards = split["shards"]
-        splits[name] = {
-            "records": split["records"],
-            "source_tokens": split["source_tokens"],
-            "target_tokens": split["target_tokens"],
-            "shards": len(shards),
-            "chunks": sum(len(entry["chunks"]) for entry in shards),
-            "bytes": sum(entry["bytes"] for entry in shards),
-            "missing": [entry["name"] for entry in shards if not (path / entry["name"]).is_file()],
+    manifest = read_manifest(path)
+    splits = {
+        name: {
+            "records": split.records,
+            "source_tokens": split.source_tokens,
+            "target_tokens": split.target_tokens,
+            "shards": len(split.shards),
+            "chunks": sum(len(entry.chunks) for entry in split.shards),
+            "bytes": sum(entry.bytes for entry in split.shards),
+            "missing": [entry.name for entry in split.shards if not (path / entry.name).is_file()],
         }
-    facts = {key: value for key, value in manifest.items() if key not in ("splits", "config", "length_bounds")}
-    facts["sides"] = facts.pop("kind", "parallel")
+        for name, split in manifest.splits.items()
+    }
+    facts = {key: value for key, value in vars(manifest).items() if key not in ("splits", "config", "length_bounds")}
+    facts["sides"] = facts.pop("kind")
     return {
         "kind": "shard directory",
         "path": str(path),
-        "manifest_hash": file_sha256(path / "manifest.json"),
+        "manifest_hash": manifest_hash(path),
         **facts,
         "splits": splits,
     }
@@ -73,11 +77,12 @@ def read_shard(path: Path, samples: int) -> dict[str, Any]:
             counts = [_record(path, tar, chunk) for chunk in chunks.values()]
     except (tarfile.TarError, EOFError) as problem:
         raise UserError(f"{path}: truncated, or not a shard ({problem})") from None
-    manifest = read_json(path.parent / "manifest.json")
-    entry = read_json(path.with_suffix(".json"))
+    manifest = read_manifest(path.parent) if has_manifest(path.parent) else None
+    entry = read_json(path.parent / sidecar_name(path.name))
     total = path.stat().st_size
     if entry and entry.get("bytes") != total:
         raise UserError(f"{path}: has {total:,} bytes where its record says {entry.get('bytes'):,}: truncated")
+    made_from = ("corpus", "languages", "config_hash", "seed")
     return {
         "kind": "shard",
         "path": str(path),
@@ -87,9 +92,7 @@ def read_shard(path: Path, samples: int) -> dict[str, Any]:
         "chunks": len(chunks),
         "members": sorted(first),
         "sha256": entry.get("sha256"),
-        "made_from": {key: manifest.get(key) for key in ("corpus", "languages", "config_hash", "seed")}
-        if manifest
-        else None,
+        "made_from": {key: getattr(manifest, key) for key in made_from} if manifest else None,
         "samples": _samples(path.parent, manifest, arrays, samples),
     }
 
@@ -133,27 +136,16 @@ def _array(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> np.ndar
 
 
 def _samples(
-    directory: Path, manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], count: int
+    directory: Path, manifest: Manifest | None, arrays: Mapping[str, NDArray[Any]], count: int
 ) -> list[dict[str, str]]:
     """The first records, in words where the tokenizer is beside the shard, else as ids."""
-    sides = [name for name in SIDES if name in arrays]
-    if not sides or count < 1:
-        return []
-    decoders = _decoders(directory, manifest)
-    found = []
-    offsets = {name: arrays[name.replace(".npy", "_off.npy") if name != "ids.npy" else "off.npy"] for name in sides}
-    for row in range(min(count, *(len(offsets[name]) - 1 for name in sides))):
-        record = {}
-        for name in sides:
-            ids = arrays[name][int(offsets[name][row]) : int(offsets[name][row + 1])].tolist()
-            decode = decoders.get(name)
-            record[SIDES[name]] = decode([ids])[0] if decode else " ".join(map(str, ids))
-        found.append(record)
-    return found
-
-
-def _decoders(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    if not manifest:
-        return {}
-    pair = load_pair(directory, manifest["tokenizer"])
-    return {"src.npy": pair.source.decode, "tgt.npy": pair.target.decode, "ids.npy": pair.source.decode}
+    kind = "monolingual" if "ids.npy" in arrays else "parallel"
+    pair = load_pair(directory, manifest.tokenizer) if manifest else None
+    sides: list[list[str]] = []
+    for side, (ids, offsets) in enumerate(side_members(kind)):
+        if ids not in arrays or offsets not in arrays:
+            return []
+        rows = [arrays[ids][first:end] for first, end in itertools.pairwise(arrays[offsets][: count + 1])]
+        tokenizer = (pair.source, pair.target)[side] if pair else None
+        sides.append(tokenizer.decode(rows) if tokenizer else [" ".join(map(str, row)) for row in rows])
+    return [dict(zip(SIDES[kind], record, strict=True)) for record in zip(*sides, strict=True)]

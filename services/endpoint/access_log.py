@@ -4,6 +4,7 @@ The route stands for the path, which may hold a word, and the query string is le
 the trace is kept without its message, which may quote the request.
 """
 
+import ipaddress
 import logging
 import time
 import traceback
@@ -43,10 +44,21 @@ class AccessLog:
             if not status:
                 await refusal(500, "Internal error")(scope, receive, sent)
         if self.lines:
-            client = (scope.get("client") or ("-",))[0]
             logger.info(
-                "%s %s %d %.0f ms", client, _describe_request(scope), status, 1000 * (time.perf_counter() - began)
+                "%s %s %d %.0f ms",
+                _client(scope),
+                _describe_request(scope),
+                status,
+                1000 * (time.perf_counter() - began),
             )
+
+
+def _client(scope: Scope) -> str:
+    """The client's IP address. Behind a proxy of this machine it is what a header says, which anybody can write."""
+    try:
+        return str(ipaddress.ip_address((scope.get("client") or ("",))[0].partition("%")[0]))
+    except ValueError:
+        return "-"
 
 
 def _describe_request(scope: Scope) -> str:

@@ -104,8 +104,9 @@ def translations(
     metrics: Metrics | None = None,
 ) -> Iterator[InferenceQueue[LoadedModel, str, Translation] | None]:
     """Where translations are asked for, for the length of the block; None where no model is named."""
-    reference = config.model if config.bundle is None else None
-    if config.bundle is None and reference is None:
+    fixed = config.bundle is not None or bool(config.ensemble)
+    reference = None if fixed else config.model
+    if not fixed and reference is None:
         yield None
         return
     loader = Loader(config, decode, overrides, alignment)
@@ -185,8 +186,10 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    if config.bundle is None and config.model is None and config.vectors is None:
-        raise UserError("serve: nothing to serve: serve.model, serve.bundle or serve.vectors must name something")
+    if not any((config.bundle, config.model, config.ensemble, config.vectors)):
+        raise UserError(
+            "serve: nothing to serve: serve.model, serve.bundle, serve.ensemble or serve.vectors must name something"
+        )
     if config.traces is not None:
         check_address(config.traces)
     check_least("serve", config, batch=1, queue=1, longest=16, connections=1, port=0)

@@ -26,7 +26,22 @@ from services.verbs import SHARED_MODULES, VERBS
 LARGEST_UPLOAD = 100 * 2**20  # bytes; Ray's head refuses a larger working_dir
 SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for workers
 ELSEWHERE = {  # verbs that make no sense as a job
-    *("up", "submit", "jobs", "job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "report", "demo")
+    *(
+        "up",
+        "submit",
+        "jobs",
+        "job",
+        "why",
+        "logs",
+        "stop",
+        "yield",
+        "retry",
+        "priority",
+        "rm",
+        "report",
+        "sweep",
+        "demo",
+    )
 }
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 logger = logging.getLogger(__name__)

@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from model.alignment.attention_map import AlignmentConfig
+from model.bundles.ensemble import joined, load_ensemble
 from model.errors import UserError
 from model.inference.aligner import Aligner, open_aligner
 from model.inference.kinds import check_translates, open_any_translator
-from model.inference.translator import Translation, Translator
+from model.inference.translator import Translation, Translator, open_translator
 from model.settings import DecodeConfig, EngineName
 from services.models.origin import Origin
 from services.models.registry import UNREGISTERED, ModelVersion
@@ -103,6 +104,40 @@ def load_model(
         source=source,
         target=target,
         open_aligner=partial(open_aligner, bundle, alignment, device),
+    )
+    check_answers(served)
+    return served
+
+
+def load_several(
+    directories: Sequence[Path],
+    key: str,
+    *,
+    engine: EngineName = "auto",
+    device: str = "cpu",
+    versions: Sequence[ModelVersion] = (),
+    section: DecodeConfig | None = None,
+    overrides: Sequence[str] = (),
+) -> LoadedModel:
+    """The bundles as one ensemble, loaded and tried; `key` names them, `versions` are those from the registry.
+
+    It shows no attention: no member's is that of the mean.
+
+    Raises:
+        UserError: as `load_ensemble`, an engine that decodes no ensembles, or lines that it does not translate.
+    """
+    bundle = load_ensemble(directories, key)
+    translator = open_translator(bundle, engine, device=device)
+    source, target = bundle.languages
+    names, numbers, runs = (
+        joined(getattr(version, name) for version in versions) for name in ("name", "version", "run_id")
+    )
+    served = LoadedModel(
+        translator=translator,
+        decode=chosen_decode(bundle.decode, section, overrides),
+        origin=Origin.of(bundle, ModelVersion(names, numbers, runs)),
+        source=source,
+        target=target,
     )
     check_answers(served)
     return served

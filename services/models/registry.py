@@ -1,10 +1,12 @@
 """The services' door to MLflow: which version an alias names, and that version's bundle as a local directory."""
 
+import contextlib
 import logging
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,20 @@ class Registry:
             for alias, version in model.aliases.items():
                 named.setdefault((model.name, str(version)), []).append(alias)
         return named
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[Any]:
+        """An MLflow client for the length of a conversation.
+
+        Raises:
+            UserError: nothing answers.
+        """
+        from mlflow.exceptions import MlflowException
+
+        try:
+            yield self._client()
+        except MlflowException as problem:
+            raise self._away(problem) from None
 
     def fetch(self, version: ModelVersion) -> Path:
         """The bundle directory of `version`, downloaded once into the cache, and whole or not there at all.

@@ -13,10 +13,11 @@ from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
 from model.inference.kinds import check_translates
 from model.settings import DecodeConfig
-from services.models.loaded_model import LoadedModel, load_model
+from services.models.loaded_model import LoadedModel, load_model, load_several
 from services.models.registry import UNREGISTERED, ModelVersion, Registry
 from services.settings import BundleSource, ModelSource
 
+REGISTERED = "models:/"  # how a name in the registry begins; anything else is a bundle's place
 logger = logging.getLogger(__name__)
 
 
@@ -43,6 +44,8 @@ class Loader:
             UserError: no sound bundle, the registry has no such model, or a GPU is asked for that is not there.
         """
         check_device(self.source)
+        if self.source.ensemble:
+            return self._load_ensemble(self.source.ensemble)
         if self.source.bundle is not None:
             return self._load(bundle_folder(self.source.bundle, self.source.cache))
         if self.source.model is None:
@@ -52,6 +55,27 @@ class Loader:
     def load_version(self, version: ModelVersion) -> LoadedModel:
         """A version of the registry, by way of the cache."""
         return self._load(self.registry.fetch(version), version)
+
+    def _load_ensemble(self, wanted: Sequence[str]) -> LoadedModel:
+        """The bundles and registered versions as one, named after its versions where all are some."""
+        directories, versions = [], []
+        for one in wanted:
+            if one.startswith(REGISTERED):
+                versions.append(self.registry.resolve(one))
+                directories.append(self.registry.fetch(versions[-1]))
+            else:
+                directories.append(bundle_folder(one, self.source.cache))
+        served = load_several(
+            directories,
+            "ensemble",
+            engine=self.source.engine,
+            device=self.source.device,
+            versions=versions if len(versions) == len(wanted) else (),
+            section=self._decode,
+            overrides=self._overrides,
+        )
+        logger.info("%s, version %s, are loaded as one", served.origin.name, served.origin.version)
+        return served
 
     def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedModel:
         served = load_model(

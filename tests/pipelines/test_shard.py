@@ -1,14 +1,6 @@
 """The verb `shard`: from files to a shard directory, the same bytes whatever happens on the way."""
 
 import dataclasses
-import errno
-import itertools
-import os
-import random
-import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,117 +8,36 @@ import pytest
 from model.errors import UserError
 from model.files import file_sha256
 from model.shards.manifest import ShardsConfig
-from model.shards.reader import ShardReader
 from model.text.normalise import normalise
-from model.text.tokenizer import EOS, TokenizerConfig
-from model.text.tokenizers import load_pair
-from pipelines.config import Config, PathsConfig
-from pipelines.corpus import staging
+from model.text.tokenizer import TokenizerConfig
+from pipelines.config import PathsConfig
 from pipelines.corpus.cutting import with_auto_cut
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
-from pipelines.settings import ClusterConfig
-from pipelines.shard import ShardResult, record, shard, task
+from pipelines.shard import record, shard, task
 from pipelines.tasks.translation import validate
 from pipelines.tracking.server import TrackingConfig
+from tests.pipelines.conftest import Make, directory_bytes, make_pairs, split_texts, write_pairs
 
-ROOT = Path(__file__).resolve().parents[2]
-WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs", "über", "naïve", "猫"]
-LETTERS = str.maketrans("0123456789", "bcdfghklmn")  # other numbers would make near-copies
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several blocks and shards from a few hundred lines."""
-    monkeypatch.setattr(staging, "BLOCK_LINES", 100)
-    monkeypatch.setattr("pipelines.corpus.misalignment_scan.BLOCK_LINES", 100)
-
-
-def _pairs(count: int, seed: int) -> list[tuple[str, str]]:
-    """Pairs whose sides belong together, no two equal."""
-    rng = random.Random(seed)
-    pairs = []
-    for number in range(count):
-        words = rng.choices(WORDS, k=rng.randint(2, 12))
-        own = f"{seed}{number}".translate(LETTERS)
-        pairs.append((" ".join([*words, own]), " ".join([f"{word[::-1]}o" for word in words] + [own])))
-    return pairs
-
-
-def _write(folder: Path, name: str, pairs: list[tuple[str, str]]) -> SplitFiles:
-    for side, language in enumerate(("en", "de")):
-        text = "".join(f"{pair[side]}\n" for pair in pairs)
-        (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
-    return SplitFiles(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.de"))
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Config]:
-    """make("name", seed=..., ...) -> the configuration of a small corpus whose shards go to tmp_path/name."""
-    corpus = CorpusConfig(
-        name="small",
-        train=_write(tmp_path, "train", _pairs(900, 1)),
-        valid=_write(tmp_path, "valid", _pairs(60, 2)),
-        test=_write(tmp_path, "test", _pairs(60, 3)),
-    )
-
-    def config(name: str, **keys: object) -> Config:
-        values: dict[str, object] = {
-            "corpus": corpus,
-            "paths": PathsConfig(shards=str(tmp_path / name)),
-            "tokenizer": TokenizerConfig(name="characters", type="characters", vocabulary=200),
-            "shards": ShardsConfig(chunk_records=32),
-            "cluster": ClusterConfig(backend="local"),
-        }
-        return Config(**{**values, **keys})  # type: ignore[arg-type]
-
-    return config
-
-
-Make = Callable[..., Config]
-
-
-def _bytes(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
-
-
-def _texts(result: ShardResult, split: str) -> list[tuple[str, str]]:
-    """The split, read back from the shards."""
-    pair = load_pair(result.directory, result.manifest.tokenizer)
-    reader = ShardReader(result.directory, split)
-    rows: list[list[str]] = [[], []]
-    for number in range(reader.chunks):
-        chunk = reader.chunk(number)
-        for side, (ids, offsets, tokenizer) in enumerate(
-            (
-                (chunk.source, chunk.source_offsets, pair.source),
-                (chunk.target, chunk.target_offsets, pair.target),
-            )
-        ):
-            assert ids is not None
-            assert offsets is not None
-            texts = [ids[start:stop] for start, stop in itertools.pairwise(offsets)]
-            assert all(text[-1] == EOS for text in texts)
-            rows[side] += tokenizer.decode([text[:-1] for text in texts])
-    return list(zip(*rows, strict=True))
+pytestmark = pytest.mark.usefixtures("small_blocks")
 
 
 def test_what_goes_in_comes_out_in_order(make: Make) -> None:
     result = shard(make("shards"))
-    assert _texts(result, "train") == _pairs(900, 1)
-    assert _texts(result, "valid") == _pairs(60, 2)
+    assert split_texts(result, "train") == make_pairs(900, 1)
+    assert split_texts(result, "valid") == make_pairs(60, 2)
     assert len(result.manifest.split("train").shards) > 4
     assert not (result.directory / ".work").exists()
     for split, seed in (("valid", 2), ("test", 3)):
         for side, language in enumerate(("en", "de")):
             text = (result.directory / f"{split}.{language}.txt").read_text(encoding="utf-8")
-            assert text.split("\n")[:-1] == [pair[side] for pair in _pairs(60, seed)]
+            assert text.split("\n")[:-1] == [pair[side] for pair in make_pairs(60, seed)]
             assert result.manifest.texts[split][language]["lines"] == 60
 
 
 def test_the_manifest_says_what_it_was_made_from(make: Make, tmp_path: Path) -> None:
-    pairs = [*_pairs(900, 1), ("", "blank"), ("same", "same"), _pairs(900, 1)[0], _pairs(60, 3)[5]]
+    pairs = [*make_pairs(900, 1), ("", "blank"), ("same", "same"), make_pairs(900, 1)[0], make_pairs(60, 3)[5]]
     corpus = CorpusConfig(
-        name="dirty", train=_write(tmp_path, "dirty", pairs), test=_write(tmp_path, "test", _pairs(60, 3))
+        name="dirty", train=write_pairs(tmp_path, "dirty", pairs), test=write_pairs(tmp_path, "test", make_pairs(60, 3))
     )
     manifest = shard(make("shards", corpus=corpus)).manifest
     assert manifest.dropped == {
@@ -146,10 +57,10 @@ def test_the_manifest_says_what_it_was_made_from(make: Make, tmp_path: Path) -> 
 
 def test_the_same_command_again_finds_them(make: Make) -> None:
     first = shard(make("shards"))
-    before = _bytes(first.directory)
+    before = directory_bytes(first.directory)
     again = shard(make("shards", shards=ShardsConfig(chunk_records=32, verify=True)))
     assert (first.found, again.found) == (False, True)
-    assert _bytes(first.directory) == before
+    assert directory_bytes(first.directory) == before
 
 
 def test_verify_names_the_file_that_changed(make: Make) -> None:
@@ -170,7 +81,7 @@ def test_shards_of_another_configuration_are_refused_by_the_key_that_differs(mak
 
 def test_shards_of_a_changed_corpus_are_refused(make: Make, tmp_path: Path) -> None:
     shard(make("shards"))
-    _write(tmp_path, "train", _pairs(800, 1))
+    write_pairs(tmp_path, "train", make_pairs(800, 1))
     with pytest.raises(UserError, match="the corpus files have other contents"):
         shard(make("shards"))
 
@@ -189,130 +100,20 @@ def test_where_the_files_lie_does_not_matter(make: Make, tmp_path: Path) -> None
     corpus = CorpusConfig(
         name="small",
         root=str(elsewhere),
-        train=_write(elsewhere, "train", _pairs(900, 1)),
-        valid=_write(elsewhere, "valid", _pairs(60, 2)),
-        test=_write(elsewhere, "test", _pairs(60, 3)),
+        train=write_pairs(elsewhere, "train", make_pairs(900, 1)),
+        valid=write_pairs(elsewhere, "valid", make_pairs(60, 2)),
+        test=write_pairs(elsewhere, "test", make_pairs(60, 3)),
     )
     assert shard(make("a")).manifest_hash == shard(make("b", corpus=corpus)).manifest_hash
-
-
-KILLER = """
-import os, signal, sys
-import pipelines.corpus.misalignment_scan
-from pipelines import shard as verb
-from pipelines.config import Config
-from pipelines.corpus import packing, staging
-from model.shards import writer
-import json, pathlib, pickle
-
-config = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
-staging.BLOCK_LINES = pipelines.corpus.misalignment_scan.BLOCK_LINES = 100
-calls = 0
-
-def killing(function):
-    def called(*arguments, **keys):
-        global calls
-        calls += 1
-        if calls == int(sys.argv[3]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **keys)
-    return called
-
-module = {"clean_block": verb, "make_plan": verb, "_write_chunks": writer, "write_manifest": verb}[sys.argv[2]]
-setattr(module, sys.argv[2], killing(getattr(module, sys.argv[2])))
-verb.shard(config)
-"""
-
-
-def _killed(config: Config, folder: Path, where: str, call: int) -> None:
-    """Run the very same sharding in a process of its own that kills itself in the middle of a stage."""
-    import pickle
-
-    path = folder / "config.pickle"
-    path.write_bytes(pickle.dumps(config))
-    done = subprocess.run(
-        [sys.executable, "-c", KILLER, str(path), where, str(call)],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-
-
-def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: Path) -> None:
-    undisturbed = _bytes(shard(make("undisturbed")).directory)
-    config = make("killed")
-    # in the middle of cleaning, before the plan, within the third shard (its file unnamed yet), before the manifest
-    for where, call in (("clean_block", 5), ("make_plan", 1), ("_write_chunks", 3), ("write_manifest", 1)):
-        _killed(config, tmp_path, where, call)
-        assert not (config.shard_dir / "manifest.json").exists()
-    written = {path.name: path.stat().st_mtime_ns for path in config.shard_dir.glob("train-*.tar")}
-    shard(config)
-    assert _bytes(config.shard_dir) == undisturbed
-    assert all((config.shard_dir / name).stat().st_mtime_ns == time for name, time in written.items())
-
-
-def test_what_another_configuration_left_unfinished_is_not_mixed_in(
-    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    undisturbed = _bytes(shard(make("undisturbed")).directory)
-    _killed(make("killed", seed=2, shards=ShardsConfig(chunk_records=16)), tmp_path, "write_manifest", 1)
-    with caplog.at_level("INFO"):
-        shard(make("killed"))
-    assert "starting anew" in caplog.text
-    assert _bytes(tmp_path / "killed") == undisturbed
-
-
-def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.cluster.map.WORTH_RAY_LINES", 0)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    one = shard(make("one"))
-    two = shard(make("two", cluster=ClusterConfig(backend="ray", workers=2)))
-    assert _bytes(one.directory) == _bytes(two.directory)
-
-
-def test_a_full_disk_leaves_nothing_half_written_and_it_goes_on(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    undisturbed = _bytes(shard(make("undisturbed")).directory)
-    config = make("full")
-    room = 3
-    fsync = os.fsync
-
-    def full(descriptor: int) -> None:
-        nonlocal room
-        room -= 1
-        if room < 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        fsync(descriptor)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left") as problem:
-            shard(config)
-    assert problem.value.filename == str(config.shard_dir)
-    assert not (config.shard_dir / "manifest.json").exists()
-    assert not [path for path in config.shard_dir.rglob("*") if path.name.startswith(".part")]
-    shard(config)
-    assert _bytes(config.shard_dir) == undisturbed
-
-
-def test_two_commands_at_once_do_not_share_a_folder(make: Make) -> None:
-    from pipelines.corpus.scratch import claim_directory
-
-    config = make("shards")
-    with claim_directory(config.shard_dir), pytest.raises(UserError, match="another shard command is at work"):
-        shard(config)
 
 
 @pytest.mark.parametrize("action", ["warn", "drop", "raise"])
 def test_misaligned_lines_are_said_and_dealt_with(
     make: Make, tmp_path: Path, action: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pairs = _pairs(900, 1)
+    pairs = make_pairs(900, 1)
     slipped = [*pairs[:300], *((pairs[n][0], pairs[n + 1][1]) for n in range(300, 500)), *pairs[500:]]
-    corpus = CorpusConfig(train=_write(tmp_path, "slipped", slipped), misaligned=action)  # type: ignore[arg-type]
+    corpus = CorpusConfig(train=write_pairs(tmp_path, "slipped", slipped), misaligned=action)  # type: ignore[arg-type]
     config = make("shards", corpus=corpus)
     if action == "raise":
         with pytest.raises(
@@ -333,14 +134,14 @@ def test_misaligned_lines_are_said_and_dealt_with(
 
 
 def test_cut_splits_and_tab_separated_rows(make: Make, tmp_path: Path) -> None:
-    rows = [(source, f"{target} {version}") for source, target in _pairs(400, 1) for version in "xyz"]
+    rows = [(source, f"{target} {version}") for source, target in make_pairs(400, 1) for version in "xyz"]
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{target}\t{source}\n" for source, target in rows), encoding="utf-8")
     corpus = CorpusConfig(
         format="tsv", columns=["de", "en"], train=SplitFiles(file=str(path)), cut=CutConfig(valid=0.1, test=0.1)
     )
     result = shard(make("shards", corpus=corpus))
-    held = {split: [source for source, _ in _texts(result, split)] for split in ("train", "valid", "test")}
+    held = {split: [source for source, _ in split_texts(result, split)] for split in ("train", "valid", "test")}
     assert not set(held["train"]) & set(held["valid"] + held["test"])
     assert len(held["test"]) == len(set(held["test"]))
     assert len(held["train"]) == 3 * len(set(held["train"]))
@@ -358,12 +159,14 @@ def test_naughty_strings_go_through_whole(naughty: list[str], make: Make, tmp_pa
     )
     tokenizer = TokenizerConfig(name="characters", type="characters", vocabulary=5000)
     result = shard(make("shards", corpus=corpus, tokenizer=tokenizer))
-    found = dict.fromkeys(source for source, _ in _texts(result, "train"))  # "x " and "x" are one, marked they are two
+    found = dict.fromkeys(
+        source for source, _ in split_texts(result, "train")
+    )  # "x " and "x" are one, marked they are two
     assert list(found) == wanted
 
 
 def test_nothing_left_names_the_rules(make: Make, tmp_path: Path) -> None:
-    corpus = CorpusConfig(train=_write(tmp_path, "copies", [("a", "a"), ("b", "b"), ("", "c")]))
+    corpus = CorpusConfig(train=write_pairs(tmp_path, "copies", [("a", "a"), ("b", "b"), ("", "c")]))
     with pytest.raises(UserError, match="no training pair is left; dropped: blank 1, copy 2"):
         shard(make("shards", corpus=corpus))
     assert not make("shards", corpus=corpus).shard_dir.exists(), "what is refused leaves nothing behind"
@@ -373,7 +176,7 @@ def test_two_plain_files_are_enough_for_all_three_splits(
     make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    alone = CorpusConfig(name="alone", train=_write(tmp_path, "alone", _pairs(900, 1)))
+    alone = CorpusConfig(name="alone", train=write_pairs(tmp_path, "alone", make_pairs(900, 1)))
     result = shard(make("shards", corpus=alone))
     held_out = [result.manifest.split(split).records for split in ("valid", "test")]
     assert all(20 <= records <= 80 for records in held_out)  # a twentieth
@@ -395,7 +198,7 @@ def test_a_large_corpus_holds_out_no_more_than_a_test_set_has() -> None:
 def test_a_fraction_that_was_set_is_all_that_is_cut_and_what_is_missing_is_said(
     make: Make, tmp_path: Path, cut: CutConfig, splits: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = CorpusConfig(name="alone", train=_write(tmp_path, "alone", _pairs(300, 1)), cut=cut)
+    alone = CorpusConfig(name="alone", train=write_pairs(tmp_path, "alone", make_pairs(300, 1)), cut=cut)
     paths = PathsConfig(shards=str(tmp_path / "shards"), runs=str(tmp_path / "runs"))
     config = make("shards", corpus=alone, paths=paths, tracking=TrackingConfig(offline=True))
     assert task(config) == 0
@@ -425,10 +228,10 @@ def test_the_record_of_a_sharding_has_the_keys_that_it_used(make: Make, monkeypa
 def test_many_leaks_are_said_and_counted_in_the_manifest(
     make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    train, test = _pairs(400, 1), _pairs(60, 3)
+    train, test = make_pairs(400, 1), make_pairs(60, 3)
     again = [(f"{source} said", target.upper()) for source, target in test]  # the target, in capitals
     corpus = CorpusConfig(
-        name="leaky", train=_write(tmp_path, "leaky", train + again), test=_write(tmp_path, "test", test)
+        name="leaky", train=write_pairs(tmp_path, "leaky", train + again), test=write_pairs(tmp_path, "test", test)
     )
     result = shard(make("shards", corpus=corpus))
     assert result.manifest.dropped["train"] == {"leaked_target": 60}
@@ -441,7 +244,9 @@ def test_many_leaks_are_said_and_counted_in_the_manifest(
 
 def test_a_gate_is_a_split_like_the_others(make: Make, tmp_path: Path) -> None:
     corpus = CorpusConfig(
-        name="gated", train=_write(tmp_path, "train", _pairs(900, 1)), cut=CutConfig(valid=0.05, test=0.05, gate=0.1)
+        name="gated",
+        train=write_pairs(tmp_path, "train", make_pairs(900, 1)),
+        cut=CutConfig(valid=0.05, test=0.05, gate=0.1),
     )
     manifest = shard(make("shards", corpus=corpus)).manifest
     assert set(manifest.splits) == {"train", "valid", "test", "gate"}

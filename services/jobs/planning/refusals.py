@@ -24,6 +24,7 @@ OURS = {  # keys that the service sets, and sections that lead elsewhere
     "hydra": "a job has no settings of Hydra's own",
     "jobs": "options of the job stand beside its overrides",
     "service": "it is the service's own",
+    "sweep": "options of a sweep stand beside its trials' overrides",
     "serve": "the service has an endpoint already",
 }
 REFERENCE = re.compile(r"(models:/)?[\w+-][\w.+-]*([@/][\w.+-]+)?")  # a run, MODEL@ALIAS, MODEL/3

@@ -1,6 +1,5 @@
 """How much a training is: steps, tokens, floating-point operations, memory of a rank, bytes between ranks."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,9 @@ from typing import Any
 
 import torch
 
+from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config
+from model.shards.manifest import read_manifest
 
 ADAM = 16  # bytes a parameter: weight, gradient, two moments, in fp32
 ACTIVATIONS = 34  # values a token, layer and unit of width that a Transformer keeps (Korthikanti et al. 2022, eq. 2)
@@ -55,9 +56,7 @@ def _vocabularies(values: Mapping[str, Any]) -> tuple[int, int]:
     """Of the shards where they are in sight, else as many as the tokenizer is asked for."""
     wanted = int(values["tokenizer"].get("vocabulary") or 8000)
     try:
-        manifest = json.loads((Path(values["paths"]["shards"]) / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        sizes = read_manifest(Path(values["paths"]["shards"])).vocabularies()
+    except UserError:
         return wanted, wanted
-    sizes = {entry["side"]: int(entry["vocabulary"]) for entry in manifest["tokenizer"]["files"]}
-    joint = sizes.get("both", wanted)
-    return sizes.get("source", joint), sizes.get("target", joint)
+    return sizes[0], sizes[-1]

@@ -9,40 +9,19 @@ import pytest
 
 from pipelines.corpus import plan as plan_module
 from pipelines.corpus import staging
-from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.keys import near_keys, near_texts
-from pipelines.corpus.packing import kept_lines
 from pipelines.corpus.plan import make_plan
-from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig
-from pipelines.corpus.sources import Source
-from pipelines.corpus.staging import blocks_of, stage, staging_tasks
-
-Pairs = list[tuple[str, str]]
+from pipelines.corpus.settings import CorpusConfig, CutConfig
+from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 
 
 def plan(
     folder: Path, splits: dict[str, Pairs], config: CorpusConfig
 ) -> tuple[dict[str, Pairs], dict[str, Counter[str]]]:
     """Split -> the pairs that it keeps, and split -> rule -> pairs dropped."""
-    folder.mkdir(exist_ok=True)
-    sources = []
-    for split, pairs in splits.items():
-        files = (folder / f"{split}.a", folder / f"{split}.b")
-        for side, path in enumerate(files):
-            path.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
-        sources.append(Source(f"{split}-0", split, "moses", files, ("", "")))  # type: ignore[arg-type]  # its name
-    for task in staging_tasks(sources, folder):
-        stage(task)
-    clean = folder / "clean"
-    clean.mkdir()
-    blocks = blocks_of(sources, folder)
-    for block in blocks:
-        clean_block(CleaningTask(block, CleanConfig(), "raise", clean))
+    blocks, clean = cleaned_blocks(folder, splits)
     made = make_plan(blocks, clean, folder, config, 1, {})
-    kept = {
-        split: list(zip(kept_lines(clean, made, split, 0), kept_lines(clean, made, split, 1), strict=True))
-        for split in ("train", "valid", "test", "gate")
-    }
+    kept = {split: kept_pairs(clean, made, split) for split in ("train", "valid", "test", "gate")}
     return kept, {split: Counter(rules) for split, rules in made.dropped.items()}
 
 

@@ -4,9 +4,6 @@ import gzip
 import itertools
 import json
 import random
-import signal
-import subprocess
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -34,6 +31,8 @@ from pipelines.tracking.lineage import record_sharding
 from pipelines.tracking.server import TrackingConfig
 from pipelines.unpack import main as unpack
 from pipelines.unpack import unpack_split
+from tests.pipelines.conftest import directory_bytes
+from tests.pipelines.killed_sharding import kill_sharding
 
 ROOT = Path(__file__).resolve().parents[3]
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
@@ -80,10 +79,6 @@ def make(tmp_path: Path) -> Make:
     return config
 
 
-def _bytes(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
-
-
 def _texts(result: ShardResult, split: str = "train") -> list[str]:
     return [text for (text,) in unpack_split(result.directory, split)]
 
@@ -128,7 +123,7 @@ def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
     monkeypatch.setattr(counting, "TABLE_BYTES", 1_000)
     monkeypatch.setattr(counting, "MOST_RUNS", 2)
     tight = shard(make("tight", tokenizer=VOCABULARY))
-    assert _bytes(roomy.directory) == _bytes(tight.directory)
+    assert directory_bytes(roomy.directory) == directory_bytes(tight.directory)
     tokenizer = load_pair(tight.directory, tight.manifest.tokenizer).source
     assert isinstance(tokenizer, WordTokenizer)
     assert tokenizer.written[6:] == expected
@@ -143,58 +138,25 @@ def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.Monkey
     corpus = {"phrases": PhrasesConfig(passes=1, threshold=1.0), "cut": CutConfig(test=0.1, run=20)}
     one = shard(make("one", corpus, tokenizer=VOCABULARY))
     two = shard(make("two", corpus, tokenizer=VOCABULARY, cluster=ClusterConfig(backend="ray", workers=2)))
-    assert _bytes(one.directory) == _bytes(two.directory)
+    assert directory_bytes(one.directory) == directory_bytes(two.directory)
 
 
-KILLER = """
-import importlib, os, pathlib, pickle, signal, sys
-from pipelines.corpus import text_staging, vocabulary
-
-config = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
-text_staging.BLOCK_BYTES, vocabulary.TASK_BLOCKS = 4000, 3
-calls = 0
-
-def killing(function):
-    def called(*arguments, **keys):
-        global calls
-        calls += 1
-        if calls == int(sys.argv[4]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **keys)
-    return called
-
-module = importlib.import_module(sys.argv[2])
-setattr(module, sys.argv[3], killing(getattr(module, sys.argv[3])))
-from pipelines.shard import shard
-shard(config)
-"""
-
-
-def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: Path) -> None:
-    import pickle
-
+def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
     corpus = {"phrases": PhrasesConfig(passes=2, threshold=2.0), "cut": CutConfig(test=0.1, run=20)}
-    undisturbed = _bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
+    undisturbed = directory_bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
     config = make("killed", corpus, tokenizer=VOCABULARY)
-    (tmp_path / "config.pickle").write_bytes(pickle.dumps(config))
-    for module, function, call in (
-        ("pipelines.corpus.text_block", "save_block", 5),
-        ("pipelines.corpus.counting", "write_run", 4),  # of pairs
-        ("pipelines.corpus.phrases", "save_block", 20),
-        ("pipelines.corpus.vocabulary", "count_units", 7),
-        ("model.shards.writer", "canonical_json", 3),
+    small = {"pipelines.corpus.text_staging.BLOCK_BYTES": 4000, "pipelines.corpus.vocabulary.TASK_BLOCKS": 3}
+    for where, call in (
+        ("pipelines.corpus.text_block.save_block", 5),
+        ("pipelines.corpus.counting.write_run", 4),  # of pairs
+        ("pipelines.corpus.phrases.save_block", 20),
+        ("pipelines.corpus.vocabulary.count_units", 7),
+        ("model.shards.writer.canonical_json", 3),
     ):
-        done = subprocess.run(
-            [sys.executable, "-c", KILLER, str(tmp_path / "config.pickle"), module, function, str(call)],
-            cwd=ROOT,
-            capture_output=True,
-            check=False,
-            timeout=120,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+        kill_sharding(config, where, call, small)
         assert not (config.shard_dir / "manifest.json").exists()
     shard(config)
-    assert _bytes(config.shard_dir) == undisturbed
+    assert directory_bytes(config.shard_dir) == undisturbed
 
 
 def test_phrases_are_joined_in_every_split(make: Make, tmp_path: Path) -> None:

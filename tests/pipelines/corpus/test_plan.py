@@ -7,37 +7,10 @@ import pytest
 
 from pipelines.corpus import plan as plan_module
 from pipelines.corpus import staging
-from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.misalignment import Misaligned
-from pipelines.corpus.packing import kept_lines
-from pipelines.corpus.plan import Plan, make_plan
+from pipelines.corpus.plan import make_plan
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig
-from pipelines.corpus.sources import Source
-from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
-
-Pairs = list[tuple[str, str]]
-
-
-def _prepared(folder: Path, splits: dict[str, Pairs]) -> tuple[list[Block], Path]:
-    folder.mkdir(exist_ok=True)
-    sources = []
-    for split, pairs in splits.items():
-        files = (folder / f"{split}.a", folder / f"{split}.b")
-        for side, path in enumerate(files):
-            path.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
-        sources.append(Source(f"{split}-0", split, "moses", files, ("", "")))  # type: ignore[arg-type]  # its name
-    for task in staging_tasks(sources, folder):
-        stage(task)
-    clean = folder / "clean"
-    clean.mkdir()
-    blocks = blocks_of(sources, folder)
-    for block in blocks:
-        clean_block(CleaningTask(block, CleanConfig(), "raise", clean))
-    return blocks, clean
-
-
-def _texts(clean: Path, plan: Plan, split: str) -> Pairs:
-    return list(zip(kept_lines(clean, plan, split, 0), kept_lines(clean, plan, split, 1), strict=True))
+from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 
 
 def _random_pairs(count: int, seed: int) -> Pairs:
@@ -53,9 +26,9 @@ def test_repeats_are_dropped_as_a_plain_loop_would(
     monkeypatch.setattr(plan_module, "_PARTITION_PAIRS", partition)
     monkeypatch.setattr(plan_module, "_BUFFERED_BLOCKS", 3)
     pairs = _random_pairs(2000, 1)
-    blocks, clean = _prepared(tmp_path, {"train": pairs})
+    blocks, clean = cleaned_blocks(tmp_path, {"train": pairs})
     plan = make_plan(blocks, clean, tmp_path, CorpusConfig(), 1, {})
-    assert _texts(clean, plan, "train") == list(dict.fromkeys(pairs))
+    assert kept_pairs(clean, plan, "train") == list(dict.fromkeys(pairs))
     assert plan.dropped["train"] == {"duplicate": 2000 - len(set(pairs))}
     assert sorted(path.name for path in tmp_path.iterdir() if "partition" in path.name) == []
 
@@ -63,14 +36,14 @@ def test_repeats_are_dropped_as_a_plain_loop_would(
 def test_training_never_holds_a_held_out_source(tmp_path: Path) -> None:
     train, valid, test = _random_pairs(900, 2), _random_pairs(60, 3), _random_pairs(60, 4)
     train = [(source.upper(), target) for source, target in train]  # case does not hide a sentence
-    blocks, clean = _prepared(tmp_path, {"train": train, "valid": valid, "test": test})
+    blocks, clean = cleaned_blocks(tmp_path, {"train": train, "valid": valid, "test": test})
     plan = make_plan(blocks, clean, tmp_path, CorpusConfig(clean=CleanConfig(duplicates=False), leaks="source"), 1, {})
     tested = {source.lower() for source, _ in test}
     validated = {source.lower() for source, _ in valid}
-    assert _texts(clean, plan, "test") == test
-    assert _texts(clean, plan, "valid") == [pair for pair in valid if pair[0].lower() not in tested]
+    assert kept_pairs(clean, plan, "test") == test
+    assert kept_pairs(clean, plan, "valid") == [pair for pair in valid if pair[0].lower() not in tested]
     kept = [pair for pair in train if pair[0].lower() not in tested | validated]
-    assert _texts(clean, plan, "train") == kept
+    assert kept_pairs(clean, plan, "train") == kept
     assert plan.dropped["train"] == {"leaked": 900 - len(kept)}
 
 
@@ -79,9 +52,9 @@ def test_cut_splits_share_no_source(tmp_path: Path, references: str) -> None:
     pairs = _random_pairs(3000, 5)
     cut = CutConfig(valid=0.1, test=0.2, references=references)  # type: ignore[arg-type]
     config = CorpusConfig(cut=cut, leaks="source")
-    blocks, clean = _prepared(tmp_path, {"train": pairs})
+    blocks, clean = cleaned_blocks(tmp_path, {"train": pairs})
     plan = make_plan(blocks, clean, tmp_path, config, 1, {})
-    splits = {split: _texts(clean, plan, split) for split in ("train", "valid", "test")}
+    splits = {split: kept_pairs(clean, plan, split) for split in ("train", "valid", "test")}
     sources = {split: [source for source, _ in texts] for split, texts in splits.items()}
     assert not set(sources["train"]) & (set(sources["valid"]) | set(sources["test"]))
     assert not set(sources["valid"]) & set(sources["test"])
@@ -102,9 +75,9 @@ def test_the_cut_depends_on_the_seed_alone(tmp_path: Path) -> None:
     tests = []
     for number, (order, seed) in enumerate(((pairs, 1), (pairs[::-1], 1), (pairs, 2))):
         folder = tmp_path / str(number)
-        blocks, clean = _prepared(folder, {"train": order})
+        blocks, clean = cleaned_blocks(folder, {"train": order})
         tests.append(
-            {source for source, _ in _texts(clean, make_plan(blocks, clean, folder, config, seed, {}), "test")}
+            {source for source, _ in kept_pairs(clean, make_plan(blocks, clean, folder, config, seed, {}), "test")}
         )
     assert tests[0] == tests[1] != tests[2]
 
@@ -113,7 +86,7 @@ def test_misaligned_lines_are_dropped_where_asked(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(staging, "BLOCK_LINES", 8)
     pairs = [(f"s{number}", f"t{number}") for number in range(40)]
     pairs[3] = ("", "blank")  # a line that is gone must not shift the others' numbers
-    blocks, clean = _prepared(tmp_path, {"train": pairs})
+    blocks, clean = cleaned_blocks(tmp_path, {"train": pairs})
     plan = make_plan(blocks, clean, tmp_path, CorpusConfig(), 1, {"train-0": [Misaligned(6, 19)]})
-    assert _texts(clean, plan, "train") == pairs[:3] + pairs[4:6] + pairs[20:]
+    assert kept_pairs(clean, plan, "train") == pairs[:3] + pairs[4:6] + pairs[20:]
     assert plan.dropped["train"] == {"blank": 1, "misaligned": 14}

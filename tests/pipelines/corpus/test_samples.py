@@ -8,12 +8,15 @@ import pytest
 import webdataset
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
+from conf import compose
 from model.errors import UserError
 from model.shards.samples import read_samples, write_samples
 from model.text.tokenizer import TokenizerConfig
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus.samples import as_lines
 from pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
+from pipelines.corpus.sharded import as_sharded
+from pipelines.corpus.sources import SPLITS
 from pipelines.settings import ClusterConfig
 from pipelines.shard import shard
 from pipelines.unpack import UnpackConfig, UnpackRoot
@@ -75,6 +78,14 @@ def test_texts_are_found(tmp_path: Path) -> None:
 BROKEN = [{"en": b"a", "de": b"b"}, {"en": b"a"}, {"en": b"\xff", "de": b"b"}, {"json": b"{"}, {"en": b"c", "de": b"d"}]
 
 
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_tars_of_every_split_become_lines(tmp_path: Path, split: str) -> None:
+    files = SplitFiles(file=tar(tmp_path / "a.tar", [{"en": b"a", "de": b"b"}]))
+    found = as_lines(CorpusConfig(**{split: files}), "en-de", tmp_path / "lines")
+    (name,) = getattr(found, split).file
+    assert json.loads(Path(name).read_text(encoding="utf-8")) == {"source": "a", "target": "b"}
+
+
 def test_broken_samples_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     name = tar(tmp_path / "a.tar", BROKEN)
     with pytest.raises(UserError, match=r"a\.tar: sample sample0001: no \.de"):
@@ -101,6 +112,15 @@ def test_written_samples_are_the_same_bytes_and_the_library_reads_them(tmp_path:
     assert [sample["en"] for sample in found] == [b"a"] * 3
 
 
+def test_a_damaged_tar_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.tar").write_bytes(b"x" * 2000)
+    corpus = CorpusConfig(format="webdataset", train=SplitFiles(file=str(tmp_path / "bad.tar")))
+    config = Config(name="run", paths=PathsConfig(str(tmp_path), str(tmp_path / "home" / "shards")), corpus=corpus)
+    with pytest.raises(UserError, match=r"bad\.tar: not a whole tar"):
+        shard(config)
+    assert not list((tmp_path / "home").iterdir())
+
+
 def test_a_corpus_of_tars_becomes_shards_and_tars_again(tmp_path: Path) -> None:
     name = tar(tmp_path / "a.tar", [{"en": a.encode(), "de": b.encode()} for a, b in PAIRS])
     cut = CutConfig(valid=0.1, test=0.1)
@@ -114,6 +134,10 @@ def test_a_corpus_of_tars_becomes_shards_and_tars_again(tmp_path: Path) -> None:
     made = shard(config)
     assert made.manifest.sources[0]["name"].startswith("train-0-a.tar")
     assert shard(config).found
+    words = [f"paths.shards={made.directory}", "corpus=webdataset", "corpus.fields.source='t.{source}'"]
+    compose.values([*words, f"corpus.train.file={name}"], as_sharded)
+    with pytest.raises(UserError, match=r"corpus\.train\.file=b\.tar: .* made of a\.tar\. Leave"):
+        compose.values([*words, "corpus.train.file=b.tar"], as_sharded)
     settings = UnpackConfig(format="webdataset", output=str(tmp_path / "tars"))
     assert unpack(UnpackRoot(paths=config.paths, unpack=settings)) == 0
     found = by_library(tmp_path / "tars" / "train-000000.tar")

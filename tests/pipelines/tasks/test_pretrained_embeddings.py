@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from model.networks.architectures import architecture
 from model.networks.network import TranslationNetwork
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
+from model.ports import free_ports
 from model.shards.reader import ShardReader
 from model.text.subwords import train_subwords
 from model.text.tokenizer import SPECIAL, SPECIAL_PIECES, Tokenizer, TokenizerConfig, TokenizerPair
@@ -353,9 +353,7 @@ def test_two_ranks_train_around_a_frozen_table(
 ) -> None:
     settings = config(source=str(bundle(tmp_path / "vectors", ["w3", "w4"])), freeze=True)
     alone = train(replace(settings, name="alone"), "all", Ranks(0, 1, CPU))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     multiprocessing.spawn(rank_process, (port, settings), nprocs=2)
     one, other = (
         [line["loss"] for line in journal.lines(run / journal.NAME) if "batch" in line]

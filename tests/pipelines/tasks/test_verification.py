@@ -1,7 +1,6 @@
 """`dragoman verify`: runs that were disturbed and are the same, and records that somebody has changed."""
 
 import json
-import socket
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 import torch.multiprocessing as multiprocessing
 
+from model.ports import free_ports
 from model.shards.manifest import manifest_hash
 from pipelines import entries
 from pipelines.loaders.pairs import OF_PAIRS
@@ -84,9 +84,7 @@ def test_a_killed_run_that_went_on_alone_and_on_two_workers_is_one_too(
     found = verify()
     assert found["steps"][1].startswith("6, each once") and found["starts"] == ("same", "1: from step 0 on 1")
     train(shards, run, replace(CONFIG, max_steps=8))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     multiprocessing.spawn(rank_process, (port, str(shards), str(run), CONFIG, "transformer"), nprocs=2)
     found = verify()
     assert found["steps"][0] == "same" and found["steps"][1].startswith("12, each once")

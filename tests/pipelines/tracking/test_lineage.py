@@ -53,7 +53,7 @@ def test_the_whole_way_back_from_a_version(
     facts = {"pair": "en-de", "manifest_hash": digest, "scores": {"test": {"bleu": 30.0}}}
     (bundle / "config.json").write_text(json.dumps(facts))
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as training:
-        log_training(training, CONFIG, HASH, shards)
+        log_training(training, {**CONFIG, "tracking": {"uri": "secret", "parent": "ab" * 16}}, HASH, shards)
         training.metrics(1, {"loss": 2.0, "lr": 0.1})
         training.figure(curves(training.history(), "a"), "curves.png")
         training.table(["source", "translation"], [["a dog", "ein Hund"]], "samples.json")
@@ -83,6 +83,7 @@ def test_the_whole_way_back_from_a_version(
     assert "`kind`" in client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
     assert run.info.run_id == training.run_id
     assert run.data.tags["kind"] == "train"
+    assert run.data.tags["mlflow.parentRunId"] == "ab" * 16
     shown = {key: run.data.tags[f"mlflow.{key}"] for key in ("user", "source.name", "source.type")}
     assert shown == {"user": user(), "source.name": "dragoman train", "source.type": "LOCAL"}
     assert run.data.tags["config_hash"] == HASH

@@ -1,6 +1,5 @@
 """Language models in the training loop: exact resume with carried states, the same run on one and two ranks."""
 
-import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch.multiprocessing as multiprocessing
 
 from model.networks.architectures import any_network, architecture, model_config
 from model.networks.language_network import LanguageNetwork
+from model.ports import free_ports
 from model.settings import LossConfig
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.blocks import WindowLoader
@@ -141,9 +141,7 @@ def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards
     """12 steps alone; and 4 alone, 4 on two ranks, 4 alone again: same batches, losses equal to rounding."""
     train(shards, tmp_path / "alone", kind)
     train(shards, tmp_path / "turns", kind, replace(CONFIG, max_steps=4))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
     multiprocessing.spawn(rank_process, arguments, nprocs=2)
     train(shards, tmp_path / "turns", kind)

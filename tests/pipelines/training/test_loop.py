@@ -1,7 +1,6 @@
 """The loop: exact resume, the same run on one and two ranks, skipped steps, early stopping."""
 
 import json
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch.multiprocessing as multiprocessing
 from model.errors import UserError
 from model.networks.architectures import architecture, build_network, model_config
 from model.networks.transformer import Transformer, TransformerConfig
+from model.ports import free_ports
 from model.settings import LossConfig
 from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
@@ -139,9 +139,7 @@ def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards
     """12 steps alone; and 4 alone, 4 on two ranks, 4 alone again: same batches, losses equal to rounding."""
     train(shards, tmp_path / "alone", kind=kind)
     train(shards, tmp_path / "turns", replace(CONFIG, max_steps=4), kind=kind)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
     multiprocessing.spawn(rank_process, arguments, nprocs=2)
     train(shards, tmp_path / "turns", kind=kind)
@@ -196,9 +194,7 @@ def test_a_step_without_a_finite_loss_updates_nothing_on_any_rank(world: int, sh
     if world == 1:
         train(shards, run, STEP_BY_STEP, loss=BrokenLoss(3))  # step 2, second lane
     else:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        (port,) = free_ports(1)
         multiprocessing.spawn(rank_with_a_broken_loss, (port, str(shards), str(run)), nprocs=2)
     before, after = (checkpoint.read(run / "checkpoints" / f"step-{step:08d}") for step in (1, 2))
     assert before[0].keys() == after[0].keys() == {"network", "optimizer", "average"}

@@ -1,7 +1,6 @@
 """The loop of word vectors: exact resume, turns of one and two ranks, losses, and what is refused."""
 
 import json
-import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
 from model.errors import UserError
+from model.ports import free_ports
 from model.word_vectors.learner import Text
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import ShardText, shard_vocabulary
@@ -232,9 +232,7 @@ def check_averages(ranks: Ranks) -> None:
 def test_one_and_two_ranks_take_turns(shards: Path, tmp_path: Path) -> None:
     """An epoch alone, one on two ranks, one alone again: every word once an epoch, and equal losses."""
     train(shards, tmp_path / "turns", replace(CONFIG, epochs=1))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     multiprocessing.spawn(two_ranks, (port, str(shards), str(tmp_path / "turns")), nprocs=2)
     turns = train(shards, tmp_path / "turns")
     alone = train(shards, tmp_path / "alone")

@@ -1,6 +1,5 @@
 """Quality on several ranks: two find in a small text what one finds, with averages and with summed gradients."""
 
-import socket
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from numpy.typing import NDArray
 
+from model.ports import free_ports
 from model.shards.writer import Record
 from model.text.tokenizer import SPECIAL
 from model.word_vectors.learner import Learner
@@ -75,9 +75,7 @@ def rank_process(rank: int, port: int, shards: str, folder: str) -> None:
 def test_two_ranks_find_what_one_finds(shards: Path, tmp_path: Path) -> None:
     one, loss = learned(shards, tmp_path / "one", ALONE)
     assert purity(one) > 0.95
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     multiprocessing.spawn(rank_process, (port, str(shards), str(tmp_path)), nprocs=2)
     for backend in ("numba", "ddp"):
         first, second = (np.load(tmp_path / f"{backend}-{rank}.npz") for rank in (0, 1))

@@ -1,6 +1,5 @@
 """word2vec with summed sparse gradients: the batched steps' numbers, and the same tables on any number of ranks."""
 
-import socket
 from itertools import product
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
 from model.errors import UserError
+from model.ports import free_ports
 from model.word_vectors.batched import BatchedWord2Vec
 from model.word_vectors.learner import Text
 from model.word_vectors.word2vec import Word2VecConfig
@@ -61,9 +61,7 @@ def rank_process(rank: int, port: int, folder: str, algorithm: str, output: str)
 @pytest.mark.parametrize(("algorithm", "output"), [("skipgram", "negative"), ("cbow", "hierarchical")])
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
 def test_two_ranks_take_the_steps_of_one_with_twice_the_words(algorithm: str, output: str, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     multiprocessing.spawn(rank_process, (port, str(tmp_path), algorithm, output), nprocs=2)
     alone = SynchronousWord2Vec(config(algorithm, output), COUNTS, 5, ALONE, tokens=16)
     for number, segments in enumerate(SEGMENTS):

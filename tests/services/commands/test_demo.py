@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from model.shards.manifest import Manifest, write_manifest
 from services.commands import demo as verb
 from services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
 
@@ -50,7 +51,7 @@ def root(tmp_path: Path) -> DemoRoot:
     for language, word in (("en", "dog"), ("de", "Hund")):
         (shards / f"test.{language}.txt").write_text("".join(f"{word} {number}\n" for number in range(20)))
     texts = {"test": {language: {"file": f"test.{language}.txt"} for language in ("en", "de")}}
-    (shards / "manifest.json").write_text(json.dumps({"texts": texts}))
+    write_manifest(shards, Manifest("demo", ["en", "de"], {"files": []}, "<u2", {}, texts=texts))
     (run / "release.json").write_text(json.dumps({"run": "demo", "version": "7", "bleu": "BLEU = 90.1 nrefs:1|..."}))
     return DemoRoot(
         "demo",

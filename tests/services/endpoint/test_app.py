@@ -397,6 +397,27 @@ def test_no_log_holds_what_a_user_sent(stage: Stage, caplog: pytest.LogCaptureFi
     assert "\x1b" not in written
 
 
+@pytest.mark.parametrize(
+    ("told", "written"), [("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::1"), ("10.0.0.1 GET /secret 200", "-")]
+)
+def test_the_log_names_a_client_by_address_or_not_at_all(
+    stage: Stage, caplog: pytest.LogCaptureFixture, told: str, written: str
+) -> None:
+    """uvicorn believes the header X-Forwarded-For of a proxy on this machine, whatever stands in it."""
+    stage.endpoint.access_log = True
+    transport = httpx.ASGITransport(create_app(stage.endpoint), client=(told, 0))
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
+            await client.get("/health")
+
+    caplog.set_level(logging.INFO, "services")
+    asyncio.run(ask())
+    assert [one.getMessage().partition(" GET ")[0] for one in caplog.records if " GET " in one.getMessage()][
+        -1
+    ] == written
+
+
 def test_a_new_model_answers_from_the_next_request_on(stage: Stage) -> None:
     new = Shouting(mark="!")
     new.open.set()

@@ -15,10 +15,12 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 
 from model.errors import UserError
+from model.settings import DecodeConfig
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig
 from services.endpoint.connections import bind
-from services.endpoint.serve import check, read_keys
+from services.endpoint.serve import check, read_keys, translations
+from services.models.loaded_model import load_model
 from services.settings import ServeConfig
 
 PATIENCE = 120  # seconds; a busy machine takes its time to start a process
@@ -76,6 +78,15 @@ def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_wel
 
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+
+
+def test_an_ensemble_is_served_in_the_place_of_the_registrys_model(bundle: Path) -> None:
+    config = ServeConfig(ensemble=[str(bundle), str(bundle)], tracking_uri="sqlite:///nowhere.db", batch=4)
+    with translations(config, DecodeConfig(), []) as queue:
+        assert queue is not None
+        served = queue.model()
+        assert served.origin.name == "small"
+        assert served.translate(["the dog"], 1)[0].text == load_model(bundle).translate(["the dog"], 1)[0].text
 
 
 def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(

@@ -1,0 +1,89 @@
+"""Several translation bundles of one vocabulary as one model, whose network is the mean of theirs."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from model.bundles.translation import TranslationBundle, load_bundle
+from model.errors import UserError
+from model.networks.ensemble import Ensemble
+from model.networks.network import TranslationNetwork
+
+
+@dataclass(kw_only=True)
+class EnsembleBundle(TranslationBundle):
+    """No directory of its own: what is written about it must be put elsewhere. Decodes as its first member does."""
+
+    members: tuple[TranslationBundle, ...]
+
+    @cached_property
+    def network(self) -> TranslationNetwork:
+        """All members' networks, in evaluation mode."""
+        return Ensemble([member.network for member in self.members]).eval()
+
+    def export_folder(self, _quantisation: object) -> None:
+        """None: an ensemble is decoded in PyTorch."""
+        return
+
+    def update_facts(self, _facts: object) -> None:
+        """Raises TypeError: the facts are its members'."""
+        raise TypeError(f"{self.directory}: an ensemble keeps no facts")
+
+
+def load_ensemble(directories: Sequence[Path], key: str) -> EnsembleBundle:
+    """The bundles in `directories`, each checked as by itself; `key` is the setting that names them.
+
+    Raises:
+        UserError: fewer than two, one that is no sound translation bundle, or two that read or write other tokens,
+            normalise in other ways or translate another pair (both are named).
+    """
+    if len(directories) < 2:
+        raise UserError(f"{key}: an ensemble has two members at least, not {len(directories)}")
+    members = tuple(load_bundle(directory) for directory in directories)
+    first = members[0]
+    for other in members[1:]:
+        difference = _difference(first, other)
+        if difference:
+            raise UserError(
+                f"{key}: {first.directory} and {other.directory} {difference}. Members of an ensemble are trained on "
+                f"the same shards, or on shards of the same tokenizer"
+            )
+    runs = [dict(member.facts.get("run") or {}) for member in members]
+    return EnsembleBundle(
+        directory=Path(" + ".join(str(member.directory) for member in members)),
+        config=first.config,
+        pair=first.pair,
+        facts={
+            "normalisation": first.normalisation,
+            "manifest_hash": joined(member.facts.get("manifest_hash") for member in members),
+            "run": {name: joined(run.get(name) for run in runs) for name in ("name", "id")},
+        },
+        digest=hashlib.sha256("\n".join(member.digest for member in members).encode()).hexdigest(),
+        architecture=first.architecture,
+        source_vocabulary=first.source_vocabulary,
+        target_vocabulary=first.target_vocabulary,
+        source_positions=min(member.source_positions for member in members),
+        target_positions=min(member.target_positions for member in members),
+        tokenizers=first.tokenizers,
+        decode=first.decode,
+        members=members,
+    )
+
+
+def _difference(one: TranslationBundle, other: TranslationBundle) -> str:
+    """Why the two cannot be decoded as one; empty where they can."""
+    if one.pair != other.pair:
+        return f"translate {one.pair} and {other.pair}"
+    if one.tokenizers.describe() != other.tokenizers.describe():
+        return "have different tokenizers"
+    if one.normalisation != other.normalisation:
+        return f"read texts in {one.normalisation} and {other.normalisation}"
+    return ""
+
+
+def joined(values: Iterable[Any]) -> str:
+    """The distinct values in their order, with + between them."""
+    return "+".join(dict.fromkeys(str(value) for value in values if value))

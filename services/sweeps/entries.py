@@ -1,0 +1,50 @@
+"""`dragoman sweep train OVERRIDES...`: how it starts; what searches and draws is loaded when its work begins."""
+
+import importlib
+import re
+import sys
+from collections.abc import Sequence
+
+from conf import compose
+from model.errors import UserError, unknown
+from model.names import check_name
+from services.sweeps.settings import SweepRoot
+from services.sweeps.space import read_space
+
+OURS = re.compile(r"[+~]*(sweep[.=]|jobs[.=]|name=)")  # the sweep's own; everything else is the trials'
+TRIES = ("train",)  # verbs with a curve to judge by
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb's entry point; its exit code."""
+    verb, *words = argv if argv and not argv[0].startswith("-") and "=" not in argv[0] else ("", *argv)
+    if any(word.startswith("-") for word in words):
+        return compose.run(lambda _: None, SweepRoot, words, "sweep")  # options are Hydra's, and ask for no search
+    ours = [word for word in words if OURS.match(word)]
+    try:
+        if not verb:
+            raise UserError("say which verb: dragoman sweep train 'model.dropout=choice(0.1,0.3)' [key=value ...]")
+        if verb not in TRIES:
+            raise unknown("sweep: verb", verb, TRIES)
+        space = read_space([word for word in words if not OURS.match(word)])
+    except UserError as problem:
+        print(f"dragoman sweep: {problem}", file=sys.stderr)
+        return compose.USER_MISTAKE
+
+    def check(root: SweepRoot) -> None:
+        root.sweep.check()
+        check_name("name", f"{root.name}-000")
+        if root.sweep.sampler == "grid":
+            space.grid()
+
+    def work(root: SweepRoot) -> int:
+        check(root)
+        code: int = importlib.import_module("services.sweeps.sweep").sweep(root, space)
+        return code
+
+    # With the trials' words: the sweep's name, folder and MLflow follow from them, and misspelt keys are refused here.
+    return compose.run(work, SweepRoot, [*space.example(), *ours], "sweep", check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

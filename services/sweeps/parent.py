@@ -1,0 +1,61 @@
+"""The MLflow run under which the trials' own runs stand: what was searched, the best, and the pictures."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from services.models.registry import Registry
+
+logger = logging.getLogger(__name__)
+
+
+class Parent:
+    """A run of MLflow's; `run_id` is what its children name.
+
+    MLflow may be away: a sweep goes on without it, and says so once. Its trials' records wait in their spools.
+    """
+
+    def __init__(self, registry: Registry, experiment: str, name: str, run_id: str | None = None) -> None:
+        """Go on with `run_id`, or begin one."""
+        self.registry, self.experiment, self.name, self.run_id = registry, experiment, name, run_id
+        self._said = False
+
+    def begin(self, params: Mapping[str, Any], user: str) -> str | None:
+        """Begin the run where there is none yet; its id, None where MLflow does not answer."""
+        if self.run_id is not None:
+            return self.run_id
+        with self._asking() as client:
+            found = client.get_experiment_by_name(self.experiment)
+            place = found.experiment_id if found else client.create_experiment(self.experiment)
+            tags = {"kind": "sweep", "mlflow.user": user, "mlflow.source.name": "dragoman sweep"}
+            run = client.create_run(place, tags=tags, run_name=self.name)
+            for key, value in params.items():
+                client.log_param(run.info.run_id, key, value)
+            self.run_id = run.info.run_id
+        return self.run_id
+
+    def end(self, metrics: Mapping[str, float], tags: Mapping[str, str], files: list[Path]) -> None:
+        """What came of it."""
+        if self.run_id is None:
+            return
+        with self._asking() as client:
+            for key, metric in metrics.items():
+                client.log_metric(self.run_id, key, metric)
+            for key, text in tags.items():
+                client.set_tag(self.run_id, key, text)
+            for path in files:
+                client.log_artifact(self.run_id, str(path))
+            client.set_terminated(self.run_id, "FINISHED")
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[Any]:
+        try:
+            with self.registry.asking() as client:
+                yield client
+        except (UserError, OSError) as problem:
+            if not self._said:
+                logger.warning("%s; the sweep goes on without its page", problem)
+            self._said = True

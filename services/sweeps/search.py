@@ -1,0 +1,170 @@
+"""The search: asks for settings, submits them as a job, watches its curve, ends losers, tells what came of it.
+
+Everything that matters is in the study's file and in the ledger, so a search that is killed goes on with the same
+command: a trial's job is found again by its name, or submitted again under the same key, which makes no second one.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+import optuna
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from model.errors import ServiceError, UserError
+from services.jobs.client.client import JobClient
+from services.jobs.states import ENDED
+from services.sweeps.settings import SweepConfig
+from services.sweeps.space import Space
+from services.sweeps.study import best_of, finished, shown
+
+TICK = 1.0  # seconds between two looks at what runs
+HOPELESS = 3  # trials that fail before any has a value end the sweep
+logger = logging.getLogger(__name__)
+
+
+class Search:
+    """A study over the jobs of one service."""
+
+    def __init__(
+        self,
+        client: JobClient,
+        study: optuna.Study,
+        space: Space,
+        config: SweepConfig,
+        *,
+        most: int,
+        common: Sequence[str] = (),
+        tick: float = TICK,
+    ) -> None:
+        """`common`: words of every trial that are none of its settings; `most`: how many trials there will be."""
+        self.client, self.study, self.space, self.config = client, study, space, config
+        self.most, self.common, self.tick = most, tuple(common), tick
+        self.told: dict[int, int] = {}  # trial -> validations that the study has heard of
+
+    def run(self, progress: Callable[[], None] = lambda: None) -> None:
+        """Until all trials have ended. `progress` is called after each.
+
+        Raises:
+            UserError: no trial comes to a value: says what the last one failed of.
+            ServiceError: the job service is away for too long.
+        """
+        while True:
+            running = self._running()
+            while len(running) < self.config.parallel and self._begun() < self.most:
+                running.append(self._begin(self.study.ask(dict(self.space.varied))))
+            if not running:
+                return
+            for trial in running:
+                if self._look(trial):
+                    progress()
+            self._check_hope()
+            time.sleep(self.tick)
+
+    def name(self, number: int) -> str:
+        """Of a trial's run."""
+        return f"{self.study.study_name}-{number:03d}"
+
+    def words(self, trial: Trial | FrozenTrial) -> list[str]:
+        """The overrides of a trial's job."""
+        return [*self.space.words(trial.params), *self.common, f"name={self.name(trial.number)}"]
+
+    def _begun(self) -> int:
+        return sum(one.state != TrialState.WAITING for one in self.study.get_trials(deepcopy=False))
+
+    def _running(self) -> list[Trial]:
+        """Trials whose jobs have not ended; one that never got its job gets it now."""
+        open_trials = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        found = [Trial(self.study, one._trial_id) for one in open_trials]
+        return [one if "job" in one.user_attrs else self._begin(one) for one in found]
+
+    def _begin(self, trial: Trial) -> Trial:
+        """Submit the trial's job."""
+        key = f"{self.study.study_name[:40]}-{trial.number}-{int(trial.datetime_start.timestamp())}"  # type: ignore[union-attr]
+        job = self.client.submit("train", self.words(trial), key=key)
+        trial.set_user_attr("job", job["id"])
+        logger.info("trial %d of %d: %s  (%s)", trial.number + 1, self.most, _settings(trial), job["id"])
+        return trial
+
+    def _look(self, trial: Trial) -> bool:
+        """Tell the study what is new of a trial; whether it has ended."""
+        job = self.client.job(trial.user_attrs["job"])
+        curve = dict(self.client.curves(job["id"])["curves"].get(self.config.metric, []))
+        values = [float(curve[step]) for step in sorted(curve)]
+        before = self.told.get(trial.number, len(self.study.trials[trial.number].intermediate_values))
+        for place in range(before, len(values)):
+            trial.report(values[place], place + 1)
+        self.told[trial.number] = max(before, len(values))
+        best = best_of(values, self.config.direction) if values else None
+        if job["state"] in ENDED:
+            self._end(trial, job["state"], job["reason"], best)
+            return True
+        if len(values) > before and trial.should_prune():
+            try:
+                self.client.act(job["id"], "stop")
+            except UserError:
+                return False  # it has ended meanwhile: the next look says how
+            self._tell(trial, TrialState.PRUNED, best, f"ended after {len(values)} validations: others do better")
+            return True
+        return False
+
+    def _end(self, trial: Trial, state: str, reason: str, best: float | None) -> None:
+        if state == "succeeded" and best is not None:
+            self._tell(trial, TrialState.COMPLETE, best, "")
+        elif state == "succeeded":
+            self._tell(trial, TrialState.FAIL, None, f"its journal has no {self.config.metric}")
+        elif state == "stopped" and best is not None:
+            self._tell(trial, TrialState.PRUNED, best, "stopped by somebody")
+        else:
+            self._tell(trial, TrialState.FAIL, None, f"{state}: {reason}")
+
+    def _tell(self, trial: Trial, state: TrialState, value: float | None, reason: str) -> None:
+        if reason:
+            trial.set_user_attr("reason", reason)
+        if state == TrialState.PRUNED and value is not None:
+            trial.set_user_attr("best", value)
+            self.study.tell(trial, state=state)  # its value is the last that it reported
+        else:
+            self.study.tell(trial, value, state=state)
+        outcome = f"{self.config.metric} {value:.5g}" if value is not None else reason
+        ending = {TrialState.PRUNED: f", {reason}"}.get(state, "") if value is not None else ""
+        logger.info("trial %d of %d: %s%s  (%s)", trial.number + 1, self.most, outcome, ending, _settings(trial))
+
+    def _check_hope(self) -> None:
+        failed = self.study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
+        if len(failed) >= min(HOPELESS, self.most) and not finished(self.study):
+            raise UserError(f"{len(failed)} trials failed and none has a value; the last: {_reason(failed[-1])}")
+
+
+def release(search: Search, best: FrozenTrial, patience: float = 3600.0) -> str:
+    """Register the best trial's run and promote it where the gate lets it pass; what came of it.
+
+    Raises:
+        ServiceError: one of the two jobs did not succeed.
+    """
+    words = [*search.words(best), "registry.register=true"]
+    job = search.client.submit("train", words)
+    _wait(search.client, job["id"], patience)
+    version = search.client.curves(job["id"])["released"]
+    model, number = str(version.get("model")), str(version.get("version"))
+    gate = search.client.submit("promote", [*search.space.fixed, f"promote.version={number}"], after=[job["id"]])
+    _wait(search.client, gate["id"], patience)
+    return f"{model} version {number}"
+
+
+def _wait(client: JobClient, name: str, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while (job := client.job(name))["state"] not in ENDED:
+        if time.monotonic() > deadline:
+            raise ServiceError(f"job {name} has not ended; it goes on: dragoman job {name}")
+        time.sleep(TICK)
+    if job["state"] != "succeeded":
+        raise ServiceError(f"job {name}: {job['state']}: {job['reason']} (dragoman logs {name})")
+
+
+def _settings(trial: Trial | FrozenTrial) -> str:
+    return " ".join(f"{key}={shown(value)}" for key, value in trial.params.items())
+
+
+def _reason(trial: FrozenTrial) -> str:
+    return str(trial.user_attrs.get("reason", "no reason is known"))

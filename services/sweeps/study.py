@@ -1,0 +1,127 @@
+"""The study: what was tried and what came of it, in a file of Optuna's, so that the same command goes on with it."""
+
+import itertools
+import json
+import logging
+import math
+import random
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, TrialState
+
+from model.errors import UserError
+from services.sweeps.settings import SweepConfig
+from services.sweeps.space import Space
+
+STARTUP = 5  # trials that tpe draws at random before it believes what it has seen
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Its own log lines and notes on experimental parts are not our users'."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        yield
+
+
+def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed: int) -> optuna.Study:
+    """The study of this name: a new one, or the one that was begun.
+
+    Raises:
+        UserError: it was begun with other trials' words, another space or another metric.
+    """
+    asked = {
+        "fixed": list(space.fixed),
+        "space": {key: optuna.distributions.distribution_to_json(one) for key, one in space.varied.items()},
+        "metric": config.metric,
+        "direction": config.direction,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        storage=f"sqlite:///{folder}/study.db",
+        study_name=name,
+        direction=config.direction,
+        sampler=_sampler(config, space, seed),
+        pruner=_pruner(config),
+        load_if_exists=True,
+    )
+    begun = study.user_attrs.get("asked")
+    if begun is not None and begun != json.loads(json.dumps(asked)):
+        different = sorted(key for key in asked if begun.get(key) != asked[key])
+        raise UserError(
+            f"name={name}: a sweep of this name was begun with another {' and '.join(different)} ({folder}). Give the "
+            f"same again to go on with it, or another name"
+        )
+    study.set_user_attr("asked", asked)
+    if config.sampler == "grid" and not study.trials:
+        for values in _combinations(space, seed):
+            study.enqueue_trial(values)
+    return study
+
+
+def _combinations(space: Space, seed: int) -> list[dict[str, Any]]:
+    """All of a grid, in an order drawn from the seed: neighbours in a row would tell a pruner little."""
+    grid = space.grid()
+    found = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def _sampler(config: SweepConfig, space: Space, seed: int) -> BaseSampler:
+    if config.sampler != "tpe":
+        return RandomSampler(seed=seed)  # of a grid everything is in the queue already
+    return TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, constant_liar=config.parallel > 1)
+
+
+def _pruner(config: SweepConfig) -> optuna.pruners.BasePruner:
+    if config.pruner == "none":
+        return optuna.pruners.NopPruner()
+    return optuna.pruners.SuccessiveHalvingPruner(
+        min_resource=config.min_resource, reduction_factor=config.reduction_factor
+    )
+
+
+def most_trials(config: SweepConfig, space: Space) -> int:
+    """How many trials there will be: a grid may have fewer than are allowed."""
+    if config.sampler != "grid":
+        return config.trials
+    return min(config.trials, math.prod(len(values) for values in space.grid().values()))
+
+
+def finished(study: optuna.Study) -> list[FrozenTrial]:
+    """Trials with a value, the best first. One that was pruned counts with the best value that it came to."""
+    sign = 1 if study.direction == optuna.study.StudyDirection.MINIMIZE else -1
+    found = [one for one in study.trials if one.state.is_finished() and one.value is not None]
+    return sorted(found, key=lambda one: (one.state != TrialState.COMPLETE, sign * float(one.value or 0)))
+
+
+def best_of(values: Sequence[float], direction: str) -> float:
+    """The best of a curve's values so far."""
+    return min(values) if direction == "minimize" else max(values)
+
+
+def table(study: optuna.Study, metric: str) -> list[list[str]]:
+    """A row a trial, the best first, for people."""
+    varied = sorted({key for one in study.trials for key in one.params})
+    rows = [["TRIAL", "JOB", "STATE", metric, *varied]]
+    begun = [one for one in study.trials if one.state != TrialState.WAITING]
+    rest = [one for one in begun if one.number not in {trial.number for trial in finished(study)}]
+    for one in [*finished(study), *rest]:
+        value = f"{one.value:.5g}" if one.value is not None else "-"
+        state = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+        cells = [shown(one.params.get(key, "-")) for key in varied]
+        rows.append([str(one.number), one.user_attrs.get("job", "-"), state.get(one.state, "runs"), value, *cells])
+    return rows
+
+
+def shown(value: Any) -> str:
+    """A setting as people read it."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

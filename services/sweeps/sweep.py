@@ -1,0 +1,84 @@
+"""What `dragoman sweep` does: the trials as jobs, the best of them, pictures, and one MLflow run above all."""
+
+import getpass
+import json
+import logging
+from pathlib import Path
+
+import optuna
+
+from conf import compose
+from services.jobs import entries
+from services.jobs.client import table, verbs
+from services.models.registry import Registry
+from services.sweeps.parent import Parent
+from services.sweeps.pictures import draw
+from services.sweeps.search import Search, release
+from services.sweeps.settings import SweepRoot
+from services.sweeps.space import Space
+from services.sweeps.study import finished, most_trials, open_study, quiet_optuna
+from services.sweeps.study import table as rows
+
+logger = logging.getLogger(__name__)
+
+
+def sweep(root: SweepRoot, space: Space) -> int:
+    """Search until all trials have ended; prints the table and the best trial's words.
+
+    Raises:
+        UserError: no service, a study of this name that differs, or no trial came to a value.
+        ServiceError: the service went away, or the best could not be registered or promoted.
+    """
+    folder = Path(root.paths["root"]) / "sweeps" / root.name
+    most = most_trials(root.sweep, space)
+    with quiet_optuna(), verbs.client(root.jobs, entries.address(_asked(root))) as client:
+        study = open_study(folder, root.name, root.sweep, space, root.seed)
+        parent = _parent(root, folder)
+        run = parent.begin(_params(root, space, most), getpass.getuser())
+        if run is not None:
+            (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
+        common = ["registry.register=false", *([f"tracking.parent={run}"] if run else [])]
+        search = Search(client, study, space, root.sweep, most=most, common=common)
+        search.run()
+        best = finished(study)[0]
+        print(table.table(rows(study, root.sweep.metric)))
+        print(f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}", flush=True)
+        outcome = release(search, best) if root.sweep.promote else ""
+        if outcome:
+            logger.info("%s: registered, and shown to the gate", outcome)
+        pictures = draw(study, root.sweep.metric, folder)
+        parent.end(*_outcome(study, root, best), pictures)
+    logger.info("pictures: %s", folder)
+    return compose.OK
+
+
+def _asked(root: SweepRoot) -> entries.Root:
+    return entries.Root(jobs=root.jobs, paths=root.paths)
+
+
+def _parent(root: SweepRoot, folder: Path) -> Parent:
+    """The run that this sweep began before, or a new one: at the MLflow that `dragoman up` started, where it did."""
+    begun, uri = None, str(root.tracking["uri"])
+    if (folder / "mlflow.json").is_file():
+        begun = str(json.loads((folder / "mlflow.json").read_text(encoding="utf-8"))["run_id"])
+    place = Path(root.paths["root"]) / "service" / "address.json"
+    if root.jobs.service is None and uri.startswith("sqlite") and place.is_file():
+        uri = json.loads(place.read_text(encoding="utf-8")).get("mlflow", uri)
+    return Parent(Registry(uri, folder), str(root.tracking["experiment"]), root.name, begun)
+
+
+def _params(root: SweepRoot, space: Space, most: int) -> dict[str, object]:
+    varied = {key: str(distribution) for key, distribution in space.varied.items()}
+    fixed = {"overrides": " ".join(space.fixed)}
+    chosen = {"sampler": root.sweep.sampler, "pruner": root.sweep.pruner, "metric": root.sweep.metric, "trials": most}
+    return {**chosen, **fixed, **varied}
+
+
+def _outcome(
+    study: optuna.Study, root: SweepRoot, best: optuna.trial.FrozenTrial
+) -> tuple[dict[str, float], dict[str, str]]:
+    states = [one.state.name.lower() for one in study.trials]
+    metrics = {f"best.{root.sweep.metric}": float(best.value or 0)}
+    metrics |= {f"trials.{state}": float(states.count(state)) for state in sorted(set(states))}
+    tags = {"best_trial": str(best.number), "best_job": str(best.user_attrs.get("job", ""))}
+    return metrics, {**tags, **{f"best.{key}": str(value) for key, value in best.params.items()}}

@@ -1,0 +1,99 @@
+"""A small corpus of pairs and its configuration, for the tests of the verb `shard`."""
+
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.shards.manifest import ShardsConfig
+from model.shards.reader import ShardReader
+from model.text.tokenizer import EOS, TokenizerConfig
+from model.text.tokenizers import load_pair
+from pipelines.config import Config, PathsConfig
+from pipelines.corpus import staging
+from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from pipelines.settings import ClusterConfig
+from pipelines.shard import ShardResult
+
+WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs", "über", "naïve", "猫"]
+LETTERS = str.maketrans("0123456789", "bcdfghklmn")  # other numbers would make near-copies
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks and shards from a few hundred lines."""
+    monkeypatch.setattr(staging, "BLOCK_LINES", 100)
+    monkeypatch.setattr("pipelines.corpus.misalignment_scan.BLOCK_LINES", 100)
+
+
+def make_pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    """Pairs whose sides belong together, no two equal."""
+    rng = random.Random(seed)
+    pairs = []
+    for number in range(count):
+        words = rng.choices(WORDS, k=rng.randint(2, 12))
+        own = f"{seed}{number}".translate(LETTERS)
+        pairs.append((" ".join([*words, own]), " ".join([f"{word[::-1]}o" for word in words] + [own])))
+    return pairs
+
+
+def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> SplitFiles:
+    """The pairs as two files of that name."""
+    for side, language in enumerate(("en", "de")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+    return SplitFiles(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.de"))
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Config]:
+    """make("name", seed=..., ...) -> the configuration of a small corpus whose shards go to tmp_path/name."""
+    corpus = CorpusConfig(
+        name="small",
+        train=write_pairs(tmp_path, "train", make_pairs(900, 1)),
+        valid=write_pairs(tmp_path, "valid", make_pairs(60, 2)),
+        test=write_pairs(tmp_path, "test", make_pairs(60, 3)),
+    )
+
+    def config(name: str, **keys: object) -> Config:
+        values: dict[str, object] = {
+            "corpus": corpus,
+            "paths": PathsConfig(shards=str(tmp_path / name)),
+            "tokenizer": TokenizerConfig(name="characters", type="characters", vocabulary=200),
+            "shards": ShardsConfig(chunk_records=32),
+            "cluster": ClusterConfig(backend="local"),
+        }
+        return Config(**{**values, **keys})  # type: ignore[arg-type]
+
+    return config
+
+
+Make = Callable[..., Config]
+
+
+def directory_bytes(directory: Path) -> dict[str, bytes]:
+    """File name -> content."""
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def split_texts(result: ShardResult, split: str) -> list[tuple[str, str]]:
+    """The split, read back from the shards."""
+    pair = load_pair(result.directory, result.manifest.tokenizer)
+    reader = ShardReader(result.directory, split)
+    rows: list[list[str]] = [[], []]
+    for number in range(reader.chunks):
+        chunk = reader.chunk(number)
+        for side, (ids, offsets, tokenizer) in enumerate(
+            (
+                (chunk.source, chunk.source_offsets, pair.source),
+                (chunk.target, chunk.target_offsets, pair.target),
+            )
+        ):
+            assert ids is not None
+            assert offsets is not None
+            texts = [ids[start:stop] for start, stop in itertools.pairwise(offsets)]
+            assert all(text[-1] == EOS for text in texts)
+            rows[side] += tokenizer.decode([text[:-1] for text in texts])
+    return list(zip(*rows, strict=True))

@@ -1,0 +1,46 @@
+"""A sharding that is killed in the middle, in a process of its own."""
+
+import importlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.config import Config
+from pipelines.shard import shard
+
+PATIENCE = 120.0  # seconds
+
+
+def kill_sharding(config: Config, where: str, call: int, settings: Mapping[str, object]) -> None:
+    """Shard until the function `where` (module.name) is called for that time: SIGKILL.
+
+    `settings`: module.NAME -> the value that it has there. The processes are forked from one that has imported all.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pipelines.shard", __name__])
+    process = context.Process(target=_shard, args=(config, where, call, dict(settings)))
+    process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == -signal.SIGKILL
+
+
+def _shard(config: Config, where: str, call: int, settings: Mapping[str, object]) -> None:
+    for name, value in settings.items():
+        module, _, attribute = name.rpartition(".")
+        setattr(importlib.import_module(module), attribute, value)
+    module, _, attribute = where.rpartition(".")
+    holder = importlib.import_module(module)
+    function = getattr(holder, attribute)
+    left = call
+
+    def killing(*arguments: Any, **keys: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **keys)
+
+    setattr(holder, attribute, killing)
+    shard(config)

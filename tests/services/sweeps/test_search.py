@@ -1,0 +1,138 @@
+"""The search over a real job service whose jobs are processes: losers end early, nothing is tried twice."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from model.errors import UserError
+from services.jobs.client.client import JobClient
+from services.jobs.service.app import Parts, create_app
+from services.jobs.service.loop import Loop
+from services.sweeps.pictures import draw
+from services.sweeps.search import Search
+from services.sweeps.settings import SweepConfig
+from services.sweeps.space import Space, read_space
+from services.sweeps.study import finished, most_trials, open_study, quiet_optuna, table
+from tests.services.jobs import processes
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
+    pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning"),
+]
+LOCAL = "http://127.0.0.1:8300"
+
+
+class TrialPlanner(processes.StubPlanner):
+    """Words are home=PATH steps=N x=SETTING ... name=RUN."""
+
+    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+        values = dict(word.split("=", 1) for word in words)
+        run = str(Path(values["home"]) / values["name"])
+        return super().plan(verb, [f"run={run}", f"steps={values['steps']}"], gpus, early) | {"words": list(words)}
+
+
+@pytest.fixture
+def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
+    monkeypatch.setattr(processes, "STUB", Path(__file__).with_name("stub_trial.py"))
+    one = processes.make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    one.intake.planner = TrialPlanner(tmp_path)  # type: ignore[assignment]  # as far as it is asked
+    one.capacity = one.executor.capacity()
+    one.start()
+    yield one
+    one.stop()
+    one.ledger.database.close()
+    for process in processes.PROCESSES:
+        process.wait(10)
+    processes.PROCESSES.clear()
+
+
+@pytest.fixture
+def client(loop: Loop) -> Iterator[JobClient]:
+    from fastapi.testclient import TestClient
+
+    app = create_app(Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False))
+    with JobClient(LOCAL) as found, TestClient(app, base_url=LOCAL, headers={"X-Dragoman-Owner": "anna"}) as http:
+        found._http = http
+        yield found
+
+
+def searching(client: JobClient, home: Path, config: SweepConfig, x: str, seed: int = 1) -> Search:
+    space: Space = read_space([f"home={home}", "steps=9", f"x={x}"])
+    with quiet_optuna():
+        study = open_study(home / "sweeps", "s", config, space, seed)
+    return Search(client, study, space, config, most=most_trials(config, space), tick=0.02)
+
+
+def test_a_grid_is_tried_once_losers_end_early_and_the_best_is_found(
+    client: JobClient, loop: Loop, tmp_path: Path
+) -> None:
+    config = SweepConfig(trials=20, sampler="grid", pruner="asha", reduction_factor=2, parallel=2)
+    search = searching(client, tmp_path, config, "choice(0.3,0.9,0.5,2.5,5.5,0.4)")
+    assert search.most == 6
+    search.run()
+    best, *others = finished(search.study)
+    assert best.params == {"x": "0.3"} and best.value == pytest.approx(1 / 9)
+    assert sorted(one.params["x"] for one in (best, *others)) == ["0.3", "0.4", "0.5", "0.9", "2.5", "5.5"]
+    pruned = [one for one in others if one.state == optuna.trial.TrialState.PRUNED]
+    assert "5.5" in {one.params["x"] for one in pruned}
+    jobs = {one["id"]: one for one in client.jobs(limit=100)["jobs"]}
+    assert len(jobs) == 6
+    stopped = {job for job, one in jobs.items() if one["state"] in ("stopped", "stopping")}
+    assert stopped == {one.user_attrs["job"] for one in pruned}
+    assert jobs[best.user_attrs["job"]]["words"][-1].startswith("name=s-00")
+    rows = table(search.study, "valid_loss")
+    assert rows[0] == ["TRIAL", "JOB", "STATE", "valid_loss", "x"] and rows[1][4] == "0.3" and len(rows) == 7
+    pictures = draw(search.study, "valid_loss", tmp_path)
+    assert {path.name for path in pictures} >= {"parallel-coordinates.png", "curves.png"}
+    assert all(path.stat().st_size > 5000 for path in pictures)
+
+
+def test_a_search_that_is_killed_goes_on_and_submits_nothing_twice(
+    client: JobClient, loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SweepConfig(trials=4, sampler="random", pruner="none", parallel=2)
+    first = searching(client, tmp_path, config, "interval(0,1)")
+    real = client.submit
+    calls: list[str] = []
+
+    def dies(verb: str, overrides: Sequence[str], **more: Any) -> Any:
+        job = real(verb, overrides, **more)
+        calls.append(job["id"])
+        if len(calls) == 2:
+            raise KeyboardInterrupt  # submitted, and the study has not heard of it
+        return job
+
+    monkeypatch.setattr(client, "submit", dies)
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    second = searching(client, tmp_path, config, "interval(0,1)", seed=7)
+    second.run()
+    assert len(finished(second.study)) == 4
+    assert {one["id"] for one in client.jobs(limit=100)["jobs"]} == set(calls) and len(set(calls)) == 4
+    assert sorted(path.name for path in tmp_path.glob("s-0*")) == ["s-000", "s-001", "s-002", "s-003"]
+    with pytest.raises(UserError, match="begun with another space"):
+        searching(client, tmp_path, config, "interval(0,2)")
+
+
+def test_a_sweep_without_hope_ends_and_says_why(client: JobClient, loop: Loop, tmp_path: Path) -> None:
+    config = SweepConfig(trials=9, sampler="random", parallel=1)
+    search = searching(client, tmp_path, config, "choice(broken)")
+    with pytest.raises(UserError, match="3 trials failed and none has a value; the last: failed"):
+        search.run()
+
+
+def test_tpe_learns_which_setting_is_best(tmp_path: Path) -> None:
+    """Without jobs: what Optuna is asked for and told."""
+    config = SweepConfig(trials=30, parallel=1)
+    with quiet_optuna():
+        study = open_study(tmp_path, "s", config, read_space(["x=interval(-3,3)", "y=choice(a,b)"]), 1)
+        for _ in range(config.trials):
+            trial = study.ask(dict(read_space(["x=interval(-3,3)", "y=choice(a,b)"]).varied))
+            study.tell(trial, (trial.params["x"] - 1) ** 2 + (trial.params["y"] == "b"))
+        best = finished(study)[0]
+        pictures = draw(study, "valid_loss", tmp_path)
+    assert abs(best.params["x"] - 1) < 0.3 and best.params["y"] == "a"
+    assert "importance.png" in {path.name for path in pictures}
