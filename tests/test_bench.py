@@ -32,7 +32,7 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, jobs, memory, networks, read, shard, storage, train, word2vec"
+        "Choices: decode, endpoint, jobs, memory, networks, read, scale, shard, storage, train, word2vec"
         in capsys.readouterr().err
     )
 
@@ -49,11 +49,12 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         for path in sorted((ROOT / "bench").glob("*.py"))
     }
     ours = {name for name, found in kinds.items() if True in found}
-    assert ours == {"gpu_training", "jobs", "loss_curve", "memory", "networks", "storage", "word2vec"}
+    assert ours == {"gpu_training", "jobs", "loss_curve", "memory", "networks", "scale", "storage", "word2vec"}
     assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - {
         "jobs",
         "memory",
         "networks",
+        "scale",
         "storage",
     }
 
