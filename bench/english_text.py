@@ -7,6 +7,7 @@ from Zipf's law: good for speed, meaningless for quality.
 
 import gzip
 import re
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -94,3 +95,7 @@ def _zipf(size: int) -> list[list[str]]:
     bounds = np.cumsum(chance / chance.sum())
     ranks = np.minimum(np.searchsorted(bounds, np.random.default_rng(1).random(size)), ZIPF_WORDS - 1)
     return [vocabulary[ranks[first : first + RECORD]].tolist() for first in range(0, size, RECORD)]
+
+
+if __name__ == "__main__":  # python -m bench.english_text FILE WORDS
+    english_text(Path(sys.argv[1]), int(sys.argv[2]))

@@ -56,6 +56,7 @@ def run(
     """
     task = check if _rehearsing.get() else task
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # a line for each of its plugins, when it is imported
     try:
         if any(word.startswith("-") for word in argv):
             _refuse_unknown_options(argv)

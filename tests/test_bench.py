@@ -12,6 +12,8 @@ import torch
 from bench import read_peers
 from bench.__main__ import benchmarks, main
 from bench.english_text import english_text
+from bench.quality import execute, told
+from bench.quality_figures import EXPERIMENTS, Figure, markdown
 from bench.result import Result
 from bench.word2vec import SEGMENT, cut
 from model.text.batch import collate
@@ -32,7 +34,7 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, jobs, memory, networks, read, scale, shard, storage, train, word2vec"
+        "Choices: decode, endpoint, jobs, memory, networks, quality, read, scale, shard, storage, train, word2vec"
         in capsys.readouterr().err
     )
 
@@ -49,11 +51,22 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         for path in sorted((ROOT / "bench").glob("*.py"))
     }
     ours = {name for name, found in kinds.items() if True in found}
-    assert ours == {"gpu_training", "jobs", "loss_curve", "memory", "networks", "scale", "storage", "word2vec"}
+    assert ours == {
+        "gpu_training",
+        "jobs",
+        "loss_curve",
+        "memory",
+        "networks",
+        "quality",
+        "scale",
+        "storage",
+        "word2vec",
+    }
     assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - {
         "jobs",
         "memory",
         "networks",
+        "quality",
         "scale",
         "storage",
     }
@@ -110,3 +123,43 @@ def test_segments_of_a_text_are_whole_records_and_cover_it() -> None:
     assert [len(part) for part in parts] == [SEGMENT, SEGMENT, 3000]
     assert (np.concatenate([part.rows for part in parts]) == text.rows).all()
     assert all(part.offsets[0] == 0 and part.offsets[-1] == len(part) for part in parts)
+
+
+def test_every_small_figure_stands_on_its_page_and_its_command_in_the_list() -> None:
+    listed = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8")
+    assert markdown() in listed, "python -m bench quality --list gives the part of docs/quality.md"
+    for experiment in EXPERIMENTS.values():
+        assert experiment.figures
+        for figure in experiment.figures:
+            assert figure.text in (ROOT / "docs" / figure.page).read_text(encoding="utf-8"), figure
+
+
+def test_the_noise_of_a_figure_is_that_of_one_more_run() -> None:
+    exact = Figure("f", "page.md", "9.3M", (9.3,))
+    assert exact.interval == pytest.approx((9.25, 9.35))
+    assert Figure("f", "page.md", "584", (584,)).interval == pytest.approx((583.5, 584.5))
+    seen = (21.0, 22.0, 23.0)  # mean 22, s 1, n 3: t(2) at 97.5 % is 4.303, so 4.303 x sqrt(4/3)
+    assert Figure("f", "page.md", "22.0", seen).interval == pytest.approx((22 - 4.969, 22 + 4.969), abs=1e-3)
+
+
+def test_the_sizes_of_the_networks_are_those_of_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quality", "--quick", "parameters"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "quality ours=13 baseline=13 ratio=1"
+    assert sum(line.startswith("  within") for line in lines) == 13 and "tatoeba" in lines[-3]
+
+
+def test_a_figure_that_came_out_otherwise_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not told(Figure("size", "page.md", "9.3M", (9.3,)), 9.36)
+    assert "OUTSIDE size: 9.36, page.md has 9.3M (9.25 to 9.35)" in capsys.readouterr().out
+
+
+def test_a_command_of_an_experiment_that_fails_ends_the_bench(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"python -c .*: why it failed"):
+        execute(["python", "-c", "raise SystemExit('why it failed')"], tmp_path)
+
+
+def test_an_experiment_that_is_not_known_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["quality", "parameter"])
+    assert "'parameter' is not known. Choices: parameters, multi30k, tatoeba, vectors" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from model.decoding.hypothesis import Hypothesis, hypothesis
+from model.decoding.word_loops import WordLoops, keep_out
 from model.networks.network import TranslationNetwork
 from model.text.tokenizer import BOS, EOS
 
@@ -34,10 +35,12 @@ def beam_search(
     candidates: int,
     nbest: int = 1,
     every: bool = False,
+    guard: WordLoops | None = None,
 ) -> list[list[Hypothesis]]:
     """source (B, S) -> at most `nbest` hypotheses each, or `every` one that was found; best first, distinct.
 
     `limits[b]` is the most tokens of sentence b, `candidates` how many hypotheses must have ended before it is done.
+    A `guard` forbids the tokens that would close a loop of subwords within a word.
     With alpha 0 scores only fall: a sentence is done when nothing that is still going can come among its n best.
     """
     device = source.device
@@ -57,6 +60,8 @@ def beam_search(
         logits = logits.float().index_fill_(1, never, -torch.inf)
         if step <= min_length:
             logits[:, EOS] = -torch.inf
+        if guard is not None:
+            keep_out(guard, history.flatten(0, 1).tolist(), logits)
         scores, origin, words = (x.cpu() for x in best_candidates(logits, totals.to(device), 2 * beam))  # (B, C)
         history = torch.cat([history.gather(1, origin[:, :, None].expand(-1, -1, step - 1)), words[:, :, None]], 2)
         ends = words.eq(EOS)  # (B, C)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.hypothesis import Hypothesis, hypothesis
+from model.decoding.word_loops import WordLoops, keep_out
 from model.networks.network import TranslationNetwork
 from model.text.tokenizer import BOS, EOS
 
@@ -17,6 +18,7 @@ def greedy_search(
     forbidden: Sequence[int],
     alpha: float,
     min_length: int = 1,
+    guard: WordLoops | None = None,
 ) -> list[list[Hypothesis]]:
     """source (B, S) -> one hypothesis each, of at most `limits[b]` tokens. Sentences leave the batch as they end."""
     device = source.device
@@ -34,6 +36,8 @@ def greedy_search(
         logits = logits.float().index_fill_(1, never, -torch.inf)
         if step <= min_length:
             logits[:, EOS] = -torch.inf
+        if guard is not None:
+            keep_out(guard, chosen[alive, : step - 1].tolist(), logits)
         best, tokens = logits.max(1)  # (B,)
         words = tokens.cpu()
         chosen[alive, step - 1] = words

@@ -20,6 +20,7 @@ from torch import Tensor
 from model.decoding.beam import beam_search
 from model.decoding.greedy import greedy_search
 from model.decoding.hypothesis import Hypothesis
+from model.decoding.word_loops import WordLoops
 from model.errors import UserError
 from model.networks.network import TranslationNetwork, evaluating
 from model.settings import DecodeConfig
@@ -27,7 +28,11 @@ from model.text.tokenizer import EOS, PAD
 
 
 def decode(
-    network: TranslationNetwork, sources: Sequence[np.ndarray], config: DecodeConfig, every: bool = False
+    network: TranslationNetwork,
+    sources: Sequence[np.ndarray],
+    config: DecodeConfig,
+    every: bool = False,
+    guard: WordLoops | None = None,
 ) -> list[list[Hypothesis]]:
     """For each source (1-D ids, end of sentence included) its `nbest` hypotheses, or `every` one found, best first.
 
@@ -46,7 +51,7 @@ def decode(
         for rows in length_batches(lengths, config.sentence_tokens, config.sentences):
             limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
             source = pad([cut[row] for row in rows]).to(device)
-            found = search(network, source, limits, config, every)
+            found = search(network, source, limits, config, every, guard)
             for row, hypotheses in zip(rows, found, strict=True):
                 if not hypotheses or not math.isfinite(hypotheses[0].log_probability):
                     raise FloatingPointError(f"sentence {row + 1}: the network's output is not a number")
@@ -55,11 +60,16 @@ def decode(
 
 
 def search(
-    network: TranslationNetwork, source: Tensor, limits: Sequence[int], config: DecodeConfig, every: bool = False
+    network: TranslationNetwork,
+    source: Tensor,
+    limits: Sequence[int],
+    config: DecodeConfig,
+    every: bool = False,
+    guard: WordLoops | None = None,
 ) -> list[list[Hypothesis]]:
     """One padded batch (B, S) with the longest translation of each -> hypotheses of each."""
     if config.beam == 1:
-        return greedy_search(network, source, limits, config.forbidden(), config.alpha, config.min_length)
+        return greedy_search(network, source, limits, config.forbidden(), config.alpha, config.min_length, guard)
     return beam_search(
         network,
         source,
@@ -71,6 +81,7 @@ def search(
         candidates=config.candidates,
         nbest=config.nbest,
         every=every,
+        guard=guard,
     )
 
 

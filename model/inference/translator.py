@@ -1,7 +1,7 @@
 """The translator: lines of text in, lines of text out."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +10,8 @@ import numpy as np
 
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.decoding.hypothesis import Hypothesis
+from model.decoding.search import decode as search_again
+from model.decoding.word_loops import WordLoops
 from model.errors import UserError
 from model.inference.engines import CTranslate2Engine, Engine, TorchEngine, runs_int8
 from model.networks.network import TranslationNetwork
@@ -49,12 +51,20 @@ class Translator:
     """Normalises, encodes, searches, decodes. Safe to call from several threads."""
 
     def __init__(
-        self, engine: Engine, tokenizers: TokenizerPair, decode: DecodeConfig, positions: int, form: str = "NFC"
+        self,
+        engine: Engine,
+        tokenizers: TokenizerPair,
+        decode: DecodeConfig,
+        positions: int,
+        form: str = "NFC",
+        network: Callable[[], TranslationNetwork] | None = None,
     ) -> None:
         """From parts; `open_translator` makes one from a bundle.
 
-        `positions` is the most source tokens the model reads, `form` the Unicode normalisation of its shards.
+        `positions` is the most source tokens the model reads, `form` the Unicode normalisation of its shards, `network`
+        gives the network that searches again where `decode.repeats_in_word` asks for it.
         """
+        self.network = network
         self.engine = engine
         self.tokenizers = tokenizers
         self.decode = decode
@@ -100,7 +110,7 @@ class Translator:
         if not sources:
             return []
         try:
-            return list(self.engine.search(sources, decode))
+            return list(self.without_loops(sources, decode, self.engine.search(sources, decode)))
         except UserError as problem:
             if on_error == "raise":
                 raise
@@ -113,6 +123,24 @@ class Translator:
                 return [f"{type(problem).__name__}: {problem}"]
             logger.warning("a batch of %d failed (%s); trying it line by line", len(sources), problem)
         return [answer for source in sources for answer in self.search([source], decode, on_error)]
+
+    def without_loops(
+        self, sources: Sequence[np.ndarray], decode: DecodeConfig, found: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """What was found, and where subwords go round in circles within a word, what a search finds that may not.
+
+        That one is PyTorch's whatever the engine, so that all engines give the same: few sentences have any loop.
+        """
+        if not decode.repeats_in_word or self.network is None:
+            return found
+        guard = WordLoops(self.tokenizers.target, decode.repeats_in_word)
+        rows = [row for row, each in enumerate(found) if any(guard.found(one.ids) for one in each)]
+        if rows:
+            again = search_again(self.network(), [sources[row] for row in rows], decode, guard=guard)
+            found = list(found)
+            for row, each in zip(rows, again, strict=True):
+                found[row] = each
+        return found
 
     def answer(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
         texts = self.tokenizers.target.decode([list(one.ids) for one in hypotheses])
@@ -148,6 +176,7 @@ def open_translator(
         bundle.decode,
         bundle.source_positions,
         bundle.normalisation,
+        lambda: bundle.network.to(device),
     )
 
 
@@ -155,7 +184,7 @@ def network_translator(
     network: TranslationNetwork, tokenizers: TokenizerPair, decode: DecodeConfig, form: str = "NFC"
 ) -> Translator:
     """A translator of a network in memory, by PyTorch: the loop's validation. `form`: its shards' normalisation."""
-    return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions, form)
+    return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions, form, lambda: network)
 
 
 def choose_engine(bundle: TranslationBundle, engine: EngineName, device: str, threads: int | None) -> Engine:

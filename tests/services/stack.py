@@ -18,7 +18,7 @@ import httpx
 import pytest
 import yaml
 
-from services.jobs.beside import free_ports
+from model.ports import free_ports
 from services.jobs.children import end_trees
 
 REPOSITORY = Path(__file__).resolve().parents[2]

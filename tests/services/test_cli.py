@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,23 @@ def test_cfg_shows_the_configuration() -> None:
 def test_a_mistake_is_named_with_what_was_meant(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", *words.split()]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_sigterm_ends_a_verb_that_still_loads_with_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Torch takes seconds to load; the training's own handler comes after it."""
+
+    class Loading(ModuleType):
+        def task(self, _config: object) -> int:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return 0
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setitem(sys.modules, "pipelines.evaluate", Loading("evaluate"))
+    assert cli.main(["evaluate"]) == 143
+    assert capsys.readouterr().err == "dragoman evaluate: interrupted\n"
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 class Module(ModuleType):

@@ -15,10 +15,10 @@ import httpx
 import pytest
 import yaml
 
+from model.ports import free_ports
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
-from services.jobs.beside import free_ports
 from services.jobs.client.client import JobClient
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from model.decoding.hypothesis import Hypothesis
+from model.decoding.word_loops import WordLoops
 from model.errors import UserError
 from model.inference.translator import Translator, network_translator, open_translator
 from model.networks.transformer import Transformer, TransformerConfig
@@ -177,3 +179,27 @@ def test_a_network_in_memory_translates_as_its_bundle_does(bundle: TranslationBu
     in_memory = network_translator(bundle.network, bundle.tokenizers, bundle.decode)
     assert in_memory.translate(asked) == open_translator(bundle, "torch").translate(asked)
     assert in_memory.encode(["a"])[0][-1] == EOS
+
+
+def test_where_subwords_loop_both_engines_search_again_and_elsewhere_nothing_changes(
+    bundle: TranslationBundle, tmp_path: Path
+) -> None:
+    """A network that says one piece from inside a word for ever; cut at one token, that is no loop yet."""
+    guard, pair = WordLoops(bundle.tokenizers.target, 2), bundle.tokenizers
+    config = TransformerConfig(
+        width=16, heads=2, feed_forward=16, encoder_layers=1, decoder_layers=1, max_positions=64, norm="pre"
+    )
+    torch.manual_seed(2)
+    network = Transformer(config, pair.source.vocabulary, pair.target.vocabulary)
+    with torch.no_grad():
+        network.output.weight[torch.tensor(guard.letters) >= 2] *= 4
+    save_bundle(tmp_path / "b", network=network, config=config, tokenizers=pair, facts={"pair": "en-de"})
+    both = [open_translator(tmp_path / "b", engine) for engine in ("torch", "ctranslate2")]  # type: ignore[arg-type]  # literals
+    asked, free = lines(8, 8), DecodeConfig(beam=2, max_ratio=1.0, max_extra=0)
+    looped = both[1].translate(asked, free)
+    assert all(guard.found(one.nbest[0].ids) for one in looped)
+    first, second = (one.translate(asked, replace(free, repeats_in_word=2)) for one in both)
+    assert [one.text for one in first] == [one.text for one in second]
+    assert not any(guard.found(one.nbest[0].ids) for one in first) and all(one.text for one in first)
+    short = replace(free, max_ratio=0.0, max_extra=1)
+    assert both[1].translate(asked, short) == both[1].translate(asked, replace(short, repeats_in_word=2))
