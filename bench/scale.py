@@ -4,17 +4,26 @@
 
 A manifest of as many shards as the corpus would have is written, read by one rank and its chunks are put in order; the
 shards themselves are not there, so nothing is read of them. Printed are the manifest's bytes and what the rank's memory
-grows by. A ratio near 10 is linear growth. --quick: 1 billion and 100 million.
+grows by, and what a decision of the scheduler takes on 8, 64 and 1,000 GPUs with 10,000 jobs waiting. A ratio near 10
+is linear growth. --quick: 1 billion and 100 million pairs, 1,000 jobs.
 """
 
 import json
+import random
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from bench.result import Result
 from model.shards.manifest import LENGTH_BOUNDS, Manifest, ShardEntry, Split, write_manifest
+from services.jobs.scheduling.entries import Capacity, Entry
+from services.jobs.scheduling.queue import Queue
+from services.jobs.scheduling.room import Needs, Node
+from services.jobs.scheduling.simulate import Simulation
+from services.jobs.states import State
 
 SHARD, CHUNK, TOKENS = 131_072, 4096, 30  # records of a shard and of a chunk (the defaults); tokens of a side
 MEASURE = """
@@ -35,6 +44,8 @@ print(json.dumps({"opened": opened, "planned": planned, "mib": peak() - before, 
 
 def run(quick: bool, args: list[str]) -> Result:
     """Processor time, each size in a process of its own."""
+    for gpus in (8, 64, 1000):
+        decide(gpus, 1000 if quick else 10_000)
     most = 10**9 if quick else 10**10
     seconds = {}
     with tempfile.TemporaryDirectory() as name:
@@ -50,6 +61,34 @@ def run(quick: bool, args: list[str]) -> Result:
             )
             seconds[pairs] = found["planned"]
     return Result("scale", seconds[most], seconds[most // 10], "seconds of one core to the first window", "baseline")
+
+
+def decide(gpus: int, waiting: int) -> None:
+    """Jobs of 1 to 8 GPUs on machines of 8, played until 100 have ended."""
+    rng = random.Random(1)
+    nodes = tuple(Node(str(number), 64.0, 8.0) for number in range(gpus // 8))
+    needs = [Needs((rng.choice([1, 2, 4, 8]),), 1.0, 1.0) for _ in range(waiting)]
+    how = [(f"o{rng.randrange(50)}", State.WAITING, rng.choice([0, 0, 10])) for _ in range(waiting)]
+    lengths = [rng.uniform(600, 86_400) for _ in range(waiting)]
+    jobs = [
+        Entry(str(number), *how[number], number, needs[number], low=lengths[number], high=1.5 * lengths[number])
+        for number in range(waiting)
+    ]
+    capacity = Capacity(nodes, drivers=gpus)
+    simulation = Simulation(Queue(jobs), {}, capacity, 0.0, lambda one: one.low)
+    took = []
+    for _ in range(100):
+        began = time.process_time()
+        simulation.step()
+        took.append(1000 * (time.process_time() - began))
+        event = simulation.next_event()
+        assert event is not None
+        simulation.advance(event)
+    print(
+        f"{gpus:>5,} GPUs, {waiting:,} jobs waiting: the first pass {took[0]:.0f} ms, then a pass for every job that "
+        f"ends: median {statistics.median(took[1:]):.2f}, slowest {max(took[1:]):.1f} ms",
+        flush=True,
+    )
 
 
 def _measure(folder: Path) -> dict[str, float]:
