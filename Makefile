@@ -19,7 +19,8 @@ help:            ## this list
 demo: $(RUNTIME) ## the main job on embedded defaults: shard, train, evaluate, register, promote, translate over HTTP
 	$(BIN)/dragoman demo
 
-test: $(INSTALLED) ## the tests, on two cores
+test: $(INSTALLED) ## the tests, on two cores; those of the pages where chromium is installed
+	@command -v chromium chromium-browser >/dev/null || echo 'no chromium: the tests of the pages in a browser are skipped (Debian: apt-get install chromium; or CHROMIUM=PATH)'
 	$(BIN)/pytest -q $(TWO_WORKERS)
 
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes

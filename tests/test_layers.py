@@ -57,7 +57,7 @@ DOORS = {
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "fsspec": ["model/storage/remote.py"],
-    "fastapi": ["services/endpoint", "services/jobs/service"],
+    "fastapi": ["services/endpoint", "services/jobs/service", "services/jobs/pages"],
     "optuna": ["services/sweeps"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
@@ -173,6 +173,21 @@ def test_the_picture_is_the_house() -> None:
     rooms = {f"{package}.{path.parent.name}" for package in HOUSE for path in (ROOT / package).glob("*/__init__.py")}
     assert rooms <= set(picture())
     assert set(BESIDE) <= set(modules()), "files in BESIDE that are no more"
+
+
+def test_the_readmes_tree_is_that_of_the_folders() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tree = re.findall(r"^( *)(\w+)/ {2,}\S", text, flags=re.MULTILINE)
+    drawn: dict[str, list[str]] = {}
+    for indent, name in tree:
+        if indent:
+            drawn[list(drawn)[-1]].append(name)
+        else:
+            drawn[name] = []
+    for package in HOUSE:
+        rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+        assert sorted(drawn[package]) == sorted(rooms), package
+    assert all((ROOT / name).is_dir() for name in drawn)
 
 
 @pytest.mark.parametrize("package", HOUSE)

@@ -33,6 +33,7 @@ from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
+from services.jobs.settings import ServiceConfig
 from services.jobs.up_settings import UpRoot
 from services.telemetry.telemetry import Telemetry
 
@@ -87,13 +88,16 @@ def _serve(
         print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
     planner = Planner([home, *(Path(place).absolute() for place in config.roots)])
     stack.callback(planner.close)
+    planner.prepare()
     port = listening.getsockname()[1]
     host = f"[{config.host}]" if ":" in config.host else config.host
     address = f"http://{host}:{port}"
     executor = _executor(root, places, home, config.url or address)
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here"), config, home)
+    where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
-    app = create_app(Parts(ledger, access, loop, config, home, keys, Metrics(telemetry)))
+    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **_neighbours(config, where))
+    app = create_app(parts)
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, backlog=2048)
     )
@@ -106,7 +110,6 @@ def _serve(
     stack.callback(app.state.observer.stop)
     loop.start()
     stack.callback(loop.stop)
-    where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
     atomic_write(home / "service" / "address.json", json.dumps(where))
     stack.callback((home / "service" / "address.json").unlink, missing_ok=True)
     _tell(where, expected, signalled)
@@ -116,6 +119,14 @@ def _serve(
     if active:
         logger.info("%d jobs make room first, each with a checkpoint; Ctrl-C again ends them as they are", active)
     _quiesce(loop, config.stop_timeout, signalled)
+
+
+def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
+    """The addresses that pages lead to and ask: of what is started here, or what is configured."""
+    elsewhere = os.environ.get("MLFLOW_TRACKING_URI", "")
+    tracking = where.get("mlflow") or (elsewhere if elsewhere.startswith(("http://", "https://")) else "")
+    endpoint = config.endpoint_url or where.get("endpoint", "")
+    return {"tracking": tracking, "tracking_pages": config.tracking_url or tracking, "endpoint": endpoint}
 
 
 def _start_children(

@@ -58,7 +58,7 @@ class Access:
         with self.ledger.database.write() as session:
             if session.scalars(select(Token).where(Token.name == name)).first() is not None:
                 raise UserError(f"token {name!r}: there is one of that name; revoke it or choose another")
-            session.add(Token(digest=_digest(token), name=name, owner=owner, role=role, created=self.ledger.now()))
+            session.add(Token(digest=digest_of(token), name=name, owner=owner, role=role, created=self.ledger.now()))
         self.issued = True
         self.ledger.note(actor, "token", f"issued {name} ({role})", owner)
         return token
@@ -109,8 +109,12 @@ class Access:
 
     def person(self, token: str) -> Person | None:
         """Whose token it is; None where it is nobody's, or was revoked."""
+        return self.holder(digest_of(token))
+
+    def holder(self, digest: str) -> Person | None:
+        """Whose token it is that has this hash, as `person`."""
         with self.ledger.database.read() as session:
-            found = session.get(Token, _digest(token))
+            found = session.get(Token, digest)
         if found is None or found.revoked is not None or found.role not in ROLES:
             return None
         return Person(found.owner, found.role)
@@ -131,6 +135,6 @@ class Access:
         self.ledger.note(actor, "quota", f"cpus={cpus} gpus={gpus}", owner)
 
 
-def _digest(token: str) -> str:
-    """Enough without salt: a token is 32 random bytes, not a password."""
+def digest_of(token: str) -> str:
+    """Its sha256. Enough without salt: a token is 32 random bytes, not a password."""
     return hashlib.sha256(token.encode()).hexdigest()

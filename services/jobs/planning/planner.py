@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Planner:
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = [str(root) for root in roots]
         self._lock = threading.Lock()
+        self._fields: dict[tuple[Any, ...], dict[str, Any]] = {}  # they change with the code alone
         self._process: subprocess.Popen[str] | None = None
         self._plans: OrderedDict[str, tuple[str, dict[str, Stamp]]] = OrderedDict()  # question -> answer, what it read
 
@@ -37,20 +38,34 @@ class Planner:
             UserError: it is refused.
             ServiceError: the planner failed.
         """
-        question = {"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus, "early": early}
-        asked = json.dumps(question)
+        asked = json.dumps({"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus, "early": early})
         with self._lock:
             line = self._recall(asked) or self._ask(asked)
-        answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}
-        if "refused" in answer:
-            raise UserError(answer["refused"])
-        if "plan" not in answer:
-            raise ServiceError(f"the planner failed: {answer.get('failed')}")
-        plan: dict[str, Any] = answer["plan"]
+        answer = _read(line, "plan")
         if answer["reads"]:
             with self._lock:
                 self._keep(asked, line, answer["reads"])
+        plan: dict[str, Any] = answer["plan"]
         return plan
+
+    def fields(self, verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
+        """What a submission of the verb can set, with the choices that are made of groups: see fields.py.
+
+        Raises:
+            UserError: no such verb or choice.
+            ServiceError: the planner failed.
+        """
+        key = (verb, *sorted(chosen.items()))
+        if key not in self._fields:
+            with self._lock:
+                line = self._ask(json.dumps({"fields": verb, "chosen": dict(chosen)}))
+            self._fields[key] = _read(line, "fields")["fields"]
+        return self._fields[key]
+
+    def prepare(self) -> None:
+        """Start its process, so that the first question need not wait until everything is loaded."""
+        with self._lock:
+            self._begin()
 
     def _recall(self, question: str) -> str:
         """The line that was answered before; empty where there is none, or a file has changed since."""
@@ -72,16 +87,7 @@ class Planner:
             self._end()
 
     def _ask(self, question: str) -> str:
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "services.jobs.planning.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-        process = self._process
+        process = self._begin()
         assert process.stdin is not None and process.stdout is not None
         timer = threading.Timer(PATIENCE, process.kill)
         timer.start()
@@ -94,6 +100,18 @@ class Planner:
         finally:
             timer.cancel()
 
+    def _begin(self) -> "subprocess.Popen[str]":
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "services.jobs.planning.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        return self._process
+
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is None:
@@ -104,3 +122,18 @@ class Planner:
                 pipe.close()
         process.kill()
         process.wait()
+
+
+def _read(line: str, name: str) -> dict[str, Any]:
+    """The answer in a line.
+
+    Raises:
+        UserError: it is refused.
+        ServiceError: the planner failed.
+    """
+    answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}
+    if "refused" in answer:
+        raise UserError(answer["refused"])
+    if name not in answer:
+        raise ServiceError(f"the planner failed: {answer.get('failed')}")
+    return answer

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
+from services.jobs.planning.fields import fields
 from services.jobs.planning.plan import make_plan
 from services.jobs.planning.stamps import Stamp
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """`{"plan": ..., "reads": stamps}` or `{"refused": reason}`; `{"failed": reason}` where the fault is ours."""
+    """`{"plan": ..., "reads": stamps}`, `{"fields": ...}` , `{"refused": reason}`, `{"failed": reason}`: our fault."""
     try:
+        if "fields" in question:
+            return {"fields": fields(question["fields"], question["chosen"])}
         roots = [Path(root) for root in question["roots"]]
         reads: dict[str, Stamp] = {}
         plan = make_plan(question["verb"], question["words"], roots, question["gpus"], question["early"], reads)

@@ -51,7 +51,7 @@ def explain(name: str, queue: Queue, quotas: Mapping[str, Quota], capacity: Capa
         earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low)
         if all(one.high < UNKNOWN for one in (*before, *queue.active.values())):
             latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high)
-    text = _text(job, wait, ahead)
+    text = sentence(job, wait, ahead)
     return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)
 
 
@@ -82,7 +82,8 @@ def _amount(one: Entry, resource: str) -> float:
     return {"CPU": cpus, "GPU": gpus}.get(resource, 0.0)
 
 
-def _text(job: Entry, wait: Wait, ahead: int) -> str:
+def sentence(job: Entry, wait: Wait, ahead: int) -> str:
+    """Why a job waits whose turn comes after `ahead` others."""
     lacks = f"needs {wait.needed:g} {wait.resource}s, {wait.free:g} are free"
     match wait.kind:
         case "after":

@@ -23,6 +23,11 @@ from services.endpoint.documentation import add_documentation
 from services.endpoint.reception import Reception
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
+from services.jobs.pages.outlook import Outlook
+from services.jobs.pages.routes import add_pages
+from services.jobs.pages.sessions import Sessions
+from services.jobs.pages.site import Site
+from services.jobs.pages.tracking import Tracking
 from services.jobs.service import events, schemas
 from services.jobs.service.curves import read_curves, released, run_of
 from services.jobs.service.desk import Desk
@@ -70,6 +75,9 @@ class Parts:
     home: Folder
     keys: bool  # whether a token is asked for even where none was issued
     metrics: Metrics = field(default_factory=Metrics)
+    tracking: str = ""  # MLflow's address for the service; empty: there is none
+    tracking_pages: str = ""  # and for browsers, where that is another
+    endpoint: str = ""
 
 
 def create_app(parts: Parts) -> FastAPI:
@@ -278,6 +286,9 @@ def create_app(parts: Parts) -> FastAPI:
         """Let nobody in with it any more."""
         parts.access.revoke(name, person.owner)
 
+    access = Sessions(guard, parts.home)
+    tracking = Tracking(parts.tracking, parts.tracking_pages)
+    add_pages(app, Site(desk, access, Outlook(parts.loop), tracking, parts.endpoint, parts.home))
     return app
 
 

@@ -60,36 +60,42 @@ class Guard:
         Raises:
             HTTPException: 401 no or a wrong token, 403 from a foreign page, 429 too often.
         """
-        self._refuse_foreign(request)
+        self.refuse_foreign(request)
+        _refuse_untyped(request)
         if self.keys:
             scheme, _, token = request.headers.get("authorization", "").partition(" ")
             found = self.access.person(token.strip()) if scheme.lower() == "bearer" else None
             if found is None:
-                self._count(f"address {request.client.host if request.client else ''}")
+                self.count(f"address {request.client.host if request.client else ''}")
                 raise HTTPException(401, "a valid bearer token is needed", {"WWW-Authenticate": "Bearer"})
         else:
             owner = request.headers.get(OWNER_HEADER, ANONYMOUS)
             if not re.fullmatch(NAME, owner) or len(owner) > 160:
                 raise HTTPException(400, f"{OWNER_HEADER}: no name")
             found = Person(owner, "admin")
-        self._count(found.owner)
+        self.count(found.owner)
         return found
 
-    def _count(self, who: str) -> None:
+    def count(self, who: str) -> None:
+        """Raises HTTPException (429) where somebody asks too often."""
         wait = self.rate.take(who)
         if wait:
             raise HTTPException(429, "too many requests", {"Retry-After": str(max(1, round(wait)))})
 
-    def _refuse_foreign(self, request: Request) -> None:
+    def refuse_foreign(self, request: Request) -> None:
+        """Raises HTTPException (403) for what a page of somebody else's sends."""
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
         if origin is not None and re.sub(r"^https?://", "", origin) != host:
             raise HTTPException(403, "requests from pages of other origins are refused")
         if not self.keys and not is_loopback(host.rpartition(":")[0] or host):
             raise HTTPException(403, "without keys this service answers on the loopback interface alone")
-        typed = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.method in ("POST", "PUT") and typed != "application/json":
-            raise HTTPException(415, "the body must be application/json")
+
+
+def _refuse_untyped(request: Request) -> None:
+    typed = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.method in ("POST", "PUT") and typed != "application/json":
+        raise HTTPException(415, "the body must be application/json")
 
 
 def is_loopback(host: str) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,22 @@ def test_a_run_and_its_bundle_verify(
     (copy / "bundle" / "config.json").write_text(json.dumps(record))
     assert entries.main(["verify", str(copy), shards]) == 1
     assert "model.safetensors: is not the mean of the weights that it names" in capsys.readouterr().out
+
+
+def test_a_release_hashes_each_file_of_its_bundle_when_it_is_written_and_when_it_is_opened(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: Counter[str] = Counter()
+
+    def counted(path: Path) -> dict[str, Any]:
+        hashed[path.name] += 1
+        return describe(path)
+
+    monkeypatch.setattr("model.bundles.directory.describe", counted)
+    settings = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], "name=once"]
+    assert train.task(config(home, *settings)) == 0
+    assert set(hashed) == {"model.safetensors", "tokenizer.json"}
+    assert set(hashed.values()) == {2}
 
 
 def test_bundles_are_evaluated_and_compared(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

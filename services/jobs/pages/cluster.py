@@ -1,0 +1,116 @@
+"""The page of the cluster: what there is, who holds what, what each owner may hold, what faults have cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from services.jobs.ledger.access import Person
+from services.jobs.ledger.tables import Job
+from services.jobs.pages.curves import EDGE
+from services.jobs.pages.site import Site
+from services.jobs.states import ACTIVE
+
+FAULTS = 12  # rows of the bill
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a bar, 0 to EDGE."""
+
+    start: float
+    width: float
+    colour: int
+    label: str
+
+
+@dataclass(frozen=True)
+class Resource:
+    """CPUs or GPUs of the whole cluster, and who holds them."""
+
+    name: str
+    total: float
+    used: float
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A job at work. A person who may not see whose it is reads that somebody holds it."""
+
+    job: Job
+    visible: bool
+    cpus: float
+    gpus: float
+    colour: int
+    latest: float | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """An owner against what he may hold."""
+
+    owner: str
+    cpus: float
+    gpus: float
+    most_cpus: float | None
+    most_gpus: float | None
+    jobs: int
+
+
+def cluster(site: Site, person: Person) -> dict[str, Any]:
+    """What the page shows."""
+    capacity = site.desk.loop.capacity
+    nodes = capacity.nodes if capacity else ()
+    only = site.desk.only(person, None)
+    active = sorted(site.desk.ledger.jobs(ACTIVE), key=lambda job: job.seq)
+    holdings = [_holding(job, only, index) for index, job in enumerate(active)]
+    totals = {"CPU": sum(node.cpus for node in nodes), "GPU": sum(node.gpus for node in nodes)}
+    resources = [
+        _resource(name, total, holdings)
+        for name, total in totals.items()
+        if total or name == "CPU" or _held(name, holdings)
+    ]
+    quotas = site.desk.loop.passes.access.quotas()
+    bill = site.desk.bill(person, None)[:FAULTS]
+    return {
+        **{"nodes": nodes, "resources": resources, "holdings": holdings, "bill": bill, "known": capacity is not None},
+        **{"shares": _shares(holdings, quotas, only), "now": site.now, "pass_seconds": site.desk.loop.passes.seconds},
+        "counts": site.desk.ledger.counts(),
+    }
+
+
+def _holding(job: Job, only: str | None, index: int) -> Holding:
+    latest = job.started + job.seconds_high if job.started and job.seconds_high else None
+    visible = only in (None, job.owner)
+    return Holding(job, visible, job.workers * job.cpus, job.workers * job.gpus, index % 8, latest)
+
+
+def _held(name: str, holdings: Sequence[Holding]) -> float:
+    return sum(one.cpus if name == "CPU" else one.gpus for one in holdings)
+
+
+def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
+    """A bar of what there is; where more is held than is there (a node has gone), of what is held."""
+    used = _held(name, holdings)
+    scale, place, parts = EDGE / (max(total, used) or 1.0), 0.0, []
+    for one in holdings:
+        amount = one.cpus if name == "CPU" else one.gpus
+        if amount:
+            label = f"{one.job.id}: {amount:g}" if one.visible else f"another owner: {amount:g}"
+            parts.append(Part(round(place, 1), round(max(1.0, amount * scale - 3), 1), one.colour, label))
+            place += amount * scale
+    return Resource(name, total, used, parts)
+
+
+def _shares(
+    holdings: Sequence[Holding], quotas: dict[str, tuple[float | None, float | None]], only: str | None
+) -> list[Share]:
+    owners = sorted({one.job.owner for one in holdings} | quotas.keys())
+    found = []
+    for owner in owners:
+        if only not in (None, owner):
+            continue
+        mine = [one for one in holdings if one.job.owner == owner]
+        cpus, gpus = quotas.get(owner, (None, None))
+        found.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine)))
+    return found

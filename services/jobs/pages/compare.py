@@ -1,0 +1,133 @@
+"""Up to eight runs side by side: what was set differently first, then what came of it, then their curves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from conf import groups
+from model.errors import UserError
+from services.jobs.ledger.access import Person
+from services.jobs.ledger.tables import Job
+from services.jobs.pages.curves import charts
+from services.jobs.pages.jobpage import read_json, title
+from services.jobs.pages.site import Site
+from services.jobs.pages.words import number, plain, span
+from services.jobs.states import State
+
+MOST = 8
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "perplexity": "perplexity", "nats": "nats a token"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value; `given` says whether the job set it or left the default."""
+
+    text: str
+    given: bool = True
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table, a cell a run."""
+
+    name: str
+    cells: Sequence[Cell]
+
+
+def comparison(site: Site, person: Person, names: Sequence[str]) -> dict[str, Any]:
+    """What the page shows.
+
+    Raises:
+        UserError: more than MOST jobs.
+        UnknownJobError: one that there is not, or not for this person.
+    """
+    names = list(dict.fromkeys(name for name in names if name))
+    if len(names) > MOST:
+        raise UserError(f"{len(names)} jobs: at most {MOST} are compared at once")
+    jobs = [site.desk.job(person, name) for name in names]
+    journals = {f"{job.id} {title(job)}": site.journals.read((job.plan or {}).get("run_dir")) for job in jobs}
+    same, different = _settings(jobs)
+    return {
+        **{"jobs": jobs, "titles": [title(job) for job in jobs], "different": different, "same": same},
+        **{"results": _results(site, jobs), "charts": charts(journals) if jobs else [], "most": MOST},
+    }
+
+
+def _settings(jobs: Sequence[Job]) -> tuple[list[Line], list[Line]]:
+    """(what all of them changed alike, what differs), by key."""
+    changed: list[Mapping[str, Any]] = [(job.plan or {}).get("changed") or {} for job in jobs]
+    same: list[Line] = []
+    different: list[Line] = []
+    for key in sorted({key for one in changed for key in one}):
+        cells = [
+            Cell(plain(one[key])) if key in one else Cell(plain(defaults().get(key, "–")), given=False)
+            for one in changed
+        ]
+        (same if len({cell.text for cell in cells}) == 1 else different).append(Line(key, cells))
+    verbs = [Cell(job.verb) for job in jobs]
+    if len({cell.text for cell in verbs}) > 1:
+        different.insert(0, Line("verb", verbs))
+    return same, different
+
+
+@cache
+def defaults() -> dict[str, Any]:
+    """Dotted key -> its value where nobody says otherwise; interpolations as they are written."""
+    found: dict[str, Any] = {}
+
+    def walk(values: Mapping[str, Any], where: str) -> None:
+        for key, value in values.items():
+            if isinstance(value, Mapping) and value:
+                walk(value, f"{where}{key}.")
+            else:
+                found[f"{where}{key}"] = value
+
+    for section, choice in groups.default_choices().items():
+        if choice:
+            walk(groups.merge_choice(section, choice), f"{section}.")
+    walk({key: value for key, value in groups.content("config").items() if key not in ("defaults", "hydra")}, "")
+    return found
+
+
+def _results(site: Site, jobs: Sequence[Job]) -> list[Line]:
+    """State, scores, how far, how long; the best of each that has a best."""
+    lasts = [site.journals.read((job.plan or {}).get("run_dir")).last for job in jobs]
+    scores = [_scores(job) for job in jobs]
+    rows = [Line("State", [Cell(job.state) for job in jobs])]
+    for key in dict.fromkeys(key for one in scores for key in one):
+        rows.append(_measured(key, [one.get(key) for one in scores], lower=not key.endswith(("BLEU", "chrF"))))
+    for key, name in (("valid_loss", "Validation loss"), ("loss", "Training loss")):
+        rows.append(_measured(name, [one.get(key) for one in lasts], lower=True))
+    rows.append(Line("Steps", [Cell(f"{int(one['step']):,}" if one.get("step") else "–") for one in lasts]))
+    rows.append(Line("Ran for", [Cell(span(_ran(site, job)) if job.attempt else "–") for job in jobs]))
+    rows.append(Line("Attempts", [Cell(str(job.attempt)) for job in jobs]))
+    return [row for row in rows if any(cell.text != "–" for cell in row.cells)]
+
+
+def _ran(site: Site, job: Job) -> float:
+    return job.spent + (site.now - job.started if job.started and job.state == State.RUNNING else 0.0)
+
+
+def _measured(name: str, values: Sequence[float | None], lower: bool) -> Line:
+    there = [value for value in values if value is not None]
+    best = (min(there) if lower else max(there)) if len(there) > 1 and len(set(there)) > 1 else None
+    return Line(
+        name, [Cell("–" if one is None else number(one), best=one is not None and one == best) for one in values]
+    )
+
+
+def _scores(job: Job) -> dict[str, float]:
+    """Of the run's last evaluations: `test BLEU` and its like."""
+    run_dir = (job.plan or {}).get("run_dir")
+    found = {}
+    for path in sorted(Path(run_dir).glob("evaluation.*.json")) if run_dir and job.verb == "train" else ():
+        measured = read_json(path)
+        split, scores = path.name.split(".")[1], measured.get("scores")
+        for key, label in SCORES.items():
+            value = scores.get(key) if isinstance(scores, dict) else None
+            if isinstance(value, int | float):
+                found[f"{split} {label}"] = float(value)
+    return found

@@ -1,0 +1,181 @@
+"""Learning curves as SVG: drawn here, so that they are there without script; at most POINTS points a line.
+
+The drawing fills its box whatever its size (`preserveAspectRatio="none"`); labels are text beside it, so they stay
+readable on a phone. Nothing has an inline style: the content security policy forbids it.
+"""
+
+import json
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.jobs.pages.words import number
+
+POINTS = 1000  # a line
+KEPT = 64  # journals in memory
+EDGE = 1000.0  # the drawing's own width and height
+CURVES = {  # key of steps.jsonl -> what it is
+    "loss": "Training loss, nats a token",
+    "valid_loss": "Validation loss, nats a token",
+    "valid_bleu": "Validation BLEU",
+    "lr": "Learning rate",
+    "norm": "Gradient norm",
+}
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass
+class Journal:
+    """What was read of a run's steps.jsonl so far, thinned."""
+
+    offset: int = 0
+    last: dict[str, float] = field(default_factory=dict)
+    points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    every: dict[str, int] = field(default_factory=dict)  # of a key: one point of how many is kept
+    seen: dict[str, int] = field(default_factory=dict)
+    tokens: int = 0
+
+    def add(self, line: Mapping[str, float]) -> None:
+        """Take a line of the journal; a step again (after a resume) replaces what came later."""
+        step = float(line["step"])
+        for key in (*CURVES, "seconds"):
+            value = line.get(key)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                continue
+            self.last[key] = value
+            kept = self.points.setdefault(key, [])
+            while kept and kept[-1][0] >= step:
+                kept.pop()
+            self.seen[key] = self.seen.get(key, 0) + 1
+            if self.seen[key] % self.every.setdefault(key, 1) == 0:
+                kept.append((step, value))
+            if len(kept) > 2 * POINTS:
+                self.points[key] = kept[::2]
+                self.every[key] *= 2
+        self.last["step"] = step
+
+
+class Journals:
+    """Reads only what was added since the last look."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Path, tuple[int, Journal]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, run_dir: str | None) -> Journal:
+        """An empty one where the run cannot be seen from here, or has not begun."""
+        if not run_dir:
+            return Journal()
+        path = Path(run_dir) / "steps.jsonl"
+        with self._lock:
+            try:
+                status = path.stat()
+                inode, journal = self._known.pop(path, (status.st_ino, Journal()))
+                if inode != status.st_ino or status.st_size < journal.offset:
+                    journal = Journal()
+                with path.open("rb") as file:
+                    file.seek(journal.offset)
+                    block = file.read()
+            except OSError:
+                return Journal()
+            whole = block[: block.rfind(b"\n") + 1]
+            for text in whole.splitlines():
+                try:
+                    journal.add(json.loads(text))
+                except (ValueError, KeyError, TypeError, AttributeError):
+                    continue  # a line that a crash has cut
+            journal.offset += len(whole)
+            self._known[path] = (status.st_ino, journal)
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+            return journal
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a chart: `place` is the SVG's points."""
+
+    name: str
+    place: str
+    last: str
+    colour: int  # of the eight that the style sheet has
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What the template draws."""
+
+    key: str
+    title: str
+    lines: list[Line]
+    ticks_y: list[str]  # from top to bottom, evenly spaced
+    ticks_x: list[str]
+    low: float
+    high: float
+    first: float
+    end: float
+    caption: str
+
+
+def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES)) -> list[Chart]:
+    """A chart a key that any of the runs has at least two points of."""
+    found = []
+    for key in keys:
+        lines = {name: journal.points.get(key, []) for name, journal in journals.items()}
+        if any(len(points) > 1 for points in lines.values()):
+            found.append(_chart(key, lines))
+    return found
+
+
+def _chart(key: str, lines: Mapping[str, Points]) -> Chart:
+    points = [point for line in lines.values() for point in line]
+    low, high, ticks = _nice(min(y for _, y in points), max(y for _, y in points))
+    first, end = min(x for x, _ in points), max(x for x, _ in points)
+    drawn = [
+        Line(name, _place(thin(line), first, end, low, high), number(line[-1][1]), index % 8)
+        for index, (name, line) in enumerate(lines.items())
+        if line
+    ]
+    said = "; ".join(f"{name}: {number(line[0][1])} to {number(line[-1][1])}" for name, line in lines.items() if line)
+    steps = [first + (end - first) * part / 4 for part in range(5)]
+    return Chart(
+        key=key,
+        title=CURVES[key],
+        lines=drawn,
+        ticks_y=[number(tick) for tick in ticks[::-1]],
+        ticks_x=[f"{round(step):,}" for step in steps],
+        low=low,
+        high=high,
+        first=first,
+        end=end,
+        caption=f"{CURVES[key]}, steps {round(first):,} to {round(end):,}: {said}",
+    )
+
+
+def thin(points: Points) -> Points:
+    """At most POINTS, the last one kept."""
+    if len(points) <= POINTS:
+        return points
+    every = -(-len(points) // (POINTS - 1))
+    return [*points[:-1:every], points[-1]]
+
+
+def _place(points: Points, first: float, end: float, low: float, high: float) -> str:
+    wide, tall = (end - first) or 1.0, (high - low) or 1.0
+    return " ".join(f"{(x - first) / wide * EDGE:.1f},{(high - y) / tall * EDGE:.1f}" for x, y in points)
+
+
+def _nice(low: float, high: float) -> tuple[float, float, list[float]]:
+    """Round bounds around the values, and ticks evenly between them."""
+    if high <= low:
+        low, high = (low - 0.5, high + 0.5) if low else (0.0, 1.0)
+    raw = (high - low) / 4
+    power = 10 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)
+    bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
+    count = round((top - bottom) / step)
+    ticks = [bottom + index * step for index in range(count + 1)]
+    return bottom, top, [0.0 if abs(tick) < step / 1e6 else tick for tick in ticks]

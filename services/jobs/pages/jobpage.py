@@ -1,0 +1,207 @@
+"""The page of one job: where it is and why, its attempts in time, its curves, where it leads to, its log."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from services.jobs.ledger.access import Person
+from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.pages.curves import EDGE, charts
+from services.jobs.pages.logs import PIECE, Piece, cut
+from services.jobs.pages.site import Site
+from services.jobs.records import attempt_of
+from services.jobs.service.schemas import WhyView
+from services.jobs.states import ACTIVE, ENDED, State
+
+BARS = 40  # attempts in the drawing; the table has all
+CHANGES = 200  # newest rows of the audit trail
+DONE = {  # words of the address after something was done
+    "stop": "It is asked to stop.",
+    "yield": "It is asked to make room: a checkpoint first, then it waits for its next turn.",
+    "retry": "It is queued again.",
+    "priority": "Its priority is changed.",
+    "submit": "It is handed in.",
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An attempt in the drawing of time; 0 to EDGE."""
+
+    number: int
+    start: float
+    width: float
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """From the job to somewhere else; without an address it is a fact to read."""
+
+    label: str
+    text: str
+    address: str = ""
+    outside: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Of a training that has begun."""
+
+    step: int
+    steps: int
+    left: float | None  # seconds of training, at the pace so far
+    rate: float | None  # seconds a step
+
+
+def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
+    """What the parts of the page show of a job."""
+    job = site.desk.job(person, name)
+    attempts = site.desk.ledger.attempts(name)
+    plan = job.plan or {}
+    journal = site.journals.read(plan.get("run_dir") if job.verb == "train" else None)
+    drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
+    return {
+        **{"job": job, "plan": plan, "attempts": attempts, "bars": _bars(job, attempts, site.now), "now": site.now},
+        **{"why": _why(site, person, job), "progress": _progress(job, plan, journal.last), "charts": drawn},
+        **{"links": _links(site, job, plan), "may": _may(person, job), "command": command(job)},
+        "lost": sum(one.lost_seconds for one in attempts),
+        "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
+    }
+
+
+def history(site: Site, name: str) -> list[Change]:
+    """What happened, the newest first."""
+    return site.desk.ledger.changes(job=name, limit=10_000)[-CHANGES:][::-1]
+
+
+def command(job: Job) -> str:
+    """As it would be typed."""
+    return " ".join(["dragoman", job.verb, *job.words])
+
+
+def title(job: Job) -> str:
+    """The run's name, or what it is otherwise."""
+    return job.run.partition(" ")[2].rpartition("/")[2] or job.verb
+
+
+def log_end(site: Site, job: Job, attempt: int = 0) -> Piece:
+    """The last lines of an attempt's log (0: the newest)."""
+    number = attempt or job.attempt
+    return log_piece(site, job, number, None)
+
+
+def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int | None = None) -> Piece:
+    """The lines that end at byte `before` (None: the end) or begin at `after`."""
+    path = attempt_of(site.home, job.id, attempt).log
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            end = size if before is None else min(before, size)
+            start = min(after, size) if after is not None else max(0, end - PIECE)
+            file.seek(start)
+            block = file.read(PIECE if after is not None else end - start)
+    except OSError:
+        return Piece("", 0, 0, 0)
+    if start and after is None:  # begin with a whole line
+        first = block.find(b"\n") + 1
+        start, block = start + first, block[first:]
+    whole = before is not None or job.state in ENDED or attempt < job.attempt
+    text, end = cut(block, start, whole and (after is None or len(block) < PIECE))
+    return Piece(text, start, end, size)
+
+
+def _why(site: Site, person: Person, job: Job) -> WhyView | None:
+    return site.desk.why(person, job.id) if job.state == State.WAITING else None
+
+
+def _progress(job: Job, plan: dict[str, Any], last: dict[str, float]) -> Progress | None:
+    steps, step = int(plan.get("steps") or 0), int(last.get("step", 0))
+    if not steps or not step or job.verb != "train":
+        return None
+    rate = last["seconds"] / step if last.get("seconds") else None
+    left = (steps - step) * rate if rate and job.state in ACTIVE else None
+    return Progress(min(step, steps), steps, left, rate)
+
+
+def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
+    """The attempts from the job's submission until now or its end."""
+    shown = attempts[-BARS:]
+    if not shown:
+        return []
+    first = job.submitted if len(shown) == len(attempts) else shown[0].decided
+    last = job.changed if job.state in ENDED else now
+    wide = max(last - first, 1.0)
+    bars = []
+    for one in shown:
+        start = (one.decided - first) / wide * EDGE
+        end = ((one.ended or last) - first) / wide * EDGE
+        bars.append(Bar(one.number, round(start, 1), round(max(end - start, 4.0), 1), one.outcome or "running"))
+    return bars
+
+
+def _may(person: Person, job: Job) -> dict[str, bool]:
+    """What the page offers: whoever may not hand in jobs only sees."""
+    able = person.may("submitter")
+    return {
+        "stop": able and job.state not in ENDED and job.state != State.STOPPING,
+        "yield": able and job.state in (State.STARTING, State.RUNNING),
+        "retry": able and job.state in ENDED,
+        "priority": able and job.state not in ENDED,
+        "remove": able and job.state in ENDED,
+        "again": able,
+    }
+
+
+def _links(site: Site, job: Job, plan: dict[str, Any]) -> list[Link]:
+    """To the MLflow run, the shards, the model version; and back."""
+    found = []
+    run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
+    tracked, begun, released = (
+        read_json(run_dir / name) if run_dir and job.verb == "train" else {}
+        for name in ("mlflow.json", "run.json", "release.json")
+    )
+    if tracked.get("run_id"):
+        page = site.tracking.run_page(str(tracked["run_id"]))
+        found.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
+    digest = str(released.get("manifest_hash") or begun.get("shards") or "")
+    maker = _maker(site, job, str(released.get("shards") or ""))
+    if maker is not None:
+        found.append(Link("Shards", digest[:12] or "made by another job", f"/jobs/{maker}"))
+    elif digest:
+        found.append(Link("Shards", f"manifest {digest[:12]}"))
+    if job.verb == "shard" and job.run:
+        found.append(Link("Shards", job.run.partition(" ")[2]))
+    if released.get("version"):
+        name = str(released.get("model"))
+        found.append(
+            Link("Model version", f"{name} {released['version']}", f"/models/{name}?version={released['version']}")
+        )
+    if released.get("bleu"):
+        found.append(Link("Score", str(released["bleu"])))
+    if plan.get("fingerprint"):
+        found.append(Link("Configuration", f"sha256 {plan['fingerprint'][:12]}"))
+    return [*found, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
+
+
+def _maker(site: Site, job: Job, shards: str) -> str | None:
+    """The job that made the shards: one that this came after, else the newest that wrote that folder."""
+    if job.verb != "train":
+        return None
+    made = select(Job.id).where(Job.verb == "shard").order_by(Job.seq.desc()).limit(1)
+    with site.desk.ledger.database.read() as session:
+        found = session.scalars(made.where(Job.id.in_(job.after))).first() if job.after else None
+        return found or (session.scalars(made.where(Job.run == f"shards {shards}")).first() if shards else None)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Empty where it cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,134 @@
+"""A page's one stream: the parts of it that are new, and the lines that a job writes, from where the browser left off.
+
+An event's id is CHANGE or CHANGE:ATTEMPT:BYTES; a browser that comes back brings it as Last-Event-ID.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import Request
+from fastapi.responses import StreamingResponse
+
+from services.jobs.ledger.ledger import Ledger, UnknownJobError
+from services.jobs.pages.logs import cut
+from services.jobs.pages.site import part
+from services.jobs.records import attempt_of
+from services.jobs.service.events import BEAT, BLOCK, PAUSE, event
+from services.jobs.states import ENDED
+
+PACE = 2.0  # seconds between two looks at what changes without the ledger: curves, forecasts
+RETRY = "retry: 1500\n\n"  # milliseconds until a browser comes back
+Render = Callable[[], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a browser is in the log."""
+
+    attempt: int = 1
+    offset: int = 0
+
+
+def last_place(request: Request, after: str) -> Place:
+    """From the id of the event that the browser saw last, or from the page itself."""
+    numbers = (request.headers.get("last-event-id") or after).split(":")[1:]
+    if len(numbers) == 2 and all(one.isdecimal() and len(one) < 16 for one in numbers):
+        return Place(max(1, int(numbers[0])), int(numbers[1]))
+    return Place()
+
+
+def answer(source: AsyncIterator[str]) -> StreamingResponse:
+    """A stream as it is sent; proxies must not hold it back."""
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(source, media_type="text/event-stream", headers=headers)
+
+
+async def parts(newest: Callable[[], int], render: Render) -> AsyncIterator[str]:
+    """A page without a log."""
+    yield RETRY
+    looks, quiet = _Looks(render), 0.0
+    while True:
+        found = await looks.fresh(newest())
+        if found:
+            quiet = 0.0
+            yield event(str(newest()), "parts", found)
+        quiet += PAUSE
+        if quiet >= BEAT:
+            quiet = 0.0
+            yield ": still here\n\n"
+        await asyncio.sleep(PAUSE)
+
+
+async def job(
+    ledger: Ledger, newest: Callable[[], int], home: Path, name: str, place: Place, render: Render
+) -> AsyncIterator[str]:
+    """A job's page: its parts and its log, until it has ended."""
+    yield RETRY
+    looks, quiet = _Looks(render), 0.0
+    while True:
+        change = newest()
+        try:
+            current = await asyncio.to_thread(ledger.job, name)
+            found = await looks.fresh(change)
+        except UnknownJobError:
+            yield event(str(change), "end", json.dumps({"gone": True}))
+            return
+        ended = current.state in ENDED
+        if found:
+            quiet = 0.0
+            yield event(f"{change}:{place.attempt}:{place.offset}", "parts", found)
+        last = place.attempt >= current.attempt
+        text, end = await asyncio.to_thread(_read, home, name, place, ended or not last)
+        if end > place.offset:
+            quiet = 0.0
+            data = {"attempt": place.attempt, "start": place.offset, "end": end, "text": text}
+            place = Place(place.attempt, end)
+            yield event(f"{change}:{place.attempt}:{place.offset}", "log", json.dumps(data))
+            continue
+        if not last:
+            place = Place(place.attempt + 1, 0)
+            continue
+        if ended:
+            if final := await looks.fresh(-1):  # what the curves show since
+                yield event(f"{change}:{place.attempt}:{place.offset}", "parts", final)
+            yield event(f"{change}:{place.attempt}:{place.offset}", "end", "{}")
+            return
+        quiet += PAUSE
+        if quiet >= BEAT:
+            quiet = 0.0
+            yield ": still here\n\n"
+        await asyncio.sleep(PAUSE)
+
+
+def _read(home: Path, name: str, place: Place, whole: bool) -> tuple[str, int]:
+    block = attempt_of(home, name, place.attempt).read_log(place.offset, BLOCK)
+    if not block:
+        return "", place.offset
+    if not whole and b"\n" not in block and len(block) < BLOCK:
+        return "", place.offset  # a line that is still being written
+    return cut(block, place.offset, whole and len(block) < BLOCK)
+
+
+class _Looks:
+    """Renders when something may be new, and tells only what is."""
+
+    def __init__(self, render: Render) -> None:
+        self.render = render
+        self._seen: int | None = None
+        self._at = 0.0
+        self._marks: dict[str, str] = {}
+
+    async def fresh(self, change: int) -> str:
+        """JSON of the parts that are new; empty where none is."""
+        if change == self._seen and time.monotonic() - self._at < PACE:
+            return ""
+        self._seen = change
+        found = [part(name, text) for name, text in (await asyncio.to_thread(self.render)).items()]
+        self._at = time.monotonic()
+        new = [one for one in found if self._marks.get(one["id"]) != one["mark"]]
+        self._marks |= {one["id"]: one["mark"] for one in new}
+        return json.dumps(new) if new else ""

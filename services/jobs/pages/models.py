@@ -1,0 +1,158 @@
+"""The pages of models: what is registered, and a card of each version: where it is from, its scores, its history."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from sqlalchemy import select
+
+from model.errors import UserError, reason
+from services.jobs.ledger.access import Person
+from services.jobs.ledger.tables import Job
+from services.jobs.pages.site import Site
+from services.jobs.pages.tracking import Model, Version
+
+PATIENCE = 30.0  # seconds for the endpoint's answer
+LONGEST = 2000  # characters of a trial
+KINDS = {
+    **{"translation": "Translation", "vectors": "Word vectors", "language": "Language model"},
+    "masked": "Masked language model",
+}
+FACTS = {  # tag -> what it is
+    **{"pair": "Languages", "architecture": "Network", "method": "Method", "vocabulary": "Vocabulary"},
+    **{"words": "Words", "width": "Width", "run_name": "Run's name", "bundle_bytes": "Bundle"},
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A station of a version's lineage, the first one the data."""
+
+    label: str
+    text: str
+    address: str = ""
+    outside: bool = False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was asked of the endpoint, and what it answered, from which version."""
+
+    text: str = ""
+    answer: str = ""
+    origin: str = ""
+    problem: str = ""
+
+
+def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, Any]:
+    """What the page of a model shows; of the champion, else the newest, where no version is named.
+
+    Raises:
+        UserError: there is no such model or version.
+        ServiceError: MLflow does not answer.
+    """
+    model = site.tracking.model(name)
+    if model is None:
+        raise UserError(f"there is no registered model {name!r}")
+    version = _chosen(model, number)
+    if number and version is None:
+        raise UserError(f"{name} has no version {number}")
+    tags = version.tags if version else {}
+    served = serving(site)
+    kind = tags.get("bundle_kind", "translation")
+    return {
+        **{"model": model, "version": version, "lineage": _lineage(site, person, version) if version else []},
+        **{"kind": KINDS.get(kind, kind), "facts": _facts(tags), "served": served, "trial": Trial()},
+        **{"tries": kind if kind in ("translation", "vectors") and site.endpoint else "", "tags": tags},
+        "jobs": {one.number: one.tags.get("dragoman.job", "") for one in model.versions},
+    }
+
+
+def _chosen(model: Model, number: str) -> Version | None:
+    wanted = number or model.aliases.get("champion", "")
+    found = next((one for one in model.versions if one.number == wanted), None)
+    return found or (None if number or not model.versions else model.versions[0])
+
+
+def _facts(tags: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(label, tags[key]) for key, label in FACTS.items() if tags.get(key)]
+
+
+def _lineage(site: Site, person: Person, version: Version) -> list[Step]:
+    tags, runs = version.tags, site.tracking.run_page
+    steps = []
+    digest = tags.get("manifest_hash", "")
+    if digest:
+        steps.append(Step("Shards", digest[:12], runs(tags.get("shard_run_id", "")), outside=True))
+    if tags.get("config_hash"):
+        steps.append(Step("Configuration", tags["config_hash"][:12]))
+    job = _job_of(site, person, version)
+    if job:
+        steps.append(Step("Job", job, f"/jobs/{job}"))
+    steps.append(Step("Run", tags.get("run_name") or version.run[:12], runs(version.run), outside=True))
+    if tags.get("git_commit"):
+        steps.append(Step("Commit", tags["git_commit"][:10]))
+    steps.append(Step("Bundle", tags.get("bundle_hash", "–")[:12]))
+    page = site.tracking.version_page(version.model, version.number)
+    return [*steps, Step("Version", f"{version.model} {version.number}", page, outside=True)]
+
+
+def _job_of(site: Site, person: Person, version: Version) -> str:
+    """The job that made the version: its tag says which; of a run from before, whoever trained the run of that name."""
+    with site.desk.ledger.database.read() as session:
+        query = select(Job.id, Job.owner).order_by(Job.seq.desc()).limit(1)
+        named = version.tags.get("dragoman.job")
+        if named:
+            found = session.execute(query.where(Job.id == named)).first()
+        else:
+            found = session.execute(query.where(Job.run == f"run {version.tags.get('run_name')}")).first()
+    only = site.desk.only(person, None)
+    return str(found.id) if found and only in (None, found.owner) else ""
+
+
+def serving(site: Site) -> dict[str, Any]:
+    """What the endpoint says of the model that it answers with; empty where it does not answer."""
+    if not site.endpoint:
+        return {}
+    try:
+        answer = httpx.get(f"{site.endpoint}/status", timeout=2.0)
+        found = answer.json()
+    except (httpx.HTTPError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and answer.is_success else {}
+
+
+def attempt(site: Site, kind: str, pair: str, text: str) -> Trial:
+    """Ask the endpoint. What it refuses is told beside the box."""
+    if not text.strip():
+        return Trial(text, problem="Write something first.")
+    if len(text) > LONGEST:
+        return Trial(text, problem=f"At most {LONGEST:,} characters.")
+    try:
+        answer = _ask(site.endpoint, kind, pair, text)
+        found = answer.json()
+    except (httpx.HTTPError, ValueError) as problem:
+        return Trial(text, problem=f"The endpoint does not answer: {reason(problem)}")
+    if answer.is_error:
+        said = found.get("error") if isinstance(found, dict) else ""
+        return Trial(text, problem=str(said or f"The endpoint answers {answer.status_code}."))
+    name, version = answer.headers.get("x-model-name", ""), answer.headers.get("x-model-version", "")
+    return Trial(text, _told(kind, found), f"{name} version {version}" if name else "")
+
+
+def _ask(endpoint: str, kind: str, pair: str, text: str) -> httpx.Response:
+    if kind == "vectors":
+        return httpx.post(f"{endpoint}/neighbours", json={"word": text.strip(), "k": 8}, timeout=PATIENCE)
+    source, _, target = pair.partition("-")
+    asked = {"q": text, "source": source, "target": target}
+    return httpx.post(f"{endpoint}/translate", json=asked, timeout=PATIENCE)
+
+
+def _told(kind: str, found: Any) -> str:
+    if kind != "vectors":
+        return str(found.get("translatedText", ""))
+    rows = found.get("neighbours") or []
+    pairs = [(one.get("word"), one.get("similarity")) for one in rows if isinstance(one, dict)]
+    return "\n".join(f"{word}  {value:.3f}" for word, value in pairs) or json.dumps(found)

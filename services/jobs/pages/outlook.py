@@ -1,0 +1,120 @@
+"""Why each waiting job waits and about when it starts, for lists: one look at the queue answers for all of them.
+
+A forecast plays the scheduler forward, which takes long with many jobs: it is made for the first of the queue, at most
+now and then, within a bounded time, and never while a page waits for it longer than a moment.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+
+from services.jobs.scheduling.decide import decide, order
+from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota
+from services.jobs.scheduling.simulate import Seconds, Simulation
+from services.jobs.scheduling.why import sentence
+from services.jobs.service.loop import Loop
+from services.jobs.states import State
+
+FIRST = 200  # of the queue, whose start is forecast
+BUDGET = 0.3  # seconds for a forecast
+FRESH = 2.0  # seconds that an outlook is good for
+PATIENCE = 0.1  # seconds that a page waits for a new one
+NEVER = ("never", "after")
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """Of one waiting job. Times are seconds since 1970; None: unknown."""
+
+    text: str
+    ahead: int
+    earliest: float | None = None
+    latest: float | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """The queue at a moment."""
+
+    at: float = 0.0
+    version: int = -1  # of the audit trail
+    prospects: dict[str, Prospect] = field(default_factory=dict)
+
+
+class Outlook:
+    """Made anew in a thread of its own when somebody looks and something has changed."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self._view = View()
+        self._lock = threading.Lock()
+        self._working: threading.Event | None = None
+
+    def view(self) -> View:
+        """The newest there is, at most a moment's wait away."""
+        version = self.loop.ledger.newest
+        with self._lock:
+            fresh = self._view.version == version and time.monotonic() - self._view.at < FRESH * 5
+            if fresh or (self._view.version >= 0 and time.monotonic() - self._view.at < FRESH):
+                return self._view
+            if self._working is None:
+                self._working = threading.Event()
+                threading.Thread(target=self._make, args=(version, self._working), daemon=True).start()
+            working = self._working
+        working.wait(PATIENCE)
+        return self._view
+
+    def _make(self, version: int, done: threading.Event) -> None:
+        try:
+            view = View(time.monotonic(), version, self._prospects())
+        except Exception:  # a page without forecasts is better than none
+            logger.exception("no outlook")
+            view = View(time.monotonic(), version)
+        with self._lock:
+            self._view, self._working = view, None
+        done.set()
+
+    def _prospects(self) -> dict[str, Prospect]:
+        capacity = self.loop.capacity
+        if capacity is None or self.loop.trouble:
+            return {}
+        jobs, quotas = self.loop.passes.snapshot()
+        entries = list(jobs.jobs.values())
+        now = self.loop.ledger.now()
+        queue = order(entries)
+        waits = decide(entries, quotas, capacity, now).waits
+        active = list(jobs.active.values())
+        first = queue[:FIRST]
+        low = _starts([*active, *first], quotas, capacity, now, lambda one: one.low)
+        high = _starts([*active, *first], quotas, capacity, now, lambda one: one.high)
+        certain = all(one.high < UNKNOWN for one in active)
+        found = {}
+        for ahead, job in enumerate(queue):
+            known, certain = certain, certain and job.high < UNKNOWN  # whether the ends of all before it are
+            wait = waits.get(job.id)
+            if wait is None:
+                found[job.id] = Prospect("it starts in the next pass of the scheduler", ahead, now, now)
+                continue
+            told = wait.kind not in NEVER
+            latest = high.get(job.id) if told and known else None
+            found[job.id] = Prospect(sentence(job, wait, ahead), ahead, low.get(job.id) if told else None, latest)
+        return found
+
+
+def _starts(
+    jobs: list[Entry], quotas: dict[str, Quota], capacity: Capacity, now: float, seconds: Seconds
+) -> dict[str, float]:
+    """When each starts first if every job runs for `seconds`, as far as the time allows to look."""
+    simulation, until = Simulation(jobs, quotas, capacity, now, seconds), time.monotonic() + BUDGET
+    wanted = {one.id for one in jobs if one.state == State.WAITING}
+    while time.monotonic() < until:
+        simulation.step()
+        if wanted <= simulation.first.keys():
+            break
+        at = simulation.next_event()
+        if at is None:
+            break
+        simulation.advance(at)
+    return simulation.first

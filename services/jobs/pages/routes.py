@@ -1,0 +1,339 @@
+"""The addresses of the pages; each a few lines over what it shows.
+
+/   /jobs/ID (log, stop, yield, retry, priority, remove, report)   /submit   /compare   /cluster   /models/NAME
+/login   /logout   /live/... (server-sent events)   /static/...
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, StreamingResponse
+from starlette.staticfiles import StaticFiles
+
+from model.errors import ServiceError, UserError
+from services.endpoint.answer import refusal
+from services.jobs.ledger.access import Person
+from services.jobs.pages import cluster, compare, jobpage, listing, live, models, submitting
+from services.jobs.pages.sessions import COOKIE
+from services.jobs.pages.site import FOLDER, HEADERS, Site, page_route, part, refusal_of
+from services.jobs.planning.refusals import VERBS
+from services.jobs.service import schemas
+from services.jobs.service.report import report
+from services.jobs.states import ENDED
+
+Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
+Parts = Mapping[str, str]
+
+
+def add_pages(app: FastAPI, site: Site) -> None:
+    """Add everything to the application."""
+    router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
+    for add in (_sessions, _list, _job, _actions, _submit, _compare, _cluster, _models):
+        add(router, site)
+    app.include_router(router)
+    app.mount("/static", _Static(directory=FOLDER / "static"))
+    rest = APIRouter(route_class=page_route(site), include_in_schema=False)
+
+    @rest.get("/{path:path}")
+    def nothing(request: Request, path: str) -> Response:
+        """Whoever mistypes an address in a browser is told so on a page; programs get JSON."""
+        if "text/html" in request.headers.get("accept", ""):
+            raise HTTPException(404, "There is no such page.")
+        return refusal(404, "Not Found")
+
+    app.include_router(rest)
+
+
+class _Static(StaticFiles):
+    """Files whose address changes with their content: a browser keeps them."""
+
+    async def get_response(self, path: str, scope: Any) -> Response:
+        answer = await super().get_response(path, scope)
+        kept = "public, max-age=31536000, immutable" if b"v=" in scope.get("query_string", b"") else "no-cache"
+        answer.headers["Cache-Control"] = kept
+        answer.headers["X-Content-Type-Options"] = "nosniff"
+        return answer
+
+
+def _marked(found: Parts) -> dict[str, dict[str, str]]:
+    """Parts of a page as its template places them."""
+    return {name: part(name, text) for name, text in found.items()}
+
+
+def _sessions(router: APIRouter, site: Site) -> None:
+    @router.get("/login")
+    def login(next: str = "/") -> Response:
+        return HTMLResponse(site.render("login.html", next=_inside(next), problem=""), headers=HEADERS)
+
+    @router.post("/login")
+    async def enter(request: Request) -> Response:
+        sent = await request.form(max_files=0, max_fields=10)
+        wanted = _inside(str(sent.get("next", "/")))
+        cookie = await run_in_threadpool(site.sessions.sign_in, request, str(sent.get("token", "")).strip())
+        if cookie is None:
+            text = site.render("login.html", next=wanted, problem="This token lets nobody in: it is wrong or revoked.")
+            return HTMLResponse(text, 401, headers=HEADERS)
+        answer = RedirectResponse(wanted, 303)
+        site.sessions.set_cookie(request, answer, cookie)
+        return answer
+
+    @router.post("/logout")
+    async def leave(request: Request) -> Response:
+        await site.form(request, "viewer")
+        answer = RedirectResponse("/login" if site.sessions.keys else "/", 303)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+
+def _inside(address: str) -> str:
+    """Only ever to a page of ours."""
+    return address if address.startswith("/") and not address.startswith(("//", "/\\")) else "/"
+
+
+def _list(router: APIRouter, site: Site) -> None:
+    def shown(person: Person, asked: listing.Filter) -> Callable[[], Parts]:
+        def render() -> Parts:
+            found = listing.listing(site, person, asked)
+            return {"jobs": site.render("_jobs.html", found=found, now=site.now, person=person)}
+
+        return render
+
+    @router.get("/")
+    def jobs(request: Request) -> Response:
+        visitor, asked = site.visitor(request), listing.Filter.of(request)
+        parts = _marked(shown(visitor.person, asked)())
+        more: dict[str, Any] = {
+            "asked": asked,
+            "parts": parts,
+            "stream": f"/live/jobs{asked.query()}",
+            "removed": "removed" in request.query_params,
+        }
+        return site.page(request, visitor, "jobs.html", **more)
+
+    @router.get("/live/jobs")
+    async def live_jobs(request: Request) -> StreamingResponse:
+        visitor = await run_in_threadpool(site.visitor, request)
+        render = shown(visitor.person, listing.Filter.of(request))
+        return live.answer(live.parts(site.newest, render))
+
+
+def _job_parts(site: Site, person: Person, csrf: str, name: str) -> Callable[[], Parts]:
+    def render() -> Parts:
+        found = {**jobpage.overview(site, person, name), "csrf": csrf, "person": person}
+        found["changes"] = jobpage.history(site, name)
+        names = ("head", "attempts", "curves", "links", "changes")
+        return {name: site.render(f"_job_{name}.html", **found) for name in names}
+
+    return render
+
+
+def _job(router: APIRouter, site: Site) -> None:
+    def show(request: Request, name: str, status: int = 200, problem: str = "") -> Response:
+        visitor = site.visitor(request)
+        job = site.desk.job(visitor.person, name)
+        log = jobpage.log_end(site, job)
+        more: dict[str, Any] = {
+            **{"job": job, "title": jobpage.title(job), "log": log, "problem": problem},
+            **{"parts": _marked(_job_parts(site, visitor.person, visitor.csrf, name)())},
+            **{"done": jobpage.DONE.get(request.query_params.get("done", ""), ""), "command": jobpage.command(job)},
+        }
+        place = f"{site.newest()}:{max(1, job.attempt)}:{log.end}"
+        more["stream"] = "" if job.state in ENDED else f"/live/jobs/{name}?after={place}"
+        return site.page(request, visitor, "job.html", status, **more)
+
+    @router.get("/jobs/{id}")
+    def job(request: Request, id: Id) -> Response:
+        return show(request, id)
+
+    @router.get("/live/jobs/{id}")
+    async def live_job(request: Request, id: Id, after: str = "") -> StreamingResponse:
+        visitor = await run_in_threadpool(site.visitor, request)
+        await run_in_threadpool(site.desk.job, visitor.person, id)
+        render = _job_parts(site, visitor.person, visitor.csrf, id)
+        place = live.last_place(request, after)
+        return live.answer(live.job(site.desk.ledger, site.newest, site.home, id, place, render))
+
+    @router.get("/jobs/{id}/log")
+    def log(
+        request: Request,
+        id: Id,
+        attempt: Annotated[int, Query(ge=0, le=10**6)] = 0,
+        before: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    ) -> Response:
+        visitor = site.visitor(request)
+        found = site.desk.job(visitor.person, id)
+        number = attempt or found.attempt
+        piece = jobpage.log_piece(site, found, number, before, after)
+        if request.headers.get("accept", "").startswith("application/json"):
+            return JSONResponse(vars(piece), headers=HEADERS)
+        more: dict[str, Any] = {"job": found, "title": jobpage.title(found), "attempt": number, "log": piece}
+        return site.page(request, visitor, "log.html", **more)
+
+    @router.get("/jobs/{id}/report")
+    def one_page(request: Request, id: Id) -> Response:
+        visitor = site.visitor(request)
+        found = site.desk.job(visitor.person, id)
+        text = report(found, site.desk.ledger.attempts(id), site.desk.ledger.changes(job=id), site.home)
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+        return HTMLResponse(text, headers={**HEADERS, "Content-Security-Policy": policy})
+
+
+def _actions(router: APIRouter, site: Site) -> None:
+    asks = {
+        "stop": (
+            "Stop this job?",
+            "It ends in order, a training with a checkpoint, and is not started again unless you say so.",
+            "Stop it",
+        ),
+        "remove": (
+            "Remove this job?",
+            "Its row, its attempts and its page go; the audit trail remembers it.",
+            "Remove it",
+        ),
+    }
+
+    @router.get("/jobs/{id}/{action}")
+    def ask(request: Request, id: Id, action: str) -> Response:
+        if action not in asks:
+            raise HTTPException(404, "There is no such page.")
+        visitor = site.visitor(request, "submitter")
+        found = site.desk.job(visitor.person, id)
+        question, what, button = asks[action]
+        more: dict[str, Any] = {
+            "job": found,
+            "title": jobpage.title(found),
+            "question": question,
+            "what": what,
+            "button": button,
+        }
+        return site.page(request, visitor, "ask.html", action=action, **more)
+
+    @router.post("/jobs/{id}/{action}")
+    async def act(request: Request, id: Id, action: str) -> Response:
+        visitor, sent = await site.form(request)
+        person, desk = visitor.person, site.desk
+        does: dict[str, Callable[[], object]] = {
+            "stop": lambda: desk.stop(person, id),
+            "yield": lambda: desk.make_room(person, id),
+            "retry": lambda: desk.retry(person, id),
+            "remove": lambda: desk.remove(person, id),
+            "priority": lambda: desk.set_priority(person, id, _priority(sent.get("priority"))),
+        }
+        if action not in does:
+            raise HTTPException(404, "There is no such page.")
+        await run_in_threadpool(does[action])
+        return RedirectResponse("/?removed" if action == "remove" else f"/jobs/{id}?done={action}", 303)
+
+
+def _priority(word: object) -> int:
+    found = next((number for name, number in schemas.PRIORITIES.items() if name == word), None)
+    if found is None:
+        raise UserError(f"priority: {word!r} is none of {', '.join(schemas.PRIORITIES)}")
+    return found
+
+
+def _submit(router: APIRouter, site: Site) -> None:
+    def show(
+        request: Request,
+        visitor: Any,
+        filled: submitting.Filled,
+        plan: Any = None,
+        problem: str = "",
+        status: int = 200,
+    ) -> Response:
+        try:
+            asked, filled = submitting.form(site, filled)
+        except (UserError, ServiceError) as wrong:
+            asked, problem, status = {"groups": [], "general": [], "sections": []}, str(wrong), refusal_of(wrong).status
+        told = {"plan": plan, "problem": problem, "verb": filled.verb, "now": site.now}
+        if request.headers.get("x-part") == "plan":
+            return HTMLResponse(site.render("_plan.html", **told), status, headers=HEADERS)
+        more: dict[str, Any] = {"asked": asked, "filled": filled, "verbs": VERBS, **told}
+        return site.page(request, visitor, "submit.html", status, **more)
+
+    @router.get("/submit")
+    def empty(request: Request, like: str = "") -> Response:
+        visitor = site.visitor(request, "submitter")
+        filled = (
+            submitting.of_job(site.desk.job(visitor.person, like)) if like else submitting.of_form(request.query_params)
+        )
+        return show(request, visitor, filled)
+
+    @router.post("/submit")
+    async def hand_in(request: Request) -> Response:
+        visitor, sent = await site.form(request)
+        return await run_in_threadpool(answer, request, visitor, sent)
+
+    def answer(request: Request, visitor: Any, sent: Any) -> Response:
+        filled, what = submitting.of_form(sent), str(sent.get("do", "plan"))
+        if what == "fields":  # another verb or model: other fields
+            return show(request, visitor, filled)
+        try:
+            asked, filled = submitting.form(site, filled)
+            body = submitting.submission(filled, submitting.overrides(asked, filled))
+            if what == "submit":
+                job = site.desk.submit(visitor.person, body)
+                return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)
+            request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides)
+            return show(request, visitor, filled, site.desk.plan(visitor.person, request_only))
+        except (UserError, ServiceError, HTTPException, KeyError) as wrong:
+            found = refusal_of(wrong)
+            return show(request, visitor, filled, problem=found.text, status=found.status)
+
+
+def _compare(router: APIRouter, site: Site) -> None:
+    @router.get("/compare")
+    def together(request: Request, job: Annotated[list[str] | None, Query(max_length=50)] = None) -> Response:
+        visitor = site.visitor(request)
+        found = compare.comparison(site, visitor.person, job or [])
+        return site.page(request, visitor, "compare.html", **found)
+
+
+def _cluster(router: APIRouter, site: Site) -> None:
+    def shown(person: Person) -> Callable[[], Parts]:
+        return lambda: {"cluster": site.render("_cluster.html", **cluster.cluster(site, person), person=person)}
+
+    @router.get("/cluster")
+    def page(request: Request) -> Response:
+        visitor = site.visitor(request)
+        parts = _marked(shown(visitor.person)())
+        return site.page(request, visitor, "cluster.html", parts=parts, stream="/live/cluster")
+
+    @router.get("/live/cluster")
+    async def live_cluster(request: Request) -> StreamingResponse:
+        visitor = await run_in_threadpool(site.visitor, request)
+        return live.answer(live.parts(site.newest, shown(visitor.person)))
+
+
+def _models(router: APIRouter, site: Site) -> None:
+    @router.get("/models")
+    def every(request: Request) -> Response:
+        visitor = site.visitor(request)
+        try:
+            found, problem = site.tracking.models(), ""
+        except ServiceError as wrong:
+            found, problem = [], str(wrong)
+        return site.page(request, visitor, "models.html", models=found, problem=problem, served=models.serving(site))
+
+    def show(request: Request, visitor: Any, name: str, version: str, trial: models.Trial | None = None) -> Response:
+        try:
+            found = models.card(site, visitor.person, name, version)
+        except UserError as wrong:
+            raise HTTPException(404, str(wrong)) from None
+        return site.page(request, visitor, "model.html", **{**found, **({"trial": trial} if trial else {})})
+
+    @router.get("/models/{name}")
+    def card(request: Request, name: Annotated[str, Path(max_length=300)], version: str = "") -> Response:
+        return show(request, site.visitor(request), name, version)
+
+    @router.post("/models/{name}")
+    async def attempt(request: Request, name: Annotated[str, Path(max_length=300)], version: str = "") -> Response:
+        visitor, sent = await site.form(request, "viewer")
+        kind, pair, text = (str(sent.get(key, "")) for key in ("kind", "pair", "text"))
+        trial = await run_in_threadpool(models.attempt, site, kind, pair, text)
+        if request.headers.get("x-part") == "trial":
+            return HTMLResponse(site.render("_trial.html", trial=trial), headers=HEADERS)
+        return await run_in_threadpool(show, request, visitor, name, version, trial)

@@ -1,0 +1,140 @@
+"""Who looks at a page: a signed cookie that only HTTP sees, and a word in every form that other sites cannot know.
+
+The cookie holds no token: it names a token's hash, so a revoked token ends its sessions. Without tokens (loopback) it
+names nobody, and only ties forms to this browser.
+"""
+
+import getpass
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import HTTPException, Request, Response
+from itsdangerous import BadSignature, URLSafeSerializer
+
+from services.jobs.ledger.access import Person, digest_of
+from services.jobs.service.guard import ANONYMOUS, Guard
+from services.jobs.service.schemas import NAME
+
+COOKIE = "dragoman_session"
+LASTS = 7 * 86_400.0  # seconds from signing in
+
+
+class LoginNeededError(Exception):
+    """A token is asked for, and this browser has none that is valid."""
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """A person at a browser."""
+
+    person: Person
+    csrf: str  # what forms must bring back
+    cookie: str | None = None  # to be set: the browser has none yet
+
+
+class Sessions:
+    """Cookies of one service."""
+
+    def __init__(self, guard: Guard, home: Path) -> None:
+        self.guard, self.access = guard, guard.access
+        self._secret = _secret(home / "service" / "session_key")
+        self._signer = URLSafeSerializer(self._secret, salt="session")
+
+    @property
+    def keys(self) -> bool:
+        """Whether a token is asked for."""
+        return self.guard.keys
+
+    def visitor(self, request: Request) -> Visitor:
+        """Who asks for a page.
+
+        Raises:
+            LoginNeededError: nobody that is known.
+            HTTPException: 403 from a foreign page, 429 too often.
+        """
+        self.guard.refuse_foreign(request)
+        session, fresh = self._read(request), None
+        if session is None:
+            session = {"id": secrets.token_urlsafe(18), "token": None, "at": time.time()}
+            fresh = str(self._signer.dumps(session))
+        person = self._person(session)
+        self.guard.count(person.owner)
+        return Visitor(person, self._csrf(str(session["id"])), fresh)
+
+    def check_form(self, request: Request, word: object) -> Visitor:
+        """Who sends a form.
+
+        Raises:
+            HTTPException: 403, the form is not one of our pages' in this browser.
+        """
+        visitor = self.visitor(request)
+        if visitor.cookie is not None or not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()):
+            raise HTTPException(403, "this form is not of this session: load the page anew and send it again")
+        return visitor
+
+    def sign_in(self, request: Request, token: str) -> str | None:
+        """The cookie for a token; None where it is nobody's.
+
+        Raises:
+            HTTPException: 429 too often.
+        """
+        self.guard.refuse_foreign(request)
+        if self.access.person(token) is None:
+            self.guard.count(f"address {request.client.host if request.client else ''}")
+            return None
+        session = {"id": secrets.token_urlsafe(18), "token": digest_of(token), "at": time.time()}
+        return str(self._signer.dumps(session))
+
+    def set_cookie(self, request: Request, response: Response, value: str) -> None:
+        """SameSite=Lax, so that a link from MLflow or a mail opens the page signed in; forms have their own word."""
+        secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+        lasts = round(LASTS)
+        response.set_cookie(COOKIE, value, max_age=lasts, httponly=True, samesite="lax", secure=secure, path="/")
+
+    def _person(self, session: dict[str, object]) -> Person:
+        if not self.keys:
+            return Person(_login_name(), "admin")
+        digest = session["token"]
+        found = self.access.holder(str(digest)) if digest else None
+        if found is None:
+            raise LoginNeededError
+        return found
+
+    def _read(self, request: Request) -> dict[str, object] | None:
+        try:
+            found = self._signer.loads(request.cookies.get(COOKIE, ""))
+        except BadSignature:
+            return None
+        if not isinstance(found, dict) or not {"id", "token", "at"} <= found.keys():
+            return None
+        return found if time.time() - float(found["at"]) < LASTS else None
+
+    def _csrf(self, name: str) -> str:
+        return hmac.new(self._secret.encode(), f"form {name}".encode(), hashlib.sha256).hexdigest()
+
+
+def _secret(path: Path) -> str:
+    """Kept, so that a restart signs nobody out; made by whoever comes first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text(encoding="ascii")
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(32))
+    return path.read_text(encoding="ascii")
+
+
+def _login_name() -> str:
+    """Whose the jobs are that are handed in on loopback: the user's that runs the service, as at the command line."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return name if re.fullmatch(NAME, name) and len(name) <= 160 else ANONYMOUS

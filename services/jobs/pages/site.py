@@ -1,0 +1,207 @@
+"""What all pages share: templates, who looks, security headers, problems beside the page rather than instead of it."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.datastructures import FormData
+
+from model.errors import ServiceError, UserError, reason
+from services.jobs.ledger.access import Role
+from services.jobs.ledger.ledger import ConflictError, UnknownJobError
+from services.jobs.pages import words
+from services.jobs.pages.curves import Journals
+from services.jobs.pages.outlook import Outlook
+from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
+from services.jobs.pages.tracking import Tracking
+from services.jobs.service.desk import Desk
+from services.jobs.states import ACTIVE, ENDED, QUEUED
+from services.version import version
+
+FOLDER = Path(__file__).resolve().parent
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    **{"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+    **{"Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"},
+}
+PROBLEMS: dict[type[Exception], int] = {
+    UserError: 400,
+    UnknownJobError: 404,
+    ConflictError: 409,
+    RequestValidationError: 422,
+    ServiceError: 503,
+    SQLAlchemyError: 503,
+}
+KNOWN: tuple[type[Exception], ...] = (*PROBLEMS, HTTPException)
+TITLES = {403: "Not allowed", 404: "Not found", 409: "Not now", 429: "Too many requests", 503: "No answer"}
+BREAKS = re.compile(r"([/_.=,-]+)")
+
+
+class Refusal(Exception):  # noqa: N818  # a problem that is shown on a page
+    """What went wrong, as the page says it."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+@dataclass
+class Site:
+    """The parts that pages are made of."""
+
+    desk: Desk
+    sessions: Sessions
+    outlook: Outlook
+    tracking: Tracking
+    endpoint: str  # its address; empty: none
+    home: Path
+    journals: Journals = field(default_factory=Journals)
+    templates: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.templates = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        named = ("span", "when", "iso", "number", "short", "size", "between", "priority", "plain")
+        self.templates.filters |= {name: getattr(words, name) for name in named}
+        self.templates.filters["breaks"] = breaks
+        self.templates.globals |= {
+            **{"dragoman": version(), "asset": asset, "ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED},
+            **{"tracking": self.tracking, "endpoint": self.endpoint},
+        }
+
+    @property
+    def now(self) -> float:
+        return self.desk.ledger.now()
+
+    def newest(self) -> int:
+        """The number of the last change: who waits for more need not ask the ledger."""
+        return self.desk.ledger.newest
+
+    def visitor(self, request: Request, role: Role = "viewer") -> Visitor:
+        """Who looks.
+
+        Raises:
+            LoginNeededError, HTTPException: nobody that may.
+        """
+        found = self.sessions.visitor(request)
+        self._check_role(found, role)
+        return found
+
+    async def form(self, request: Request, role: Role = "submitter") -> tuple[Visitor, FormData]:
+        """Who sends a form, and what it says.
+
+        Raises:
+            LoginNeededError, HTTPException: nobody that may, or not from a page of ours.
+        """
+        sent = await request.form(max_files=0, max_fields=1000)
+        found = self.sessions.check_form(request, sent.get("csrf", ""))
+        self._check_role(found, role)
+        return found, sent
+
+    def render(self, template: str, **context: Any) -> str:
+        """A template, or a part of a page."""
+        return self.templates.get_template(template).render(**context)
+
+    def page(self, request: Request, visitor: Visitor, template: str, status: int = 200, **context: Any) -> Response:
+        """A whole page."""
+        loop = self.desk.loop
+        shared = {"visitor": visitor, "csrf": visitor.csrf, "person": visitor.person, "keys": self.sessions.keys}
+        shared |= {"now": self.now, "trouble": loop.trouble, "path": request.url.path, "stream": "", "problem": ""}
+        text = self.render(template, **{**shared, **context})
+        answer = HTMLResponse(text, status, headers=HEADERS)
+        if visitor.cookie is not None:
+            self.sessions.set_cookie(request, answer, visitor.cookie)
+        return answer
+
+    def _check_role(self, visitor: Visitor, role: Role) -> None:
+        if not visitor.person.may(role):
+            raise HTTPException(403, f"this needs the role {role}; yours is {visitor.person.role}")
+
+
+def breaks(text: object) -> Markup:
+    """A long name with places where it may be broken."""
+    parts = BREAKS.split(str(text))
+    return Markup("<wbr>").join(parts[index] + (parts[index + 1] if index + 1 < len(parts) else "")
+                                for index in range(0, len(parts), 2))  # fmt: skip
+
+
+def asset(name: str) -> str:
+    """The address of a file of static/, which changes with its content."""
+    return f"/static/{name}?v={hashlib.sha256((FOLDER / 'static' / name).read_bytes()).hexdigest()[:12]}"
+
+
+def part(name: str, text: str) -> dict[str, str]:
+    """A part of a page with a mark of its content: times that count on by themselves are no change."""
+    steady = re.sub(r"(<time data-since[^>]*>)[^<]*", r"\1", text)
+    return {"id": name, "html": text, "mark": hashlib.sha256(steady.encode()).hexdigest()[:16]}
+
+
+def refusal_of(problem: Exception) -> Refusal:
+    """What a page says of a problem."""
+    if isinstance(problem, HTTPException):
+        return Refusal(problem.status_code, str(problem.detail))
+    if isinstance(problem, UnknownJobError):
+        return Refusal(404, f"There is no job {problem.args[0]}, or it is not yours.")
+    if isinstance(problem, RequestValidationError):
+        first = problem.errors()[0]
+        return Refusal(422, f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}")
+    code = next((code for kind, code in PROBLEMS.items() if isinstance(problem, kind)), 500)
+    return Refusal(code, reason(problem))
+
+
+def page_route(site: Site) -> type[APIRoute]:
+    """A class of routes whose problems are pages too; who must sign in is led there, and back."""
+
+    class PageRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Any]:
+            handler = super().get_route_handler()
+
+            async def answer(request: Request) -> Response:
+                try:
+                    return await handler(request)
+                except LoginNeededError:
+                    if request.url.path.startswith("/live/"):
+                        return Response(status_code=401)
+                    wanted = request.url.path if request.method == "GET" else "/"
+                    query = f"?{request.url.query}" if request.url.query and request.method == "GET" else ""
+                    return RedirectResponse(f"/login?next={_quoted(wanted + query)}", 303)
+                except KNOWN as problem:
+                    return _problem_page(site, request, refusal_of(problem))
+
+            return answer
+
+    return PageRoute
+
+
+def _quoted(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe="/")
+
+
+def _problem_page(site: Site, request: Request, problem: Refusal) -> Response:
+    try:
+        visitor = site.sessions.visitor(request)
+    except (LoginNeededError, HTTPException):  # nobody: a page without a person on it
+        text = site.render("stranger.html", title=TITLES.get(problem.status, "That went wrong"), problem=problem.text)
+        return HTMLResponse(text, problem.status, headers=HEADERS)
+    title = TITLES.get(problem.status, "That went wrong")
+    return site.page(request, visitor, "problem.html", problem.status, title=title, problem=problem.text)

@@ -1,0 +1,140 @@
+"""The form that hands in a job: its fields are the typed configuration's, the plan stands beside it."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.datastructures import FormData, QueryParams
+
+from model.errors import UserError
+from services.jobs.client.table import moment
+from services.jobs.ledger.tables import Job
+from services.jobs.pages.site import Site
+from services.jobs.planning.refusals import ELASTIC, VERBS, WORD
+from services.jobs.service import schemas
+
+SET = "set."  # before the name of a field of the configuration
+QUEUING = ("priority", "after", "retries", "max_hours", "by")  # how the job is queued
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What stands in the form."""
+
+    verb: str = "train"
+    given: Mapping[str, str] = field(default_factory=dict)  # key of the configuration -> text
+    more: str = ""  # overrides as they are typed, a line each
+    queuing: Mapping[str, str] = field(default_factory=dict)
+
+    def chosen(self, groups: Sequence[str]) -> dict[str, str]:
+        """Group -> choice, of those that stand in the form."""
+        return {name: self.given[name] for name in groups if self.given.get(name)}
+
+
+def of_form(sent: FormData | QueryParams) -> Filled:
+    """From what a browser sends; the values are checked later."""
+    texts = {key: str(value) for key, value in sent.multi_items() if isinstance(value, str)}
+    verb = texts.get("verb", "train")
+    given = {key.removeprefix(SET): value for key, value in texts.items() if key.startswith(SET)}
+    queuing = {key: texts.get(key, "").strip() for key in QUEUING}
+    return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing)
+
+
+def of_job(job: Job) -> Filled:
+    """The same again: its overrides in their fields."""
+    given: dict[str, str] = {}
+    more = []
+    for word in job.words:
+        match = WORD.fullmatch(word)
+        if match and not match[1] and match[4] is not None and match[2] not in given and not ELASTIC.fullmatch(word):
+            given[match[2]] = match[4]
+        else:
+            more.append(word)
+    queuing = dict.fromkeys(QUEUING, "") | {"priority": _priority(job.priority), "after": " ".join(job.after)}
+    if job.retries:
+        queuing["retries"] = str(job.retries)
+    return Filled(job.verb, given, "\n".join(more), queuing)
+
+
+def _priority(value: int) -> str:
+    return next((name for name, number in schemas.PRIORITIES.items() if number == value), "normal")
+
+
+def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
+    """The fields of the verb and what stands in them; what has no field goes among the other overrides.
+
+    Raises:
+        UserError: no such choice.
+        ServiceError: the planner does not answer.
+    """
+    groups = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
+    asked = site.desk.loop.intake.planner.fields(filled.verb, filled.chosen(groups))
+    known = {row["key"] for row in rows(asked)}
+    homeless = [f"{key}={value}" for key, value in filled.given.items() if key not in known and value.strip()]
+    if homeless:
+        more = "\n".join([*filter(None, [filled.more.strip()]), *homeless])
+        given = {key: value for key, value in filled.given.items() if key in known}
+        filled = Filled(filled.verb, given, more, filled.queuing)
+    return asked, filled
+
+
+def rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All fields of a form."""
+    return [*asked["groups"], *asked["general"], *(row for one in asked["sections"] for row in one["fields"])]
+
+
+def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
+    """The overrides of a filled form: what differs from the defaults, then the others as they are typed.
+
+    Raises:
+        UserError: a value that is none of its field's kind; names the key.
+    """
+    words = []
+    for row in rows(asked):
+        key, kind = row["key"], row.get("kind")
+        value = filled.given.get(key, "").strip()
+        if value in ("", row["default"]):
+            continue
+        if kind == "whole" and not re.fullmatch(r"[+-]?\d+", value) and not ELASTIC.fullmatch(f"{key}={value}"):
+            raise UserError(f"{key}={value}: must be a whole number")
+        if kind == "number" and not _is_number(value):
+            raise UserError(f"{key}={value}: must be a number")
+        words.append(f"{key}={value}")
+    return [*words, *(line.strip() for line in filled.more.splitlines() if line.strip())]
+
+
+def submission(filled: Filled, words: Sequence[str]) -> schemas.Submission:
+    """As REST takes it.
+
+    Raises:
+        UserError: names the field.
+    """
+    how = filled.queuing
+    values: dict[str, Any] = {
+        "verb": filled.verb,
+        "overrides": list(words),
+        "priority": how.get("priority") or "normal",
+    }
+    values["after"] = re.split(r"[\s,]+", how["after"]) if how.get("after") else []
+    for key, least in (("retries", 0), ("max_hours", 0)):
+        text = how.get(key, "")
+        if text:
+            if not _is_number(text) or float(text) < least:
+                raise UserError(f"{key}: {text!r} is no number of at least {least}")
+            values[key] = float(text) if key == "max_hours" else int(float(text))
+    if how.get("by"):
+        values["by"] = moment(how["by"])
+    try:
+        return schemas.Submission.model_validate(values)
+    except ValueError as problem:
+        first = problem.errors()[0] if hasattr(problem, "errors") else {"loc": ("form",), "msg": str(problem)}
+        raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,184 @@
+"""What the pages ask of MLflow, over its REST interface: models, versions, runs. Nothing of MLflow is loaded for it."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from model.addresses import mask_address
+from model.errors import ServiceError
+
+PATIENCE = 5.0  # seconds
+MOST = 200  # models or versions on a page
+HISTORY = "history/"  # tags of a registered model: what its alias did
+DRAWN = {"test": 0, "gate": 1, "valid": 2}  # splits in the order in which they are shown
+
+
+@dataclass(frozen=True)
+class Score:
+    """One measured value of a version, with how it was measured."""
+
+    split: str
+    name: str
+    value: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """A registered version."""
+
+    model: str
+    number: str
+    run: str
+    created: float
+    aliases: tuple[str, ...]
+    tags: dict[str, str]
+    status: str
+    scores: tuple[Score, ...] = ()
+
+    def score(self) -> Score | None:
+        """The one that lists show."""
+        return self.scores[0] if self.scores else None
+
+
+@dataclass(frozen=True)
+class Move:
+    """An event of the promotion history."""
+
+    action: str
+    to: str
+    before: str
+    reason: str
+    by: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """A registered model with its versions, the newest first."""
+
+    name: str
+    aliases: dict[str, str]
+    moves: list[Move] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+
+
+SCORES = {  # tag after the split -> what it is called
+    **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER"},
+    **{"bits_per_character": "bits a character", "nats": "nats a token", "perplexity": "perplexity"},
+    **{"accuracy": "accuracy"},
+}
+
+
+class Tracking:
+    """MLflow at `address`; its pages are at `pages`. An empty address: there is none."""
+
+    def __init__(self, address: str, pages: str) -> None:
+        self.address, self.pages = address.rstrip("/"), (pages or address).rstrip("/")
+
+    def models(self) -> list[Model]:
+        """All registered models, without their versions.
+
+        Raises:
+            ServiceError: MLflow does not answer.
+        """
+        found = self._get("registered-models/search", max_results=MOST).get("registered_models", [])
+        return [_model(row, [_version(one) for one in row.get("latest_versions", [])]) for row in found]
+
+    def model(self, name: str) -> Model | None:
+        """One with its versions; None where there is none of that name."""
+        row = self._get("registered-models/get", name=name).get("registered_model")
+        if row is None:
+            return None
+        query = "name='" + name.replace("'", "''") + "'"
+        found = self._get("model-versions/search", filter=query, max_results=MOST).get("model_versions", [])
+        aliases = _aliases(row)
+        versions = [_version(one, tuple(key for key, to in aliases.items() if to == one["version"])) for one in found]
+        return _model(row, sorted(versions, key=lambda one: -int(one.number)))
+
+    def run_page(self, run_id: str) -> str:
+        """The address of a run's page; empty where there is no MLflow."""
+        if not self.pages or not run_id:
+            return ""
+        try:
+            run = self._get("runs/get", run_id=run_id).get("run")
+        except ServiceError:
+            return ""
+        return f"{self.pages}/#/experiments/{run['info']['experiment_id']}/runs/{run_id}" if run else ""
+
+    def version_page(self, name: str, number: str) -> str:
+        """The address of a version's page."""
+        return f"{self.pages}/#/models/{quote(name, safe='')}/versions/{quote(number, safe='')}" if self.pages else ""
+
+    def _get(self, path: str, **asked: Any) -> dict[str, Any]:
+        """An empty answer where there is no such thing.
+
+        Raises:
+            ServiceError: it does not answer, or refuses.
+        """
+        if not self.address:
+            raise ServiceError("no MLflow server belongs to this service (service.tracking=false)")
+        user = os.environ.get("MLFLOW_TRACKING_USERNAME")
+        login = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
+        try:
+            answer = httpx.get(f"{self.address}/api/2.0/mlflow/{path}", params=asked, timeout=PATIENCE, auth=login)
+            found = answer.json() if answer.content else {}
+        except (httpx.HTTPError, ValueError) as problem:
+            raise ServiceError(f"MLflow at {mask_address(self.address)} does not answer ({problem})") from None
+        if answer.status_code == 404 or found.get("error_code") == "RESOURCE_DOES_NOT_EXIST":
+            return {}
+        if answer.is_error:
+            raise ServiceError(
+                f"MLflow at {mask_address(self.address)}: {answer.status_code} {found.get('message', '')}"
+            )
+        return dict(found)
+
+
+def _aliases(row: dict[str, Any]) -> dict[str, str]:
+    return {one["alias"]: str(one["version"]) for one in row.get("aliases", [])}
+
+
+def _tags(row: dict[str, Any]) -> dict[str, str]:
+    return {one["key"]: str(one.get("value", "")) for one in row.get("tags", [])}
+
+
+def _model(row: dict[str, Any], versions: list[Version]) -> Model:
+    tags = _tags(row)
+    moves = [_move(tags[key]) for key in sorted(tags, reverse=True) if key.startswith(HISTORY)]
+    return Model(row["name"], _aliases(row), [move for move in moves if move is not None], versions)
+
+
+def _move(text: str) -> Move | None:
+    try:
+        found = json.loads(text)
+        return Move(*(str(found.get(key) or "") for key in ("action", "to", "before", "reason", "by", "time")))
+    except (ValueError, AttributeError):
+        return None
+
+
+def _version(row: dict[str, Any], aliases: tuple[str, ...] = ()) -> Version:
+    tags = _tags(row)
+    return Version(
+        **{"model": row["name"], "number": str(row["version"]), "run": row.get("run_id", ""), "aliases": aliases},
+        **{"created": row.get("creation_timestamp", 0) / 1000, "tags": tags, "status": row.get("status", "")},
+        scores=tuple(sorted(_scores(tags), key=lambda one: (DRAWN.get(one.split, 9), one.split))),
+    )
+
+
+def _scores(tags: dict[str, str]) -> list[Score]:
+    found = []
+    for key, value in tags.items():
+        split, _, name = key.partition("_")
+        label = SCORES.get(name) or (key if key.startswith(("similarity/", "analogies/")) else None)
+        try:
+            number = float(value)
+        except ValueError:
+            continue
+        if label:
+            signature = tags.get(f"{split}_signature", "") if name == "bleu" else ""
+            found.append(Score(split if name in SCORES else "", label, number, signature))
+    return found

@@ -1,0 +1,85 @@
+"""Numbers and times as the pages say them."""
+
+import time
+from typing import Any
+
+PRIORITIES = {-10: "low", 0: "normal", 10: "high"}
+UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def span(seconds: float | None) -> str:
+    """A length of time in the one or two units that matter."""
+    if seconds is None:
+        return "–"
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def when(at: float | None) -> str:
+    """The hour, with the day where it is another; local time of the service."""
+    if at is None:
+        return "–"
+    moment = time.localtime(at)
+    same = moment[:3] == time.localtime()[:3]
+    return time.strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M", moment)
+
+
+def iso(at: float | None) -> str:
+    """As the attribute of a <time> has it, UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)) if at is not None else ""
+
+
+def number(value: float) -> str:
+    """A measured value in four digits."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def short(value: float) -> str:
+    """A count with a unit: 12.3M."""
+    for size, letter in UNITS:
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def size(count: float) -> str:
+    """Bytes."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} GiB"
+
+
+def between(low: float | None, high: float | None, now: float) -> str:
+    """A forecast of when: from `low` to `high`, both seconds since 1970."""
+    if low is None:
+        return ""
+    begins = "now" if low - now < 30 else f"in {span(low - now)}"
+    if high is None:
+        return f"{begins} at the earliest"
+    if high - now < 60 or high - low < 60:
+        return begins if begins == "now" else f"about {begins}"
+    return f"in {span(max(0.0, low - now))} to {span(high - now)}"
+
+
+def priority(value: int) -> str:
+    """The word for it, or the number where it has none."""
+    return PRIORITIES.get(value, str(value))
+
+
+def plain(value: Any) -> str:
+    """A setting's value as it is written after the equals sign."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{','.join(map(plain, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)

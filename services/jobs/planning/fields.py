@@ -1,0 +1,128 @@
+"""What a submission of a verb can set, read from the typed configuration: keys, types, choices, defaults, comments.
+
+Asked of the planner's process, for the dataclasses are the pipelines' own.
+"""
+
+import importlib
+import re
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from conf import groups
+from model.errors import unknown
+from services.jobs.planning.refusals import OURS
+from services.jobs.planning.refusals import VERBS as SUBMITTED
+from services.verbs import VERBS
+
+GENERAL = ("experiment", "corpus", "tokenizer", "model", "pair", "name", "seed")  # asked first, of every verb
+MORE = {"train": ("embeddings", "evaluate", "registry")}  # sections beside those of the verb's help
+COMMENT = re.compile(r"\s#\s?(.*)$")
+CHOICES = re.compile(r"[\w.-]+( \| [\w.-]+)+")  # as comments give them: pre | post
+Row = dict[str, Any]
+
+
+def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
+    """`{"groups": [...], "sections": [{"name", "choice", "about", "fields": [...]}]}`; `chosen`: group -> choice.
+
+    Raises:
+        UserError: no such verb or choice.
+    """
+    if verb not in SUBMITTED:
+        raise unknown("verb", verb, SUBMITTED)
+    defaults = groups.default_choices()
+    choices = {name: chosen.get(name) or str(defaults.get(name) or "") for name in defaults}
+    asked = [*dict.fromkeys((*VERBS[verb].sections, *MORE.get(verb, ())))]
+    shown = [name for name in asked if name in defaults and name not in OURS]
+    general = [name for name in dict.fromkeys((*GENERAL, *shown)) if name in defaults and len(groups.choices(name)) > 1]
+    for name in general:
+        if choices[name] and choices[name] not in groups.choices(name):
+            raise unknown(name, choices[name], groups.choices(name))
+    hints = get_type_hints(importlib.import_module("pipelines.config").Config)
+    return {
+        "groups": [_group(name, choices[name], str(defaults.get(name) or "")) for name in general],
+        "general": list(_general(hints)),
+        "sections": [_section(name, choices[name], hints.get(name)) for name in shown],
+    }
+
+
+def _group(name: str, choice: str, default: str) -> Row:
+    return {"key": name, "choices": groups.choices(name), "value": choice, "default": default}
+
+
+def _general(hints: Mapping[str, Any]) -> Iterator[Row]:
+    text = (groups.FOLDER / "config.yaml").read_text(encoding="utf-8")
+    comments = _comments(text)
+    values = groups.content("config")
+    for key in GENERAL:
+        if key in values:
+            yield _field(key, values[key], hints.get(key), comments.get(key, ""))
+
+
+def _section(name: str, choice: str, hint: Any) -> Row:
+    text = groups.page(name, choice)
+    about = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("#")), "")
+    rows = list(_rows(groups.merge_choice(name, choice), hint, f"{name}.", _comments(text)))
+    refused = [row for row in rows if not any(row["key"] == ours or row["key"].startswith(f"{ours}.") for ours in OURS)]
+    return {"name": name, "choice": choice, "about": about, "fields": refused}
+
+
+def _rows(values: Mapping[str, Any], hint: Any, where: str, comments: Mapping[str, str]) -> Iterator[Row]:
+    hints = get_type_hints(hint) if is_dataclass(hint) else {}
+    for key, value in values.items():
+        if key in ("defaults", "name"):
+            continue
+        inner, path = hints.get(key), f"{where}{key}"
+        if isinstance(value, Mapping):
+            yield from _rows(value, inner, f"{path}.", comments)
+        else:
+            yield _field(path, value, inner, comments.get(path.partition(".")[2], ""))
+
+
+def _field(key: str, value: Any, hint: Any, comment: str) -> Row:
+    kind, choices = _kind(hint, value)
+    said = CHOICES.match(comment)
+    if not choices and said and str(value) in said[0].split(" | "):
+        kind, choices = "choice", said[0].split(" | ")
+    made = isinstance(value, str) and "${" in value  # of other keys: it stands in the field until somebody writes there
+    default, placeholder = ("", str(value)) if made else (_written(value), "")
+    row = {"key": key, "kind": kind, "choices": choices, "default": default, "comment": comment}
+    return row | {"placeholder": placeholder}
+
+
+def _kind(hint: Any, value: Any) -> tuple[str, list[str]]:
+    """(number, whole, yes, choice or text; the choices)."""
+    if get_origin(hint) in (Union, types.UnionType):
+        inner = [one for one in get_args(hint) if one is not types.NoneType]
+        _, choices = _kind(inner[0], value) if len(inner) == 1 else ("text", [])
+        return ("choice", ["null", *choices]) if choices else ("text", [])
+    if get_origin(hint) is Literal:
+        return "choice", [str(one) for one in get_args(hint)]
+    if hint is bool or isinstance(value, bool):
+        return "choice", ["true", "false"]
+    if isinstance(value, str) and "${" in value:
+        return "text", []
+    return {int: ("whole", []), float: ("number", [])}.get(hint, ("text", []))
+
+
+def _written(value: Any) -> str:
+    """As an override writes it."""
+    return yaml.safe_dump([value], default_flow_style=True, width=10**6, allow_unicode=True)[1:-2]
+
+
+def _comments(text: str) -> dict[str, str]:
+    """Dotted key -> the comment on its line."""
+    lines, found = text.splitlines(), {}
+
+    def walk(node: yaml.Node | None, where: str) -> None:
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            match = COMMENT.search(lines[key.start_mark.line])
+            if match and value.start_mark.line == key.start_mark.line:
+                found[f"{where}{key.value}"] = match[1].strip()
+            walk(value, f"{where}{key.value}.")
+
+    walk(yaml.compose(text), "")
+    return found

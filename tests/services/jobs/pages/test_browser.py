@@ -1,0 +1,211 @@
+"""The pages in the system's chromium: both widths, dark and light, with script and without, live, while the service
+restarts; looked through by axe-core. One browser and one service for all of it."""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from services.jobs.ledger.tables import Job
+from services.jobs.states import State
+from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+WIDTHS = {"wide": (1280, 900), "phone": (390, 844)}
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    one = World(tmp_path_factory.mktemp("browser"))
+    one.start()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def jobs(world: World) -> dict[str, Job]:
+    found = {
+        "succeeded": world.job("base", State.SUCCEEDED),
+        "failed": world.job("broken", State.FAILED, changed={"model.dropout": 0.3}),
+        "running": world.job("phrasebook-en-de", State.RUNNING),
+        "long": world.job(LONG, State.RUNNING, owner="ben"),
+        "right": world.job(RIGHT_TO_LEFT),
+    }
+    world.loop.passes.access.set_quota("anna", 4, 0, "root")
+    return found
+
+
+def every_page(jobs: dict[str, Job]) -> dict[str, str]:
+    both = f"job={jobs['succeeded'].id}&job={jobs['failed'].id}&job={jobs['long'].id}"
+    return {
+        **{"jobs": "/", "none": "/?q=nothing-like-it", "compare": f"/compare?{both}", "cluster": "/cluster"},
+        **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
+        **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},
+        **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
+        "missing": "/jobs/none",
+    }
+
+
+@pytest.mark.parametrize(("width", "scheme"), [("wide", "light"), ("phone", "dark")])
+def test_every_page_fits_its_window_and_keeps_nobody_out(
+    world: World, chromium: Any, jobs: dict[str, Job], width: str, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    wide, high = WIDTHS[width]
+    context = chromium.new_context(viewport={"width": wide, "height": high}, color_scheme=scheme, bypass_csp=True)
+    page, said = context.new_page(), []
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda problem: said.append(str(problem)))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for name, path in every_page(jobs).items():
+        asked.clear()
+        page.goto(world.address + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= wide, name
+        violations = Axe().run(page).response["violations"]
+        serious = {
+            one["id"]: [node["target"] for node in one["nodes"]][:3]
+            for one in violations
+            if one["impact"] in ("serious", "critical")
+        }
+        assert not serious, (name, serious)
+        assert all(url.startswith((world.address, "data:")) for url in asked), name
+        streams = [url for url in asked if "/live/" in url]
+        assert len(streams) <= 1, name
+    assert [text for text in said if "404" not in text] == []  # the page that there is not
+    context.close()
+
+
+def test_the_pages_obey_their_own_policy_and_follow_the_systems_colours(
+    world: World, chromium: Any, jobs: dict[str, Job]
+) -> None:
+    colours = set()
+    for scheme in ("light", "dark"):
+        context = chromium.new_context(color_scheme=scheme)
+        page, said = context.new_page(), []
+        page.on("console", lambda message, said=said: said.append(message.text))
+        page.goto(f"{world.address}/jobs/{jobs['running'].id}")
+        page.wait_for_selector(".chart svg polyline")
+        page.hover(".chart svg")
+        page.wait_for_selector(".chart .cursor", state="attached")
+        assert not said
+        colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        context.close()
+    assert len(colours) == 2
+
+
+def test_without_script_a_job_is_found_asked_about_and_stopped(world: World, chromium: Any) -> None:
+    job = world.job("plain-html")
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(world.address)
+    page.fill("input[name=q]", "plain-html")
+    page.click("text=Find")
+    page.click("table.jobs .name a")
+    page.click("text=Stop")
+    assert "Stop this job?" in page.inner_text("h1")
+    page.click("button.danger")
+    assert "It is asked to stop" in page.inner_text(".notice.good")
+    assert world.ledger.job(job.id).state == State.STOPPED
+    page.goto(f"{world.address}/submit?verb=shard")
+    page.fill("textarea[name=more]", "seed=many")
+    page.click("text=Plan it")
+    assert "seed" in page.inner_text("[role=alert]")
+    assert page.input_value("textarea[name=more]") == "seed=many"
+    context.close()
+
+
+def test_with_script_a_page_follows_its_job_while_the_service_restarts(world: World, chromium: Any) -> None:
+    job = world.job("followed", State.RUNNING)
+    context = chromium.new_context()
+    page, asked = context.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{world.address}/jobs/{job.id}")
+    documents = [url for url in asked if "/static/" not in url]
+    world.write(job, "before the restart\n")
+    wait(page, lambda: "before the restart" in page.inner_text("#log"))
+    assert [url.partition("?")[0] for url in (*documents, *[url for url in asked if "/live/" in url][:1])][:2] == [
+        *(f"{world.address}/jobs/{job.id}", f"{world.address}/live/jobs/{job.id}")
+    ]
+    world.stop()
+    wait(page, lambda: page.is_visible("[data-offline]"))
+    world.write(job, "while it was away\n")
+    world.start()
+    wait(page, lambda: "while it was away" in page.inner_text("#log"))
+    wait(page, lambda: not page.is_visible("[data-offline]"))
+    lines = page.inner_text("#log").split()
+    assert [line for line in lines if line.isdigit()] == [str(step) for step in range(1, 200)]  # each once
+    world.curves("followed", 480)
+    wait(page, lambda: "480" in page.inner_text(".progress"))
+    current = world.ledger.job(job.id)
+    world.ledger.end(current, State.SUCCEEDED, "succeeded", "", "exit code 0", 0)
+    wait(page, lambda: page.inner_text("#head .state") == "succeeded")
+    assert page.inner_text("#log").count("before the restart") == 1
+    context.close()
+
+
+def test_with_script_stopping_asks_in_a_dialog_and_a_list_changes_by_itself(world: World, chromium: Any) -> None:
+    job = world.job("dialogue")
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"{world.address}/?q=dialogue")
+    assert page.inner_text("table.jobs .state") == "waiting"
+    page.check("input[name=job]")
+    other = context.new_page()
+    other.goto(f"{world.address}/jobs/{job.id}")
+    other.click("text=Stop")
+    assert other.inner_text("dialog p") == "Stop this job?"
+    other.keyboard.press("Escape")
+    assert world.ledger.job(job.id).state == State.WAITING
+    other.click("text=Stop")
+    other.click("dialog .danger")
+    other.wait_for_selector(".notice.good")
+    wait(page, lambda: page.inner_text("table.jobs .state") == "stopped")
+    assert page.is_checked("input[name=job]")  # what was chosen stays so
+    context.close()
+
+
+def test_the_plan_comes_beside_the_form_and_the_log_in_pieces(world: World, chromium: Any) -> None:
+    job = world.job("talkative", State.RUNNING)
+    world.write(job, "".join(f"line {number} of a long log\n" for number in range(60_000)))
+    context = chromium.new_context()
+    page, asked = context.new_page(), []
+    page.goto(f"{world.address}/jobs/{job.id}")
+    assert "line 59999 " in page.inner_text("#log") and "line 10 " not in page.inner_text("#log")
+    before = page.evaluate("document.querySelectorAll('#log span').length")
+    page.evaluate("document.getElementById('log').scrollTop = 0")
+    wait(page, lambda: page.evaluate("document.querySelectorAll('#log span').length") > before)
+    numbers = [int(number) for number in re.findall(r"line (\d+) of", page.inner_text("#log"))]
+    assert numbers == list(range(numbers[0], 60_000))
+    page.goto(f"{world.address}/submit?verb=shard")
+    page.on("request", lambda request: asked.append(request.url) if request.method == "POST" else None)
+    page.locator("#more").press_sequentially("seed=3")
+    assert not asked  # no request a keystroke
+    page.locator("#more").blur()
+    wait(page, lambda: "Takes" in page.inner_text("#plan"))
+    assert len(asked) == 1
+    assert page.input_value("#more") == "seed=3"
+    context.close()
+
+
+def wait(page: Any, done: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, page.inner_text("main")
+        page.wait_for_timeout(100)

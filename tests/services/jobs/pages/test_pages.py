@@ -1,0 +1,273 @@
+"""Pages as a program gets them: who sees what, forms that cannot be forged, asking before destroying, 10,000 jobs."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import insert
+
+from services.jobs.ledger.tables import Job
+from services.jobs.pages.logs import clean, cut
+from services.jobs.pages.words import between, span
+from services.jobs.states import State
+from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    one = World(tmp_path_factory.mktemp("pages"))
+    one.start()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def browser(world: World) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
+        yield client
+
+
+def csrf(page: str) -> str:
+    found = re.search(r'name="csrf" value="(\w+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def test_without_jobs_the_pages_say_how_to_begin(world: World, browser: httpx.Client) -> None:
+    said = browser.get("/").text
+    assert "Nothing has been handed in yet" in said
+    assert "dragoman submit train" in said
+    assert "Nothing runs." in browser.get("/cluster").text
+
+
+def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_own(
+    world: World, browser: httpx.Client
+) -> None:
+    job = world.job(HOSTILE, State.FAILED)
+    world.curves(HOSTILE, 50)
+    for path in (
+        "/",
+        f"/jobs/{job.id}",
+        f"/jobs/{job.id}/log",
+        f"/compare?job={job.id}",
+        "/cluster",
+        "/models",
+        "/login",
+    ):
+        answer = browser.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert answer.status_code == 200, path
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy, path
+        assert HOSTILE not in answer.text, path
+        assert not re.search(r"<script(?! src=\"/static/)|\sstyle=|\son\w+=|https?://(?!127\.0\.0\.1)", answer.text), (
+            path
+        )
+    assets = re.findall(r'(?:src|href)="(/static/[^"]+)"', browser.get("/").text)
+    sizes = {path.partition("?")[0]: len(browser.get(path).content) for path in assets}
+    assert sizes["/static/pages.js"] <= 100_000
+    assert "immutable" in browser.get(assets[0]).headers["cache-control"]
+
+
+def test_a_form_of_another_site_or_session_does_nothing(world: World, browser: httpx.Client) -> None:
+    job = world.job("guarded")
+    page = browser.get(f"/jobs/{job.id}")
+    word = csrf(page.text)
+    stop = f"/jobs/{job.id}/stop"
+    with httpx.Client(base_url=world.address) as stranger:
+        assert stranger.post(stop, data={"csrf": word}).status_code == 403  # no cookie
+        stranger.get("/")
+        assert stranger.post(stop, data={"csrf": word}).status_code == 403  # another's word
+    assert browser.post(stop, data={}).status_code == 403
+    assert browser.post(stop, data={"csrf": word}, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert browser.post(stop, data={"csrf": word}, headers={"Host": "evil.example"}).status_code == 403
+    assert world.ledger.job(job.id).state == State.WAITING
+    asked = browser.get(stop)
+    assert "Stop this job?" in asked.text
+    assert world.ledger.job(job.id).state == State.WAITING  # asking destroys nothing
+    answer = browser.post(stop, data={"csrf": csrf(asked.text)}, headers={"Origin": world.address})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{job.id}?done=stop")
+    assert world.ledger.job(job.id).state == State.STOPPED
+
+
+def test_what_cannot_be_done_is_said_on_a_page(world: World, browser: httpx.Client) -> None:
+    job = world.job("waits-only")
+    word = csrf(browser.get(f"/jobs/{job.id}").text)
+    refused = browser.post(f"/jobs/{job.id}/yield", data={"csrf": word})
+    assert refused.status_code == 409
+    assert "cannot become yielding" in refused.text
+    assert browser.get("/jobs/none").status_code == 404
+    assert "no job none" in browser.get("/jobs/none").text
+    assert "There is no such page" in browser.get("/nothing").text
+    assert browser.get("/nothing", headers={"Accept": "*/*"}).json() == {"error": "Not Found"}
+    many = "&".join(f"job={number}" for number in range(9))
+    assert "at most 8" in browser.get(f"/compare?{many}").text
+    assert "priority" in browser.post(f"/jobs/{job.id}/priority", data={"csrf": word, "priority": "top"}).text
+
+
+def test_a_job_is_put_first_stopped_tried_again_and_removed_without_script(world: World, browser: httpx.Client) -> None:
+    job = world.job("by-hand")
+    word = csrf(browser.get(f"/jobs/{job.id}").text)
+
+    def post(action: str, **more: str) -> httpx.Response:
+        return browser.post(f"/jobs/{job.id}/{action}", data={"csrf": word, **more}, follow_redirects=True)
+
+    assert "Its priority is changed" in post("priority", priority="high").text
+    assert world.ledger.job(job.id).priority == 10
+    assert "It is asked to stop" in post("stop").text
+    assert "It is queued again" in post("retry").text
+    post("stop")
+    assert "The job is removed" in post("remove").text
+    assert browser.get(f"/jobs/{job.id}").status_code == 404
+
+
+def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits(
+    world: World, browser: httpx.Client
+) -> None:
+    page = browser.get("/submit?verb=train").text
+    assert 'name="set.train.optimizer.lr"' in page
+    assert "highest learning rate, at the end of the warm-up" in page  # the comment beside the default
+    assert re.search(r'name="set.train.optimizer.schedule">.*<option selected>inverse_sqrt</option>', page)
+    assert "inverse_sqrt" in page and "tracking.uri" not in page and "service." not in page
+    lstm = browser.get("/submit?verb=train&set.model=rnnsearch_additive").text
+    assert 'name="set.model.heads"' in page and 'name="set.model.heads"' not in lstm
+    sent = {"csrf": csrf(page), "verb": "shard", "set.corpus": "phrasebook", "do": "plan"}
+    told = browser.post("/submit", data=sent)
+    assert told.status_code == 200, told.text
+    assert "shards" in told.text and "Takes" in told.text
+    assert world.ledger.counts().get("submitted", 0) == 0
+    wrong = browser.post("/submit", data={**sent, "verb": "train", "set.train.max_steps": "many"})
+    assert wrong.status_code == 400
+    assert "train.max_steps=many: must be a whole number" in wrong.text
+    assert 'value="many"' in wrong.text  # what was typed still stands there
+    refused = browser.post("/submit", data={**sent, "more": "corpus.root=/etc"}, headers={"X-Part": "plan"})
+    assert refused.status_code == 400
+    assert "lies outside" in refused.text and "<html" not in refused.text
+    done = browser.post("/submit", data={**sent, "do": "submit", "more": "seed=7", "priority": "high", "retries": "2"})
+    assert done.status_code == 303
+    job = world.ledger.job(done.headers["location"].split("/")[2].partition("?")[0])
+    assert (job.verb, job.words, job.priority, job.retries) == ("shard", ["seed=7"], 10, 2)
+    again = browser.get(f"/submit?like={job.id}").text
+    assert re.search(r'name="set.seed" value="7"', again)
+    assert "<option selected>shard</option>" in again
+
+
+def test_compared_runs_show_what_was_set_differently_first(world: World, browser: httpx.Client) -> None:
+    one = world.job("first-run", State.SUCCEEDED, changed={"train.optimizer.lr": 0.001})
+    two = world.job("second-run", State.SUCCEEDED, changed={"model.dropout": 0.3})
+    page = browser.get(f"/compare?job={one.id}&job={two.id}").text
+    assert page.index("Set differently") < page.index("What came of it") < page.index("Curves")
+    different = page[page.index("Set differently") : page.index("What came of it")]
+    rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', different)
+    cells = {re.sub("<.*?>", "", key): re.findall(r"<bdi>(.*?)</bdi>", row) for key, row in rows}
+    assert {key: [re.sub("<.*?>", "", one) for one in values] for key, values in cells.items()} == {
+        "model.dropout": ["0.1", "0.3"],
+        "name": ["first-run", "second-run"],
+        "train.optimizer.lr": ["0.001", "0.0007"],
+    }
+    assert page.count("<polyline") == 2 * len(re.findall("<figure", page))
+
+
+def test_a_model_card_has_lineage_scores_history_and_a_box_to_try_it(world: World, browser: httpx.Client) -> None:
+    job = world.job("base", State.SUCCEEDED)
+    page = browser.get("/models/demo-en-de").text
+    for words in (f"/jobs/{job.id}", "nrefs:1", "88.22", "BLEU 88.22 &gt; 80.10", DIGEST_SHOWN, "/runs/" + "5" * 32):
+        assert words in page.replace("<wbr>", ""), words
+    ask = {"csrf": csrf(page), "kind": "translation", "pair": "en-de"}
+    said = browser.post("/models/demo-en-de", data={**ask, "text": "a dog"}).text
+    assert "&lt;b&gt;A DOG&lt;/b&gt;" in said and "Answered by demo-en-de version 2" in said
+    assert "Invalid request: no" in browser.post("/models/demo-en-de", data={**ask, "text": "no"}).text
+    assert browser.get("/models/unknown").status_code == 404
+
+
+DIGEST_SHOWN = "9af2a2d1c69c"
+
+
+def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, browser: httpx.Client) -> None:
+    job = world.job("linked", State.SUCCEEDED)
+    shards = world.ledger.submit("anna", "shard", ["corpus=phrasebook"])
+    values = {"choices": [1], "run": "shards /data/phrasebook"}
+    world.ledger.change(shards, State.PLANNED, "planner", "planned", **values)
+    run = world.home / "runs" / "linked"
+    (run / "mlflow.json").write_text('{"run_id": "' + "e" * 32 + '", "name": "linked", "server": "x"}')
+    release = '{"model": "demo-en-de", "version": "2", "shards": "/data/phrasebook", "manifest_hash": "9af2a2d1c69c00"}'
+    (run / "release.json").write_text(release)
+    page = browser.get(f"/jobs/{job.id}").text
+    assert "/#/experiments/1/runs/" + "e" * 32 in page
+    assert f'href="/jobs/{shards.id}"' in page
+    assert 'href="/models/demo-en-de?version=2"' in page
+
+
+def test_with_tokens_a_person_signs_in_and_sees_his_own(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    access = world.loop.passes.access
+    access.issue("r", "root", "admin", "up")
+    anna, ben = access.issue("a", "anna", "submitter", "root"), access.issue("b", "ben", "viewer", "root")
+    mine = world.job("mine")
+    world.start(keys=True)
+    try:
+        with httpx.Client(base_url=world.address, follow_redirects=True) as client:
+            gate = client.get(f"/jobs/{mine.id}")
+            assert gate.url.path == "/login" and "Token" in gate.text
+            assert client.get("/live/jobs").status_code == 401
+            assert client.post("/login", data={"token": "dgm_no", "next": "/"}).status_code == 401
+            outside = client.post("/login", data={"token": anna, "next": "//evil.example/"}, follow_redirects=False)
+            assert outside.headers["location"] == "/"
+            cookie = outside.headers["set-cookie"]
+            assert "HttpOnly" in cookie and "SameSite=lax" in cookie and anna not in cookie
+            page = client.get(f"/jobs/{mine.id}")
+            assert page.status_code == 200 and "Stop" in page.text
+            client.post("/login", data={"token": ben})
+            assert client.get(f"/jobs/{mine.id}").status_code == 404
+            home = client.get("/")
+            assert "mine" not in home.text and "New job" not in home.text
+            assert client.get("/submit").status_code == 403
+            assert client.post(f"/jobs/{mine.id}/stop", data={"csrf": csrf(home.text)}).status_code == 403
+            access.revoke("b", "root")
+            assert client.get("/").url.path == "/login"
+    finally:
+        world.close()
+
+
+def test_ten_thousand_jobs_are_listed_some_at_a_time(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    pattern = world.ledger.job(world.job("pattern").id)
+    columns = [column.key for column in Job.__table__.columns if column.key != "seq"]
+    row = {key: getattr(pattern, key) for key in columns}
+    rows = [{**row, "id": f"j-{n}", "run": f"run job-{n}", "queued": n + 2} for n in range(9_997)]
+    with world.ledger.database.write() as session:
+        session.execute(insert(Job), rows)
+    for name in (LONG, RIGHT_TO_LEFT):
+        world.job(name)
+    world.start()
+    try:
+        with httpx.Client(base_url=world.address) as client:
+            first = client.get("/")
+            assert "10,000" in first.text and first.text.count('<td class="name">') == 50
+            assert len(first.content) < 100_000
+            older = re.search(r'href="/(\?before=\d+)">Older', first.text)
+            assert older is not None
+            assert "job-9946<" in client.get(f"/{older[1]}").text.replace("<wbr>", "")
+            found = client.get("/", params={"q": "job-779"}).text.replace("<wbr>", "")
+            assert ">job-779<" in found and ">job-7799<" in found and ">job-78<" not in found
+            shown = client.get("/", params={"q": "%"}).text
+            assert "No job is like that" in shown
+            assert f"<bdi>{RIGHT_TO_LEFT}" in first.text.replace("<wbr>", "")
+    finally:
+        world.close()
+
+
+def test_a_log_is_shown_in_whole_lines_without_what_was_written_over() -> None:
+    assert cut(b"one\ntwo\nthr", 100, False) == ("one\ntwo\n", 108)
+    assert cut(b"one\nthr", 0, True) == ("one\nthr", 7)
+    assert clean("10 %\r50 %\r100 %\nnext\r\n\x1b[31mred\x1b[0m") == "100 %\nnext\nred"
+
+
+def test_times_are_said_in_the_units_that_matter() -> None:
+    assert [span(seconds) for seconds in (0, 59.6, 61, 3599, 3660, 400_000)] == [
+        *("0 s", "1 min 00 s", "1 min 01 s", "59 min", "1 h 01 min", "4 d 15 h")
+    ]
+    assert [
+        between(*known, 1000.0) for known in ((None, None), (1000, 1000), (1600, 1601), (1600, 2200), (1600, None))
+    ] == [*("", "now", "about in 10 min", "in 10 min to 20 min", "in 10 min at the earliest")]
