@@ -77,12 +77,12 @@ class Access:
             raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
         with self.ledger.database.write() as session:
             before = session.scalars(select(Token).where(Token.name == name)).first()
-            if before is not None and (before.digest, before.revoked) == (_digest(token), None):
+            if before is not None and (before.digest, before.revoked) == (digest_of(token), None):
                 return
             if before is not None:
                 session.delete(before)
                 session.flush()
-            session.add(Token(digest=_digest(token), name=name, owner=name, role=role, created=self.ledger.now()))
+            session.add(Token(digest=digest_of(token), name=name, owner=name, role=role, created=self.ledger.now()))
         self.issued = True
         self.ledger.note(actor, "token", f"entered {name} ({role})", name)
 
