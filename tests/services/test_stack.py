@@ -74,7 +74,7 @@ def test_a_model_goes_from_mlflow_and_its_bucket_to_the_endpoint(
     user, password = login(running)
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", user)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", password)
-    config = TrackingConfig(uri=tracking, artifacts=str(tmp_path), system_metrics=False, flush_timeout=60)
+    config = TrackingConfig(uri=tracking, artifacts=str(tmp_path), system_metrics=False, timeout=60, flush_timeout=90)
     run = TrackedRun(config, tmp_path / "run", "small")
     registry = RegistryConfig(name="phrasebook-en-de")
     assert register_bundle(config, registry, run, bundle) == "1"
