@@ -31,16 +31,8 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish": "complete -c dragoman -e"}
 VERB_FIRST = {"submit"}  # verbs whose first word is a verb again
 OF_A_JOB = {"job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "report"}
-WORDS_FIRST = {
-    "inspect",
-    "neighbours",
-    "analogy",
-    "export",
-    "bill",
-    "quota",
-    "token",
-    *OF_A_JOB,
-}  # verbs that take words of no key
+# Verbs that take words of no key.
+WORDS_FIRST = {"inspect", "neighbours", "analogy", "export", "bill", "drill", "quota", "token", *OF_A_JOB}
 
 
 @dataclass

@@ -112,6 +112,12 @@ VERBS: dict[str, Verb] = {
         ("sweep", "jobs"),
     ),
     "bill": Verb("services.jobs.entries", "what faults have cost: tokens, time", "[OWNER] [key=value ...]", ("jobs",)),
+    "drill": Verb(
+        "services.jobs.drill.entry",
+        "make faults at the service of this machine, measure how it recovers",
+        "[FAULT...] [key=value ...]",
+        ("jobs",),
+    ),
     "quota": Verb(
         "services.jobs.entries",
         "what owners may hold together",

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     listed = capsys.readouterr().out
-    for name in ("decode", "endpoint", "memory", "read", "shard", "train", "word2vec"):
+    for name in ("decode", "endpoint", "memory", "read", "shard", "start", "train", "word2vec"):
         assert name in benchmarks()
         assert benchmarks()[name] in listed
 
@@ -34,7 +34,7 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, jobs, memory, networks, quality, read, scale, shard, storage, train, word2vec"
+        "Choices: decode, endpoint, jobs, memory, networks, quality, read, scale, shard, start, storage, train, word2vec"
         in capsys.readouterr().err
     )
 
@@ -59,6 +59,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "networks",
         "quality",
         "scale",
+        "start",
         "storage",
         "word2vec",
     }
@@ -68,6 +69,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "networks",
         "quality",
         "scale",
+        "start",
         "storage",
     }
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 import yaml
@@ -213,18 +213,23 @@ def command(manifests: list[Manifest], name: str) -> list[str]:
 def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -> None:
     from conf import compose
     from services.config import Config
-    from services.jobs.settings import ServiceConfig
     from services.jobs.up_settings import UpRoot
 
     program, verb, *words = command(manifests, "jobs")
     assert (program, verb) == ("dragoman", "up")
-    if "service.executor=kueue" in words and "kueue" not in get_args(get_type_hints(ServiceConfig)["executor"]):
-        pytest.skip("the job service has no executor kueue")
     service = compose.typed(UpRoot, compose.values(words)).service
     service.check()
     assert service.port == of(manifests, "Service")["jobs"]["spec"]["ports"][0]["port"]
     pod = of(manifests, "Deployment")["jobs"]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] > service.stop_timeout
+    if service.executor == "kueue":
+        kueue = service.kueue
+        assert {kueue.namespace} == set(of(manifests, "Namespace"))
+        assert kueue.queue in of(manifests, "LocalQueue") and kueue.claim in of(manifests, "PersistentVolumeClaim")
+        assert {f"{kueue.priorities}-{name}" for name in ("low", "normal", "high")} == set(
+            of(manifests, "WorkloadPriorityClass")
+        )
+        assert kueue.image == pod["containers"][0]["image"]
     if service.executor == "ray":
         (cluster,) = of(manifests, "RayCluster")
         assert service.address == f"http://{cluster}-head-svc:8265"  # as KubeRay calls the head's Service

@@ -91,7 +91,7 @@ def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: thr
     persist(lambda: _files(address).pipe_file(address, content), address, patience, stop)
 
 
-def create(address: str, content: bytes, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
+def create(address: str, content: bytes, patience: Patience = PATIENCE) -> None:
     """Make an object that holds `content`, where none stands yet; one that holds the same is as good.
 
     Raises:
@@ -100,13 +100,13 @@ def create(address: str, content: bytes, patience: Patience = PATIENCE, stop: th
     """
     check_writable(address)
     try:
-        persist(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience, stop)
+        persist(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience)
     except ExistsError:  # perhaps by a request of ours whose answer was lost
         if read(address, patience) != content:
             raise
 
 
-def upload(path: Path, address: str, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
+def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
     """Make an object hold what the file does; its size is asked for afterwards.
 
     Raises:
@@ -121,7 +121,7 @@ def upload(path: Path, address: str, patience: Patience = PATIENCE, stop: thread
         if found != expected:
             raise BrokenTransferError(f"{found:,} of {expected:,} bytes have arrived")
 
-    persist(send, address, patience, stop)
+    persist(send, address, patience)
 
 
 def delete(address: str, patience: Patience = PATIENCE) -> None:

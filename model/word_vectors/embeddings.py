@@ -30,6 +30,7 @@ from model.word_vectors.search import (
 Method = Literal["3cosadd", "3cosmul"]
 TextBasis = Literal["vectors", "words"]
 METHODS: tuple[Method, ...] = get_args(Method)
+MOST_SPELLINGS = 3  # that an unknown word is answered with
 SPELLINGS = 20_000  # frequent words among which a close spelling of an unknown one is looked for
 
 
@@ -134,13 +135,13 @@ class Embeddings:
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UserError(f"{word!r} is not among the {len(self):,} words of these vectors.{hint}")
 
-    def spellings(self, word: str, most: int = 3) -> list[str]:
-        """Known words that are written much like `word`, its other cases first."""
+    def spellings(self, word: str) -> list[str]:
+        """At most MOST_SPELLINGS known words that are written much like `word`, its other cases first."""
         cases = [form for form in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if form in self.rows]
         begin, length = word[:1].lower(), len(word)
         alike = (known for known in self.words if known[:1].lower() == begin and abs(len(known) - length) <= 2)
-        near = get_close_matches(word.lower(), islice(alike, SPELLINGS), n=most, cutoff=0.75)
-        return list(dict.fromkeys([*cases, *near]))[:most]
+        near = get_close_matches(word.lower(), islice(alike, SPELLINGS), n=MOST_SPELLINGS, cutoff=0.75)
+        return list(dict.fromkeys([*cases, *near]))[:MOST_SPELLINGS]
 
     def vector(self, word: str) -> Floats:
         """The word's vector (d,), as it was trained; a copy.

@@ -7,19 +7,24 @@ other machines and of other users of this one.
 import atexit
 import contextlib
 import functools
+import json
 import logging
 import os
 import secrets
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-BARE = {"node_ip_address": "127.0.0.1", "no_monitor": True, "include_log_monitor": False}
+from pipelines.cluster import worker_program
+from pipelines.cluster.forked_workers import import_modules, serve_forks
+from pipelines.cluster.ray_node import read_environment
+
 OBJECT_STORE = 256 * 2**20  # bytes of shared memory
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-_begun: list["Future[None]"] = []
+_begun: "list[subprocess.Popen[str]]" = []
 
 
 def quiet_environment() -> None:
@@ -37,21 +42,28 @@ def quiet_environment() -> None:
 
 
 @contextlib.contextmanager
-def begin_ray(device: str) -> Iterator[None]:
-    """A block at whose beginning Ray is started in a thread: `start_ray` in it has nothing, or less, to wait for.
+def begin_ray(device: str, modules: Sequence[str] = ()) -> Iterator[None]:
+    """A block at whose beginning Ray is started: `start_ray` in it has nothing, or less, to wait for.
 
-    At its end Ray is shut down, if nobody else has done that.
+    `modules` are what workers need, Ray's among them. They are imported here while Ray starts, and workers are forks
+    that have them; this process must have no threads. At the block's end, or with this process, everything is ended.
     """
     before = _own_environment()
-    with ThreadPoolExecutor(1) as pool:
-        ray_is_there = pool.submit(_start, device)
-        _begun.append(ray_is_there)
-        try:
-            yield
-        finally:
-            _begun.clear()
-            wait([ray_is_there])
-            _stop(before)
+    with contextlib.ExitStack() as stack:
+        stack.callback(_restore, before)
+        # where Ray is loaded already it has read its environment, which is not a worker's
+        forks = bool(modules) and sys.platform == "linux" and "ray" not in sys.modules
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-ray-")))  # mode 700
+        place = folder / "workers" if forks else None
+        node = stack.enter_context(_node(device, place))
+        if place is not None:
+            pipes = [pipe.fileno() for pipe in (node.stdin, node.stdout) if pipe is not None]
+            with _environment_of_workers(node.pid):
+                import_modules(modules)
+            stack.enter_context(serve_forks(place, pipes))
+        _begun.append(node)
+        stack.callback(_begun.clear)
+        yield
 
 
 def is_begun() -> bool:
@@ -66,14 +78,19 @@ def start_ray(device: str) -> Iterator[None]:
     The environment names its token, so that every process of it knows it; afterwards the user's own is back.
     """
     before = _own_environment()
-    try:
-        if _begun:
-            _begun.pop().result()
-        else:
-            _start(device)
+    import ray
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(_restore, before)
+        node = _begun.pop() if _begun else stack.enter_context(_node(device, None))
+        address = node.stdout.readline().strip() if node.stdout is not None else ""
+        if not address:
+            raise RuntimeError(f"Ray did not start (exit code {node.wait()})")
+        read_environment()
+        stack.callback(ray.shutdown)
+        with _loopback():
+            ray.init(address, _node_ip_address="127.0.0.1", logging_level=logging.ERROR, log_to_driver=False)
         yield
-    finally:
-        _stop(before)
 
 
 def _own_environment() -> dict[str, str | None]:
@@ -83,30 +100,62 @@ def _own_environment() -> dict[str, str | None]:
     return before
 
 
-def _start(device: str) -> None:
-    import ray
+@contextlib.contextmanager
+def _environment_of_workers(node: int) -> Iterator[None]:
+    """What Ray's compiled part reads once, when it is loaded: in a fork it must be there before.
 
-    _read_environment()
-    with _bare():
-        ray.init(
-            "local",  # never the cluster that RAY_ADDRESS names
-            # at least a slot for each of two workers, so that they run on a single core too
-            num_cpus=max(os.cpu_count() or 1, 1 if device == "cuda" else 2),
-            object_store_memory=OBJECT_STORE,
-            include_dashboard=False,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+    A worker watches the process that it is told is its raylet: here the one that keeps the node, which ends with it.
+    `ffffffff` is no job: a worker of any, until it is given a task.
+    """
+    names = {"RAY_RAYLET_PID": str(node), "RAY_JOB_ID": "ffffffff"}
+    os.environ |= names
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
 
 
-def _stop(before: dict[str, str | None]) -> None:
-    import ray
-
-    ray.shutdown()
+def _restore(before: dict[str, str | None]) -> None:
     for name, value in before.items():
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _node(device: str, workers: Path | None) -> Iterator["subprocess.Popen[str]"]:
+    """The program that keeps Ray's processes, ended with the block; `workers`: the socket where they are forked."""
+    settings: dict[str, Any] = {
+        # at least a slot for each of two workers, so that they run on a single core too
+        "num_cpus": max(os.cpu_count() or 1, 1 if device == "cuda" else 2),
+        "object_store_memory": OBJECT_STORE,
+    }
+    environment = dict(os.environ)
+    if workers is not None:
+        settings["setup_worker_path"] = str(Path(worker_program.__file__))
+        environment[worker_program.PLACE] = str(workers)
+    words = [sys.executable, "-m", "pipelines.cluster.ray_node", json.dumps(settings)]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as node:
+        try:
+            yield node
+        finally:
+            node.kill()
+
+
+@contextlib.contextmanager
+def _loopback() -> Iterator[None]:
+    """`ray.init` takes 127.0.0.1 for this machine's address in its network, where ours does not listen."""
+    from ray._private import services
+
+    theirs = services.resolve_ip_for_localhost
+    services.resolve_ip_for_localhost = lambda host: host
+    try:
+        yield
+    finally:
+        services.resolve_ip_for_localhost = theirs
 
 
 @functools.cache
@@ -118,34 +167,3 @@ def _token_file() -> Path:
         file.write(secrets.token_hex(32))
     atexit.register(Path(name).unlink, missing_ok=True)
     return Path(name)
-
-
-def _read_environment() -> None:
-    """Ray reads the variables of its authentication when it is imported, and another module may have done that."""
-    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # compiled, without stubs
-
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
-
-
-@contextlib.contextmanager
-def _bare() -> Iterator[None]:
-    """What `ray.init` has no arguments for: the node's address, and a node without the processes that nobody asks here.
-
-    Those are the dashboard (`ray.init` waits for it even where it is not wanted), the autoscaler, the reader of the
-    workers' logs, and the agent's HTTP server: that one would take port 52365, without which a cluster of the user's on
-    this machine accepts no jobs. Each is a Python of a second or two.
-    """
-    from ray._private import parameter, services, utils
-
-    params = parameter.RayParams
-    replaced: list[tuple[Any, str, Any]] = [
-        (parameter, "RayParams", lambda **given: params(**{**given, **BARE})),
-        (services, "start_api_server", lambda *_, **__: (None, None)),  # what it gives where it cannot start
-        (utils, "get_dashboard_dependency_error", lambda: ImportError("not wanted")),  # the agent alone, without HTTP
-    ]
-    with contextlib.ExitStack() as stack:
-        for module, name, ours in replaced:
-            stack.callback(setattr, module, name, getattr(module, name))
-            setattr(module, name, ours)
-        yield

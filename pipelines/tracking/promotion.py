@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -146,7 +146,8 @@ def _judge(
     question = gate.Question(
         candidate.number, rival.number, result.metric, result.p_value, user_and_machine(), history.now()
     )
-    number = gate.ask(client, name, result.gate, question)
+    number, answered = gate.ask(client, name, result.gate, question)
+    result = replace(result, p_value=answered.p_value)
     level = gate.level(config.p_value, number)
     reported = result.reported or test_scores(candidate, rival)
     reason = (

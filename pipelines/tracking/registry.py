@@ -35,25 +35,24 @@ class Version:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-def register_bundle(
-    tracking: TrackingConfig, registry: RegistryConfig, run: TrackedRun, bundle: Path, model_name: str | None = None
-) -> str | None:
+def register_bundle(tracking: TrackingConfig, registry: RegistryConfig, run: TrackedRun, bundle: Path) -> str | None:
     """Register `bundle` under `run`; the version's number, or None where the server is away.
 
     Then the registration waits in the run's spool like every other record. The same bundle is registered once.
     """
-    name = model_name or registry.name
     key = bundle_hash(bundle)
     known = find_registration(run.run_dir, key)
     if known is not None:
         logger.info("%s version %s is this bundle already", known["name"], known["version"])
     else:
-        run.register(bundle, name, key, {"run_name": run.name})
+        run.register(bundle, registry.name, key, {"run_name": run.name})
         run.flush(tracking.register_timeout)
         known = find_registration(run.run_dir, key)
     if known is None:
         logger.warning(
-            "%s is not registered yet (%s); `dragoman sync` does it later", name, run.trouble or "MLflow is slow"
+            "%s is not registered yet (%s); `dragoman sync` does it later",
+            registry.name,
+            run.trouble or "MLflow is slow",
         )
         return None
     return known["version"]

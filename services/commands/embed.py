@@ -66,7 +66,7 @@ def copy(
 def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
     """The function that writes lines' vectors, of `width` numbers, in the format asked for."""
     if config.format == "npy":
-        with open_matrix(str(config.output), width, "embed") as append:
+        with open_matrix(str(config.output), width, "embed.output") as append:
             yield lambda _, found: append(found)
         return
     with open_output(config.output, "embed") as out:

@@ -14,13 +14,13 @@ Append = Callable[[NDArray[np.float32]], None]
 
 
 @contextlib.contextmanager
-def open_matrix(path: str, width: int, section: str, key: str = "output") -> Iterator[Append]:
+def open_matrix(path: str, width: int, key: str) -> Iterator[Append]:
     """A function that appends rows (n, width) in float32; the file gets its name when the block ends without error.
 
     The number of rows stands at the file's beginning and is written last: NumPy leaves room in the header for it.
 
     Raises:
-        UserError: the file cannot be written; names the setting SECTION.KEY.
+        UserError: the file cannot be written; names the setting `key`.
     """
     rows = 0
 
@@ -38,7 +38,7 @@ def open_matrix(path: str, width: int, section: str, key: str = "output") -> Ite
         try:
             file = stack.enter_context(atomic_open(Path(path)))
         except OSError as problem:
-            raise UserError(f"{section}.{key}: {path} cannot be written ({problem.strerror})") from None
+            raise UserError(f"{key}: {path} cannot be written ({problem.strerror})") from None
         header()
         yield append
         header()

@@ -92,7 +92,9 @@ def tracking(places: Places, folder: Path, variables: Mapping[str, str]) -> Chil
         *(sys.executable, "-m", "mlflow", "server", "--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),
         *(f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"),
     ]
-    return Child("MLflow", command, variables, Path.cwd(), places.service / "mlflow.log")
+    # its own background jobs (six processes that judge prompts) are for language models of others
+    quiet = {**variables, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
 
 
 def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:

@@ -20,6 +20,7 @@ from services.endpoint.connections import bind
 from services.jobs import beside
 from services.jobs.children import Children, end_left_behind
 from services.jobs.executors.base import Executor
+from services.jobs.executors.kueue import KueueExecutor
 from services.jobs.executors.ray import RayExecutor
 from services.jobs.job_client import JobsConfig
 from services.jobs.ledger.access import Access
@@ -135,7 +136,7 @@ def _start_children(
     """Name -> port of what will listen."""
     config, expected = root.service, {}
     wanted = {
-        "ray": (places.ray, config.address is None),
+        "ray": (places.ray, config.address is None and config.executor == "ray"),
         "mlflow": (places.tracking, config.tracking),
         "endpoint": (places.endpoint, config.endpoint),
     }
@@ -162,13 +163,16 @@ def _start_children(
 def _executor(root: UpRoot, places: beside.Places, home: Path, pages: str) -> Executor:
     """`pages`: the service's own address, to which the runs of its jobs lead back."""
     config = root.service
+    environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
+    if config.executor == "kueue":
+        return KueueExecutor(config.kueue, home, environment, config.stop_timeout)
     standing = config.address is not None
     how = JobsConfig(
         address=config.address or f"http://127.0.0.1:{places.ray}",
         auth=root.jobs.auth if standing else "token",
         token_file=root.jobs.token_file if standing else str(places.token),
         python=root.jobs.python if standing else sys.executable,
-        environment={"DRAGOMAN_SERVICE": pages, **config.environment},
+        environment=environment,
     )
     return RayExecutor(how, home, config.drivers)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.errors import UserError
+from services.jobs.kueue_settings import KueueConfig
 from services.telemetry.traceparent import check_address
 
 
@@ -16,7 +17,8 @@ class ServiceConfig:
     ledger: str = "sqlite:///artifacts/service/ledger.db"  # or postgresql://USER@HOST/NAME
     ledger_password: str | None = None  # a file with the password of the ledger's database
     tokens: dict[str, str] = field(default_factory=dict)  # role: FILE with a token that lets in from the start
-    executor: Literal["ray"] = "ray"
+    executor: Literal["ray", "kueue"] = "ray"
+    kueue: KueueConfig = field(default_factory=KueueConfig)
     address: str | None = None  # of a standing Ray head's dashboard, http://HOST:8265; null: one is started here
     cpus: int = 0  # of the Ray that is started here; 0: the cores of this machine
     roots: list[str] = field(default_factory=list)  # folders that jobs may read beside paths.root
@@ -43,6 +45,7 @@ class ServiceConfig:
         Raises:
             UserError: names the key and the value.
         """
+        self.kueue.check()
         if self.traces is not None:
             check_address(self.traces)
         least = {"port": 0, "ports": 0, "cpus": 0, "tick": 0.01, "drivers": 1, "losses": 0, "stop_timeout": 1}

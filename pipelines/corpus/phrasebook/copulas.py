@@ -153,12 +153,12 @@ def price_clause(draft: Draft, wish: Wish) -> Clause:
     return clause
 
 
-def weather_clause(draft: Draft, wish: Wish, ambient: bool = True) -> Clause:
-    """It rains, it is cold: es as subject. The ambient ones are left out where "it" could mean a thing."""
+def weather_clause(draft: Draft, wish: Wish) -> Clause:
+    """It rains, it is cold: es as subject."""
     word = Word("it")
     subject = Phrase([word], [Word("es", (word,))], pronoun=True)
     past = wish.time == "past" or (wish.time == "any" and draft.chance(0.4))
-    if not ambient or draft.chance(0.5):
+    if draft.chance(0.5):
         return Clause(subject, SPECIAL[draft.pick(("rain", "snow"))], tense="past" if past else "present")
     clause = Clause(subject, BE, tense="past" if past else "present")
     clause.predicate = fixed(*draft.pick(AMBIENT))

@@ -95,9 +95,10 @@ class JobClient:
         """Whether it does its work, and on what."""
         return self._json("GET", "/status")
 
-    def plan(self, verb: str, overrides: Sequence[str]) -> dict[str, Any]:
+    def plan(self, verb: str, overrides: Sequence[str], by: float | None = None) -> dict[str, Any]:
         """What a submission would come to; nothing is queued."""
-        return self._json("POST", "/v1/plans", json={"verb": verb, "overrides": list(overrides)}, timeout=180)
+        body = {"verb": verb, "overrides": list(overrides), "by": by}
+        return self._json("POST", "/v1/plans", json=body, timeout=180)
 
     def submit(
         self,

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 Verb = Callable[[JobsConfig, JobClient, Sequence[str]], int]
 
 
-def client(config: JobsConfig, address: str) -> JobClient:
-    """The client of the service at `address`.
+def client(config: JobsConfig, address: str, owner: str | None = None) -> JobClient:
+    """The client of the service at `address`; `owner` is believed where no token is asked for.
 
     Raises:
         UserError: jobs.key_file cannot be read.
@@ -32,7 +32,7 @@ def client(config: JobsConfig, address: str) -> JobClient:
             token = Path(config.key_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
-    return JobClient(address, token, config.owner or getpass.getuser(), trace=of_environment())
+    return JobClient(address, token, owner or config.owner or getpass.getuser(), trace=of_environment())
 
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -40,8 +40,9 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     if not words or "=" in words[0] or words[0].startswith("-"):
         raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
     verb, *overrides = words
+    by = table.moment(config.by) if config.by else None
     if config.plan == "only":
-        print(table.plan(service.plan(verb, overrides)))
+        print(table.plan(service.plan(verb, overrides, by)))
         return compose.OK
     job = service.submit(
         verb,
@@ -50,7 +51,7 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         after=config.after,
         retries=config.retries,
         max_hours=config.max_hours or None,
-        by=table.moment(config.by) if config.by else None,
+        by=by,
     )
     found = service.planned(job["id"])
     if found["state"] == "failed" and not found["attempts"]:

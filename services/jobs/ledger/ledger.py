@@ -168,10 +168,11 @@ class Ledger:
             ConflictError: it is no longer as it was read.
         """
         with self.database.write() as session:
+            now = self.now()
             session.execute(
-                update(Attempt).where(Attempt.job == job.id, Attempt.number == job.attempt).values(started=self.now())
+                update(Attempt).where(Attempt.job == job.id, Attempt.number == job.attempt).values(started=now)
             )
-            moved = self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs")
+            moved = self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs", started=now)
         self.committed()
         return moved
 

@@ -5,7 +5,9 @@ import contextlib
 import importlib
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +132,14 @@ def _lanes_of_run(values: Mapping[str, Any]) -> int:
 
 def _changed(values: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted keys whose values are not the defaults."""
-    defaults = dict(_flat(compose.values([])))
+    defaults = _defaults(tuple(sorted(os.environ.items())))
     return {key: value for key, value in _flat(values) if key not in defaults or defaults[key] != value}
+
+
+@lru_cache(maxsize=4)
+def _defaults(_environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """What is set where nothing is said; composing it takes as long as composing what is asked for."""
+    return dict(_flat(compose.values([])))
 
 
 def _flat(values: Mapping[str, Any], where: str = "") -> list[tuple[str, Any]]:

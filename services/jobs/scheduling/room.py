@@ -56,7 +56,12 @@ class Room:
     def take(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
         """Place as many of the workers as there is room for; where (node, CPUs, GPUs), for `give`."""
         placed = []
-        for number, free in sorted(enumerate(self.free), key=lambda item: (item[1][1], item[1][0], item[0])):
+        cpus, gpus = needs.cpus - TINY, needs.gpus - TINY
+        order = [
+            (free[1], free[0], number) for number, free in enumerate(self.free) if free[0] >= cpus and free[1] >= gpus
+        ]
+        for _, _, number in sorted(order):
+            free = self.free[number]
             while workers and free[0] + TINY >= needs.cpus and free[1] + TINY >= needs.gpus:
                 free[0] -= needs.cpus
                 free[1] -= needs.gpus

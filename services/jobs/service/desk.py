@@ -40,7 +40,7 @@ class Desk:
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Raises UserError where it is refused."""
-        return self.loop.intake.plan(person.owner, body.verb, body.overrides, self.loop.capacity)
+        return self.loop.intake.plan(person.owner, body.verb, body.overrides, self.loop.capacity, deadline=body.by)
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Raises UserError or HTTPException (429) where it is refused."""
@@ -112,6 +112,9 @@ class Desk:
     def why(self, person: Person, name: str) -> schemas.WhyView:
         """Why it waits, or what it does instead."""
         job = self.job(person, name)
+        pending = self.loop.pending.get(f"{job.id}-a{job.attempt}")
+        if job.state == State.STARTING and pending:
+            return schemas.WhyView(kind="queue", text=pending)
         if job.state != State.WAITING:
             return schemas.WhyView(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason})")
         if self.loop.capacity is None or self.loop.trouble:

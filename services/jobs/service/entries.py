@@ -25,7 +25,7 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
         job.seconds_high or left or UNKNOWN,
         job.workers,
         job.started or 0.0,
-        left,
+        None if job.state == State.STARTING else left,  # it may stand in another's queue, and has used up nothing
         next((other for other in job.after if states.get(other) != State.SUCCEEDED), ""),
         job.verb in YIELDING_VERBS,
     )

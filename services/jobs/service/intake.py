@@ -1,6 +1,7 @@
 """From submitted to waiting: the plan, what it needs of the cluster, how long it will take."""
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Room
 from services.jobs.states import State
 
+RANGED = ("train", "shard")  # verbs that run with any number of workers
+WORKERS = re.compile(r"\+*cluster\.workers=")
+MOST = 1024  # workers that are tried
 NEWEST = 200  # measurements that an estimate is made of
 logger = logging.getLogger(__name__)
 
@@ -37,15 +41,27 @@ class Intake:
         return len(jobs)
 
     def plan(
-        self, owner: str, verb: str, words: Sequence[str], capacity: Capacity | None, early: bool = False
+        self,
+        owner: str,
+        verb: str,
+        words: Sequence[str],
+        capacity: Capacity | None,
+        early: bool = False,
+        deadline: float | None = None,
     ) -> dict[str, Any]:
         """The plan of a submission with its time on each number of workers. `early`: before what it comes after.
 
+        With a deadline `choices` are those numbers of workers with which it ends by then if it starts now; where the
+        words name none, of all that the cluster holds and that train what one would.
+
         Raises:
-            UserError: it is refused, the cluster can never hold it, or its run is another owner's.
+            UserError: it is refused, the cluster can never hold it, its run is another owner's, or it is too late.
         """
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
         plan = self.planner.plan(verb, words, gpus, early)
+        free = not any(WORKERS.match(word) for word in words)
+        if deadline is not None and free and plan["spreads"] and verb in RANGED and capacity is not None:
+            plan = self.planner.plan(verb, [*words, *_range_of(plan, capacity)], gpus, early)
         if capacity is not None and capacity.nodes:
             self._check_room(plan, capacity)
         self._check_owner(plan, owner)
@@ -56,6 +72,8 @@ class Intake:
             for workers, one in times.items()
             if one is not None
         }
+        if deadline is not None:
+            plan["choices"] = self._in_time(plan, deadline - self.ledger.now())
         return plan
 
     def measured(self) -> list[Measurement]:
@@ -76,13 +94,12 @@ class Intake:
             try:
                 states = self.ledger.states(job.after)
                 early = any(states.get(other) != State.SUCCEEDED for other in job.after)
-                plan = self.plan(job.owner, job.verb, job.words, capacity, early)
-                choices = self._in_time(job, plan)
+                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline)
             except (UserError, ServiceError) as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
-            found = plan["seconds"].get(str(choices[0]))
-            planned = {"plan": plan, "choices": choices, "cpus": plan["cpus"], "gpus": plan["gpus"]}
+            found = plan["seconds"].get(str(plan["choices"][0]))
+            planned = {"plan": plan, "choices": plan["choices"], "cpus": plan["cpus"], "gpus": plan["gpus"]}
             planned |= {"run": plan["claims"], "seconds_low": found and found["low"]}
             planned |= {"seconds_high": found and found["high"]}
         with self.ledger.database.write() as session:
@@ -92,16 +109,13 @@ class Intake:
             self.ledger.move(session, job, State.WAITING, "planner", "waits for its turn")
         self.ledger.committed()
 
-    def _in_time(self, job: Job, plan: dict[str, Any]) -> list[int]:
-        """The numbers of workers with which it ends by its deadline; all where it has none.
+    def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:
+        """The numbers of workers with which it ends in `left` seconds.
 
         Raises:
             UserError: it does with none of them.
         """
         choices: list[int] = plan["choices"]
-        if job.deadline is None:
-            return choices
-        left = job.deadline - self.ledger.now()
         times = {workers: plan["seconds"].get(str(workers)) for workers in choices}
         good = [workers for workers, found in times.items() if found is not None and found["high"] <= left]
         if not good:
@@ -132,6 +146,15 @@ class Intake:
             other = session.scalars(query.limit(1)).first()
         if other is not None:
             raise UserError(f"name={plan['run']}: the {plan['claims']} belongs to another owner; choose another name=")
+
+
+def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:
+    """Words for every number of workers that the cluster holds; of a training those that divide its lanes, which stay
+    as they are, so that it trains the same with each."""
+    most = Room(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
+    if plan["verb"] != "train":
+        return [f"cluster.workers=1..{max(1, most)}"]
+    return [f"cluster.workers=1..{max(1, min(most, plan['lanes']))}", f"loader.lanes={plan['lanes']}"]
 
 
 def _seconds(found: Estimate | None) -> dict[str, float | None]:

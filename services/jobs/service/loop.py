@@ -21,6 +21,7 @@ from services.jobs.ledger.ledger import ConflictError, Ledger
 from services.jobs.ledger.tables import Attempt, Job, Measurement
 from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
+from services.jobs.scheduling.room import Node
 from services.jobs.service.intake import Intake
 from services.jobs.service.passes import Passes
 from services.jobs.service.progress import progress
@@ -31,6 +32,7 @@ from services.telemetry.traceparent import TraceParent, parse
 
 START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
 CAPACITY_KEPT = 5.0  # seconds
+UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # where another queues, everything passes here
 LEISURE = 2.0  # times that a look took, until the next one begins
 logger = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class Loop:
         self.capacity: Capacity | None = None
         self.trouble: str | None = None  # what the last look failed at
         self.admits = True  # false: nothing new is started
+        self.pending: dict[str, str] = {}  # attempt -> what the executor says it waits for
         self._looked = float("-inf")
         self._asked: dict[str, float] = {}  # attempt -> when it was first asked to end, monotonic
         self._wake, self._wake_intake, self._ending = threading.Event(), threading.Event(), threading.Event()
@@ -124,10 +127,10 @@ class Loop:
         self._settle(active, reachable)
         self._end_followers()
         if self.capacity is not None and reachable and self.admits:
-            self.passes.run(self.capacity)
+            self.passes.run(UNBOUNDED if self.executor.queues else self.capacity)
             fresh = [
                 job
-                for job in self.ledger.jobs([State.STARTING], plans=True)
+                for job in self.ledger.jobs([State.STARTING], ascending=True, plans=True)
                 if job.version not in _versions(active, job)
             ]
             for job in fresh:
@@ -179,7 +182,9 @@ class Loop:
 
     def _by_executor(self, job: Job, seen: Observation) -> None:
         """Nothing of the attempt can be seen from here: it has not begun, or its storage is another."""
-        late = self.ledger.now() - (job.started or 0) > START_PATIENCE
+        late = self.ledger.now() - (job.started or 0) > START_PATIENCE and not self.executor.queues
+        if seen.state == "pending":
+            self.pending[f"{job.id}-a{job.attempt}"] = seen.message
         if seen.state == "ended" and seen.code is not None:
             self._end(job, of_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
@@ -197,6 +202,7 @@ class Loop:
             self._ask(job)
 
     def _alive(self, job: Job) -> None:
+        self.pending.pop(f"{job.id}-a{job.attempt}", None)
         if job.state == State.STARTING:
             self.ledger.mark_started(job)
         elif job.state in (State.YIELDING, State.STOPPING):
@@ -242,6 +248,9 @@ class Loop:
             values |= self.intake.left(job, run.kept)
         self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, verdict.reason, code, **values)
         self._asked.pop(f"{job.id}-a{job.attempt}", None)
+        self.pending.pop(f"{job.id}-a{job.attempt}", None)
+        if self.executor.queues:  # or it would have another attempt of its own
+            self.executor.kill(handed(job))
         if verdict.state == State.SUCCEEDED:
             self._measure(self.ledger.job(job.id), run.step, run.seconds, job.workers)
 

@@ -26,6 +26,7 @@ class PlanRequest(Strict):
 
     verb: Annotated[str, Field(max_length=32)]
     overrides: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
+    by: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None  # seconds since 1970
 
 
 class Submission(PlanRequest):
@@ -35,7 +36,6 @@ class Submission(PlanRequest):
     after: Annotated[list[JobId], Field(max_length=100)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     max_hours: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] | None = None
-    by: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None  # seconds since 1970
     key: Annotated[str, Field(max_length=64, pattern=NAME)] | None = None  # the same again is the same job
 
 

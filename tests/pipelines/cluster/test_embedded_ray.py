@@ -1,6 +1,10 @@
 """An embedded Ray is out of reach: of other machines, of other users, and of a cluster beside it."""
 
+import json
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -59,3 +63,37 @@ def test_a_ray_that_was_begun_is_the_one_that_is_used_and_is_gone_afterwards(mon
         pass
     assert not ray.is_initialized() and not embedded_ray.is_begun()
     assert environment_of_task(0) == {"RAY_AUTH_TOKEN": "the user's"}
+
+
+FORKS = """
+import json, os, signal, sys
+import psutil
+from pipelines.cluster import embedded_ray, ray_train
+from pipelines.settings import ClusterConfig
+
+def modules_of_task(_):
+    return "fractions" in sys.modules, os.getppid(), os.environ.get("RAY_AUTH_MODE")
+
+with embedded_ray.begin_ray("cpu", ["ray", "fractions"]), ray_train.connect_ray(ClusterConfig()):
+    (known,) = ray_train.map_tasks(modules_of_task, [0], ClusterConfig())
+    me = psutil.Process()
+    processes = [process.pid for process in me.children(recursive=True)]
+    forker = [process.pid for process in me.children() if process.cmdline() == me.cmdline()]
+    print(json.dumps([known, processes, forker]), flush=True)
+    os.kill(me.pid, signal.SIGKILL)
+"""
+
+
+def test_workers_are_forks_of_one_process_and_nothing_is_left_of_a_driver_that_is_killed() -> None:
+    """In a process of its own: this one has loaded Ray, and has threads."""
+    root = Path(__file__).parents[3]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    with subprocess.Popen([sys.executable, "-c", FORKS], cwd=root, env=environment, stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        line = driver.stdout.readline()
+    (imported, parent, mode), processes, forker = json.loads(line)
+    assert (imported, mode) == (True, "token")
+    assert forker == [parent]
+    there = [psutil.Process(pid) for pid in processes if psutil.pid_exists(pid)]
+    _, alive = psutil.wait_procs(there, timeout=30)
+    assert alive == []

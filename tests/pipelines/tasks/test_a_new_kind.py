@@ -20,7 +20,7 @@ from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
 from services.settings import ModelSource
 from tests.pipelines.tasks import unigram_kind
-from tests.services.endpoint.test_app import Client
+from tests.services.endpoint.conftest import Client
 
 BEASTS = {"dogs": "Hunde", "cats": "Katzen", "birds": "Vögel", "cows": "Kühe"}
 DEEDS = {"see": "sehen", "hear": "hören", "like": "mögen", "call": "rufen"}

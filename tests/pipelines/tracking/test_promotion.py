@@ -119,6 +119,15 @@ def test_the_oftener_a_gate_is_asked_the_more_an_answer_must_prove(stage: Stage)
     assert asked == [1000, 3600], "question 9 must be below 0.05 / 90: 1,000 resamples cannot say that"
 
 
+def test_the_same_question_has_the_answer_that_it_had(stage: Stage) -> None:
+    """Otherwise other numbers of resamples would be tried until one of them is lucky, and nothing spent."""
+    stage.promote("1", unasked)
+    assert not stage.promote("2", verdict(31.0, 30.0, 0.026)).accepted
+    again = stage.promote("2", verdict(31.0, 30.0, 0.024), samples=1001)
+    assert not again.accepted
+    assert "p = 0.026, to be below 0.025 as question 1" in again.message
+
+
 def test_what_all_questions_together_spend_is_bounded() -> None:
     spent = [gate.level(0.05, number) for number in range(1, 10_000)]
     assert sum(spent) < 0.05

@@ -4,10 +4,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
@@ -19,8 +21,16 @@ def program(name: str) -> str | None:
     return shutil.which(name) or next((str(place / name) for place in PLACES if (place / name).is_file()), None)
 
 
+@dataclass(frozen=True)
+class Postgres:
+    """A server: the URL with a place for the database's name, and a restart without mercy."""
+
+    url: str
+    restart: Callable[[], None]
+
+
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
+def postgres() -> Iterator[Postgres]:
     """A PostgreSQL of our own on a socket in its folder: no port, no password."""
     if program("initdb") is None or program("pg_ctl") is None:
         pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
@@ -40,9 +50,11 @@ def postgres() -> Iterator[str]:
 
     run("initdb", "-D", str(data), "-U", "dragoman", "--auth=trust", "--no-sync")
     options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-    run("pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start")
+    how = ("-D", str(data), "-w", "-l", str(folder / "log"), "-o", options)
+    run("pg_ctl", *how, "start")
+    restart = lambda: run("pg_ctl", *how, "-m", "immediate", "restart")  # noqa: E731
     try:
-        yield f"postgresql://dragoman@/{{name}}?host={folder}"
+        yield Postgres(f"postgresql://dragoman@/{{name}}?host={folder}", restart)
     finally:
         run("pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
         shutil.rmtree(folder, ignore_errors=True)
@@ -53,17 +65,19 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A new, empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/ledger.db"
-    from sqlalchemy import create_engine, text
+    server: Postgres = request.getfixturevalue("postgres")
+    return new_database(server)
 
-    server: str = request.getfixturevalue("postgres")
+
+def new_database(server: Postgres) -> str:
+    """The URL of an empty database of the server."""
     name = f"t{os.urandom(6).hex()}"
-    engine = create_engine(
-        server.format(name="postgres").replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT"
-    )
+    address = server.url.format(name="postgres").replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(address, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
     engine.dispose()
-    return server.format(name=name)
+    return server.url.format(name=name)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ python stub_job.py RUN STEPS SECONDS [EXIT_CODE]
 
 import json
 import os
+import resource
+import shutil
 import signal
 import sys
 import time
@@ -31,10 +33,27 @@ def main(run: Path, steps: int, pause: float, code: int) -> int:
             file.write(json.dumps({"step": step, "loss": 1.0, "tokens": 10, "seconds": step * pause}) + "\n")
         print("step", step, flush=True)
         if step % 5 == 0 or asked or step == steps:
-            (run / "checkpoints" / f"step-{step:08d}").mkdir(parents=True, exist_ok=True)
+            checkpoint(run, step)
         if asked:
             return 143
     return code
+
+
+def checkpoint(run: Path, step: int) -> None:
+    """Written aside, then named; the disk is full where RUN/full-at says so, once."""
+    full = run / "full-at"
+    if full.exists() and full.read_text() == str(step):
+        full.unlink()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+    folder = run / "checkpoints" / f".part-{step}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        (folder / "weights").write_bytes(b"w" * 1000)
+    except OSError as problem:
+        shutil.rmtree(folder)
+        print(problem, flush=True)
+        raise SystemExit(1) from None
+    folder.rename(run / "checkpoints" / f"step-{step:08d}")
 
 
 if __name__ == "__main__":

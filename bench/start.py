@@ -1,0 +1,93 @@
+"""From `dragoman train` to its first step through an embedded Ray (ours) and with cluster.backend=local (baseline), s.
+
+    python -m bench start [--quick]
+
+The demo's training on two workers and alone, in turns, each a command of its own; its first line in steps.jsonl is its
+first step. The seconds of processor time until then, of the command and of all that it has started, are printed too:
+they depend little on what else the machine does.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from bench.result import Result, in_turns
+
+WORDS = ["experiment=demo", "train.max_steps=3", "registry.register=false", "evaluate.sentences=8"]
+PATIENCE = 300.0  # seconds
+
+
+@dataclass
+class Starts:
+    """Measures starts over shards that were made once."""
+
+    home: Path
+    cpu: dict[str, list[float]] = field(default_factory=dict)  # backend -> seconds of processor time, a start each
+
+    def seconds(self, backend: str) -> float:
+        """Seconds from the command to its first step."""
+        name = f"{backend}-{len(self.cpu.setdefault(backend, []))}"
+        journal = self.home / "runs" / name / "steps.jsonl"
+        began = time.perf_counter()
+        command = self.command("train", f"name={name}", f"cluster.backend={backend}")
+        seen: dict[int, float] = {}  # process -> its processor time when it was last seen
+        try:
+            while not (journal.is_file() and journal.stat().st_size):
+                if command.poll() is not None or time.perf_counter() - began > PATIENCE:
+                    raise RuntimeError(f"dragoman train with cluster.backend={backend}: no step")
+                seen |= processor_times(command.pid)
+                time.sleep(0.02)
+            took = time.perf_counter() - began
+            self.cpu[backend].append(sum((seen | processor_times(command.pid)).values()))
+        finally:
+            command.terminate()
+            command.wait()
+        return took
+
+    def command(self, verb: str, *words: str) -> "subprocess.Popen[bytes]":
+        """A verb with the demo's settings, in the home of this measurement."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "services.cli", verb, *WORDS, *words],
+            env={**os.environ, "DRAGOMAN_HOME": str(self.home)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def processor_times(root: int) -> dict[int, float]:
+    """Seconds of each process that `root` or one of its own has started and that is there."""
+    found = {}
+    try:
+        processes = [psutil.Process(root), *psutil.Process(root).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return {}
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        found[process.pid] = times.user + times.system
+    return found
+
+
+def run(quick: bool, args: Sequence[str]) -> Result:
+    """Seconds to the first step."""
+    assert not args
+    with tempfile.TemporaryDirectory() as folder:
+        starts = Starts(Path(folder))
+        if starts.command("shard").wait():
+            raise RuntimeError("dragoman shard experiment=demo failed")
+        starts.seconds("local")  # what is measured once on a machine, and files that are read for the first time
+        starts.cpu.clear()
+        found = in_turns(1 if quick else 3, ray=lambda: starts.seconds("ray"), local=lambda: starts.seconds("local"))
+    for backend, seconds in found.items():
+        times = ", ".join(f"{each:.1f}" for each in starts.cpu[backend])
+        print(f"cluster.backend={backend:<6} {seconds:5.1f} s to the first step; {times} s of processor time")
+    return Result("start", found["ray"], found["local"], "seconds to the first step", "baseline")

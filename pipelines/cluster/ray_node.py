@@ -1,0 +1,49 @@
+"""The processes of a Ray of our own, kept by one that does nothing else: `python -m ...ray_node SETTINGS` (JSON).
+
+It starts while the command that asked for it imports torch, and it ends them when that command says so or is gone.
+"""
+
+import json
+import logging
+import sys
+from typing import Any
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Keep a node until the standard input ends; its address is the one line of the output.
+
+    `settings`: arguments of Ray's `RayParams`. `ray.init` has none for the node's address, nor for a node without the
+    processes that nobody asks here: the autoscaler, the reader of the workers' logs, the dashboard, and the agent's
+    HTTP server. That one would take port 52365, without which a cluster of the user's on this machine accepts no jobs.
+    """
+    from ray._private import node, parameter, services, utils
+
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    services.start_api_server = lambda *_, **__: (None, None)  # what it gives where it cannot start
+    utils.get_dashboard_dependency_error = lambda: ImportError("not wanted")  # the agent alone, without HTTP
+    started = node.Node(
+        parameter.RayParams(
+            node_ip_address="127.0.0.1",
+            no_monitor=True,
+            include_log_monitor=False,
+            include_dashboard=False,
+            **settings,
+        ),
+        head=True,
+        shutdown_at_exit=True,
+        spawn_reaper=True,  # its processes end with this one, however that comes
+    )
+    print(started.gcs_address, flush=True)
+    sys.stdin.read()
+
+
+def read_environment() -> None:
+    """Ray reads the variables of its authentication when it is imported, and they may have changed since."""
+    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # compiled, without stubs
+
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

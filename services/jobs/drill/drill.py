@@ -1,0 +1,151 @@
+"""The order of events of a drill: shards, one training, every fault at it, proof that it is as if nothing had been."""
+
+import contextlib
+import json
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from model.errors import ServiceError, UserError
+from services.jobs.drill.faults import FAULTS, Fault, ImpossibleError
+from services.jobs.drill.processes import ranks
+from services.jobs.drill.scene import Scene
+
+CHECKPOINT = 40  # steps
+TRAINING = [
+    *("corpus=phrasebook", "pair=en-de", "tokenizer.vocabulary=2000", "model=rnnsearch_additive", "model.width=64"),
+    *("model.embedding=64", "model.encoder_width=64", "model.attention_width=64"),
+    *("loader.batch_tokens=1024", "loader.lanes=2", "train.max_steps=1000000"),
+    *(f"train.checkpoint_every={CHECKPOINT}", "train.evaluate_every=1000000", "train.precision=fp32"),
+    *("tracking.offline=true", "tracking.system_metrics=false", "cluster.device=cpu", "cluster.max_failures=20"),
+]
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Row:
+    """What a fault did. Times in seconds."""
+
+    fault: str
+    about: str
+    lasted: float = 0.0  # until it was undone
+    recovered: float | None = None  # from its end until the training was further than before; null: not tried
+    lost_steps: int = 0  # trained again
+    attempts: int = 0  # that it cost
+    note: str = ""
+
+
+@dataclass
+class Result:
+    """A drill's table and its proofs."""
+
+    rows: list[Row] = field(default_factory=list)
+    steps: int = 0
+    attempts: int = 0
+    verified: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    def json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+
+def drill(scene: Scene, names: Sequence[str]) -> Result:
+    """Make the faults, one after the other, at one training. Nothing of it is left.
+
+    Raises:
+        UserError: others' jobs run on the service.
+        ServiceError: the service did not recover.
+    """
+    counts = scene.service.status()["counts"]
+    busy = sum(counts.get(state, 0) for state in ("submitted", "planned", "waiting", "starting", "running", "yielding"))
+    if busy:
+        raise UserError(f"{busy} jobs run or wait on this service: a drill would hit them. Come again when it is idle")
+    jobs, result = list[str](), Result()
+    try:
+        paths = [f"paths.shards={scene.folder}/shards", f"paths.runs={scene.folder}/runs"]
+        words = [word for word in TRAINING if word.split(".")[0] in ("corpus=phrasebook", "pair=en-de", "tokenizer")]
+        logger.info("shards first")
+        jobs.append(scene.service.submit("shard", [*words, *paths, "cluster.workers=1"])["id"])
+        scene.finish(jobs[0])
+        cpus = max(1, int(max(node["cpus"] for node in scene.service.status()["nodes"]) / 2))
+        size = ["cluster.workers=1..2", f"cluster.cpus_per_worker={cpus}", f"name={scene.name}"]
+        scene.job = scene.service.submit("train", [*TRAINING, *paths, *size], priority="low", retries=20)["id"]
+        jobs.append(scene.job)
+        scene.wait("the training begins", lambda: scene.further(0))
+        for name in names:
+            result.rows.append(_strike(scene, name, FAULTS[name]))
+        _prove(scene, result)
+    finally:
+        scene.clean([*jobs, *scene.others])
+    return result
+
+
+def _strike(scene: Scene, name: str, fault: Fault) -> Row:
+    """One fault, made while a checkpoint is some steps behind, and the way back from it."""
+    row = Row(name, fault.about)
+    start = scene.progress().kept
+    scene.wait("a checkpoint", lambda: scene.progress().kept > start and scene.further(0))
+    scene.wait("a step beyond it", lambda: scene.progress().step >= scene.progress().kept + 5)
+    attempts, before = scene.state().get("attempt", 0), scene.progress()
+    try:
+        undo = fault.make(scene)
+    except ImpossibleError as problem:
+        row.note = f"not tried: {problem}"
+        logger.info("%s: %s", name, row.note)
+        return row
+    began = time.monotonic()
+    try:
+        if undo is not None:
+            _hold(scene, fault)
+    finally:
+        if undo is not None:
+            undo()
+    row.lasted = time.monotonic() - began
+    at = max(before.step, scene.progress().step)
+    lowest = [at]
+
+    def back() -> bool:
+        lowest.append(scene.progress().step)
+        return scene.further(at) and scene.state().get("state") == "running"
+
+    # a fault that ends the processes shows only when they are gone
+    row.recovered = scene.wait(f"the training goes on after {name}", back)
+    row.lost_steps = max(0, at - min(lowest))
+    row.attempts = scene.state()["attempt"] - attempts
+    logger.info("%s: further than before after %.1f s, %d steps again", name, row.recovered, row.lost_steps)
+    return row
+
+
+def _hold(scene: Scene, fault: Fault) -> None:
+    """While the fault lasts: its time, or until the workers that it has hit are gone."""
+    hit = ranks(scene.job)
+    if fault.seconds:
+        time.sleep(fault.seconds)
+    else:
+        scene.wait("the fault shows", lambda: not any(one.is_running() for one in hit), 120)
+
+
+def _prove(scene: Scene, result: Result) -> None:
+    """The training is stopped in order; its journal, its checkpoints and its logs tell of no fault."""
+    scene.service.act(scene.job, "stop")
+    scene.wait("the training stops", lambda: scene.service.job(scene.job)["state"] == "stopped")
+    steps = [line["step"] for line in scene.journal() if "loss" in line]
+    result.steps, result.attempts = len(steps), scene.service.job(scene.job)["attempt"]
+    if steps != list(range(1, len(steps) + 1)):
+        result.problems.append("a step is missing in the journal, or stands there twice")
+    for number in range(1, result.attempts + 1):
+        log = scene.home / "jobs" / scene.job / f"a{number}.log"
+        if not log.exists() or not log.stat().st_size:
+            result.problems.append(f"the log of attempt {number} is lost")
+    command = [sys.executable, "-m", "services.cli", "verify", scene.name, f"paths.runs={scene.folder}/runs"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    result.verified = found.returncode == 0
+    if not result.verified:
+        lines = (found.stdout + found.stderr).strip().splitlines() or [""]
+        result.problems.append(f"dragoman verify: {lines[-1]}")
+    with contextlib.suppress(ServiceError):
+        for job in scene.others:
+            scene.finish(job)

@@ -1,0 +1,61 @@
+"""The verb `drill`: against the service that runs on this machine, a table on standard output, drill.json here."""
+
+import logging
+import re
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from conf import compose
+from model.errors import UserError, unknown
+from model.files import atomic_write
+from services.jobs.client import table, verbs
+from services.jobs.drill.drill import Result, drill
+from services.jobs.drill.faults import FAULTS
+from services.jobs.drill.scene import Scene
+from services.jobs.entries import Root, address
+
+REPORT = Path("drill.json")
+logger = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str]) -> int:
+    """1 where the training did not come through all of it as if nothing had been."""
+    names = [word for word in argv if "=" not in word and not word.startswith("-")]
+
+    def work(root: Root) -> int:
+        for name in names:
+            if name not in FAULTS:
+                raise unknown("dragoman drill", name, FAULTS)
+        home = Path(root.paths["root"]).absolute()
+        if not (home / "service" / "address.json").exists():
+            where = "a drill hits processes of this machine: run it where `dragoman up` runs"
+            raise UserError(f"paths.root={home}: no job service runs on this folder; {where}")
+        where = address(root)
+        with verbs.client(root.jobs, where) as service, verbs.client(root.jobs, where, "drill-other") as other:
+            result = drill(Scene(service, other, home, f"drill-{secrets.token_hex(3)}"), names or list(FAULTS))
+        atomic_write(REPORT, result.json())
+        print(told(result))
+        logger.info("written: %s", REPORT)
+        return compose.FAILED if result.problems else compose.OK
+
+    settings = [word for word in argv if word not in names and re.match(r"[+~]*(jobs[.=]|paths\.root=|-)", word)]
+    return compose.run(work, Root, settings, "drill")
+
+
+def told(result: Result) -> str:
+    """The table, and what was proved."""
+    rows: list[Sequence[object]] = [("FAULT", "LASTED", "RECOVERED IN", "STEPS AGAIN", "ATTEMPTS", "WHAT")]
+    for one in result.rows:
+        if one.recovered is None:
+            rows.append((one.fault, "-", "-", "-", "-", one.note))
+        else:
+            lasted = f"{one.lasted:.1f} s" if one.lasted > 0.5 else "-"
+            rows.append((one.fault, lasted, f"{one.recovered:.1f} s", one.lost_steps, one.attempts, one.about))
+    proof = f"{result.steps:,} steps in {result.attempts} attempts, each once; dragoman verify finds nothing"
+    return f"{table.table(rows)}\n{'; '.join(result.problems) or proof}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,153 @@
+"""The table of faults: what each does to the service, and what takes it back."""
+
+import contextlib
+import signal
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psutil
+
+from services.jobs.drill import processes
+from services.jobs.drill.scene import Scene
+
+FROZEN = 10.0  # seconds that something is frozen, or held
+Undo = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`make` does it and gives back what undoes it, if anything does.
+
+    It raises ImpossibleError where there is nothing to hit.
+    """
+
+    about: str
+    make: Callable[[Scene], Undo | None]
+    seconds: float = 0.0  # that it lasts until it is undone
+
+
+class ImpossibleError(Exception):
+    """There is nothing here that the fault could hit."""
+
+
+def preemption(scene: Scene) -> None:
+    """A job of another owner and a higher priority comes while the cluster is full."""
+    nodes = scene.service.status()["nodes"]
+    state = scene.state()
+    if sum(node["cpus"] for node in nodes) - state["workers"] * state["cpus"] >= 1:
+        raise ImpossibleError("the cluster is larger than the drill's training: there is room beside it")
+    scene.others.append(scene.other.submit("doctor", [], priority="high")["id"])
+
+
+def yielding(scene: Scene) -> None:
+    scene.service.act(scene.job, "yield")
+
+
+def worker(scene: Scene) -> None:
+    found = processes.ranks(scene.job)
+    if not found:
+        raise ImpossibleError("no process of a worker is on this machine")
+    processes.send(found[-1:], signal.SIGKILL)
+
+
+def driver(scene: Scene) -> None:
+    """The runner and the verb: all of the job that is not Ray's."""
+    found = [one for one in processes.of_job(scene.job) if not " ".join(_words(one)).startswith("ray::")]
+    if not found:
+        raise ImpossibleError("its processes are on another machine")
+    processes.send(found, signal.SIGKILL)
+
+
+def head(scene: Scene) -> None:
+    processes.send(processes.tree(_ray(scene)), signal.SIGKILL)
+
+
+def late(scene: Scene) -> Undo:
+    """The head's job server takes requests and answers late."""
+    _ray(scene)
+    found = processes.listener(scene.ports()["ray"])
+    if found is None:
+        raise ImpossibleError("nothing listens where Ray's job server should")
+    return _freeze([found])
+
+
+def service(scene: Scene) -> Undo:
+    found = processes.listener(scene.ports()["jobs"])
+    if found is None:
+        raise ImpossibleError("the service is not of this machine")
+    return _freeze([found])
+
+
+def silence(scene: Scene) -> Undo:
+    """Every process of the training stands still."""
+    found = processes.of_job(scene.job)
+    if not found:
+        raise ImpossibleError("its processes are on another machine")
+    return _freeze(found)
+
+
+def ledger(scene: Scene) -> Undo:
+    """Another program holds sqlite's ledger, so that nothing can be written."""
+    path = scene.home / "service" / "ledger.db"
+    if not path.exists():
+        raise ImpossibleError("the ledger is no file of this machine")
+    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+
+    def undo() -> None:
+        connection.rollback()
+        connection.close()
+
+    return undo
+
+
+def full_disk(scene: Scene) -> Undo:
+    """The workers can write no more, as on a full disk: files may not grow, which is what the system refuses."""
+    found = processes.ranks(scene.job)
+    if not found:
+        raise ImpossibleError("no process of a worker is on this machine")
+    before = {process: process.rlimit(psutil.RLIMIT_FSIZE) for process in found}
+    for process, (_, hard) in before.items():
+        process.rlimit(psutil.RLIMIT_FSIZE, (0, hard))
+
+    def undo() -> None:
+        for process, limit in before.items():
+            with contextlib.suppress(psutil.Error):
+                process.rlimit(psutil.RLIMIT_FSIZE, limit)
+
+    return undo
+
+
+def _ray(scene: Scene) -> psutil.Process:
+    """The head that the service has started."""
+    ports = scene.ports()
+    for found in processes.ray_head() if "ray" in ports else ():
+        if f"--dashboard-port={ports['ray']}" in _words(found):
+            return found
+    raise ImpossibleError("the Ray cluster is another's")
+
+
+def _freeze(found: list[psutil.Process]) -> Undo:
+    processes.send(found, signal.SIGSTOP)
+    return lambda: processes.send(found, signal.SIGCONT)
+
+
+def _words(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []
+
+
+FAULTS: dict[str, Fault] = {
+    "preemption": Fault("a job of another owner and higher priority needs its place", preemption),
+    "yield": Fault("it is asked to make room", yielding),
+    "worker": Fault("a worker's process is killed", worker),
+    "driver": Fault("the job's own processes are killed", driver),
+    "silence": Fault("all its processes stand still", silence, FROZEN),
+    "disk": Fault("the workers can write nothing, as on a full disk", full_disk),
+    "ledger": Fault("the ledger is locked by another program", ledger, FROZEN),
+    "service": Fault("the job service stands still", service, FROZEN),
+    "late": Fault("Ray's job server answers late", late, FROZEN),
+    "head": Fault("Ray's head is killed with everything below it", head),
+}

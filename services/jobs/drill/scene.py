@@ -1,0 +1,111 @@
+"""What a drill works on: the service, a folder of its own, one training that all faults hit."""
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model.errors import ServiceError, UserError
+from services.jobs.client.client import JobClient
+from services.jobs.service.progress import Progress, progress
+
+PATIENCE = 300.0  # seconds that anything may take until the drill gives it up
+ENDED = {"succeeded", "failed", "stopped", "lost"}
+
+
+@dataclass
+class Scene:
+    """A service on this machine, and the training that runs on it."""
+
+    service: JobClient
+    other: JobClient  # the same service, asked by another owner
+    home: Path
+    name: str
+    job: str = ""
+    others: list[str] = field(default_factory=list)  # what the faults have submitted
+
+    @property
+    def folder(self) -> Path:
+        """Everything that the drill writes."""
+        return self.home / self.name
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "runs" / self.name
+
+    def ports(self) -> dict[str, int]:
+        """What listens where: jobs, ray, mlflow, endpoint."""
+        found = json.loads((self.home / "service" / "address.json").read_text(encoding="utf-8"))
+        return {name: int(str(address).rpartition(":")[2]) for name, address in found.items()}
+
+    def progress(self) -> Progress:
+        """Of the training. A line that is just being written is no line yet."""
+        with contextlib.suppress(ValueError):
+            return progress(str(self.run))
+        return Progress()
+
+    def journal(self) -> list[dict[str, Any]]:
+        """The run's, from its first step on."""
+        text = (self.run / "steps.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+
+    def state(self) -> dict[str, Any]:
+        """Of the training, as the service says it; empty while the service does not answer."""
+        try:
+            return dict(self.service.job(self.job))
+        except ServiceError:
+            return {}
+
+    def wait(self, what: str, until: Callable[[], bool], patience: float = PATIENCE) -> float:
+        """Seconds until it is so.
+
+        Raises:
+            ServiceError: it never was.
+        """
+        began = time.monotonic()
+        while not until():
+            if time.monotonic() - began > patience:
+                raise ServiceError(f"the drill waited {patience:.0f} s in vain for this: {what}")
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def further(self, than: int) -> bool:
+        """Whether the training has come beyond a step.
+
+        Raises:
+            ServiceError: the training has ended.
+        """
+        if self.progress().step > than:
+            return True
+        state = self.state()
+        if state.get("state") in ENDED:
+            raise ServiceError(
+                f"the drill's training is {state['state']}: {state['reason']} (dragoman logs {self.job})"
+            )
+        return False
+
+    def finish(self, job: str) -> None:
+        """Wait until a job has succeeded.
+
+        Raises:
+            ServiceError: it ended otherwise.
+        """
+        self.wait(f"job {job} ends", lambda: self.service.job(job)["state"] in ENDED)
+        found = self.service.job(job)
+        if found["state"] != "succeeded":
+            raise ServiceError(f"job {job} is {found['state']}: {found['reason']}")
+
+    def clean(self, jobs: list[str]) -> None:
+        """Take away jobs and files."""
+        for job in jobs:
+            with contextlib.suppress(UserError, ServiceError):
+                if self.service.job(job)["state"] not in ENDED:
+                    self.service.act(job, "stop")
+                self.wait(f"job {job} stops", lambda job=job: self.service.job(job)["state"] in ENDED)  # type: ignore[misc]  # bound now
+                self.service.remove(job)
+            shutil.rmtree(self.home / "jobs" / job, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)

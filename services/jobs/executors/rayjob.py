@@ -1,0 +1,92 @@
+"""An attempt as KubeRay's RayJob: a Ray cluster of its own for as long as it runs, queued by Kueue."""
+
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from services.jobs.executors.base import Start
+from services.jobs.kueue_settings import KueueConfig
+from services.telemetry.traceparent import VARIABLE
+from services.telemetry.traceparent import VARIABLE
+
+GROUP = "ray.io/v1"
+JOB, OWNER, SERVICE = "dragoman/job", "dragoman/owner", "dragoman/service"  # label, annotation, label
+QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+PRIORITIES = {-10: "low", 0: "normal", 10: "high"}
+MOUNT = "home"
+GRACE = 30  # seconds beside the checkpoint's own that a pod may take to end
+
+
+def rayjob(
+    start: Start, config: KueueConfig, home: Path, environment: dict[str, str], patience: float
+) -> dict[str, Any]:
+    """The manifest. `home` is the folder that the service and all pods see; `patience` is what a checkpoint may take,
+    in seconds.
+
+    The verb runs on the head's pod, where its workers are not processes of their own; else the head has one CPU for it.
+    """
+    runner = ["python", "-m", "services.jobs.runner", str(home), start.job, str(start.number), start.verb, *start.words]
+    words = [*runner, *(["cluster.address=auto"] if start.spreads else [])]
+    variables = {**environment, "DRAGOMAN_HOME": str(home), "DRAGOMAN_JOB": start.job}
+    variables["DRAGOMAN_ATTEMPT"] = str(start.number)
+    if start.trace:
+        variables[VARIABLE] = start.trace
+    if start.trace:
+        variables[VARIABLE] = start.trace
+    head = (1.0, 0.0) if start.spreads else (start.cpus, start.gpus)
+
+    def pod(name: str, cpus: float, gpus: float) -> dict[str, Any]:
+        return {"spec": _pod(name, cpus, gpus, config, variables, patience)}
+
+    cluster: dict[str, Any] = {
+        "rayVersion": config.ray or version("ray"),
+        "authOptions": {"mode": "token"},
+        "headGroupSpec": {"rayStartParams": {"num-cpus": f"{head[0]:g}"}, "template": pod("ray-head", *head)},
+    }
+    if start.spreads:
+        count = {"replicas": start.workers, "minReplicas": start.workers, "maxReplicas": start.workers}
+        template = pod("ray-worker", start.cpus, start.gpus)
+        cluster["workerGroupSpecs"] = [{"groupName": "workers", **count, "rayStartParams": {}, "template": template}]
+    labels = {JOB: start.job, SERVICE: config.service, QUEUE: config.queue}
+    if config.priorities:
+        labels[PRIORITY] = f"{config.priorities}-{PRIORITIES.get(start.priority, 'normal')}"
+    return {
+        "apiVersion": GROUP,
+        "kind": "RayJob",
+        "metadata": {"name": start.id, "labels": labels, "annotations": {OWNER: start.owner}},
+        "spec": {
+            "entrypoint": _shell(words),
+            "submissionMode": "K8sJobMode",
+            "suspend": True,  # until Kueue admits it
+            "backoffLimit": 0,  # the service tries again, and counts
+            "shutdownAfterJobFinishes": True,
+            "ttlSecondsAfterFinished": config.keep_seconds,
+            "rayClusterSpec": cluster,
+        },
+    }
+
+
+def _pod(
+    name: str, cpus: float, gpus: float, config: KueueConfig, variables: dict[str, str], patience: float
+) -> dict[str, Any]:
+    size = {"cpu": f"{cpus:g}", "memory": config.memory, **({"nvidia.com/gpu": f"{gpus:g}"} if gpus else {})}
+    container = {
+        "name": name,
+        "image": config.image,
+        "env": [{"name": key, "value": value} for key, value in sorted(variables.items())],
+        "resources": {"requests": size, "limits": size},
+        "volumeMounts": [{"name": MOUNT, "mountPath": variables["DRAGOMAN_HOME"]}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    return {
+        "containers": [container],
+        "volumes": [{"name": MOUNT, "persistentVolumeClaim": {"claimName": config.claim}}],
+        "terminationGracePeriodSeconds": round(patience) + GRACE,
+        "automountServiceAccountToken": False,
+    }
+
+
+def _shell(words: list[str]) -> str:
+    """`exec`, so that a signal reaches the runner; quoted, for KubeRay hands it to a shell."""
+    return f"exec {shlex.join(words)}"

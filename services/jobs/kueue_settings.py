@@ -1,0 +1,33 @@
+"""The section `service.kueue`: where the `kueue` executor makes its jobs, and of what."""
+
+from dataclasses import dataclass
+
+from model.errors import UserError
+
+
+@dataclass
+class KueueConfig:
+    """A namespace of a Kubernetes cluster with KubeRay and Kueue. Times in seconds."""
+
+    server: str | None = None  # https://HOST:6443; null: the cluster that this pod runs in
+    token_file: str | None = None  # null: the pod's own
+    authority: str | None = None  # a file with the certificates of whoever signed the server's; null: the pod's own
+    namespace: str = "dragoman"
+    queue: str = "dragoman"  # Kueue's LocalQueue
+    priorities: str = "dragoman"  # WorkloadPriorityClasses NAME-low, NAME-normal, NAME-high; empty: none
+    service: str = "dragoman"  # a label of this service's jobs
+    image: str = "dragoman-train"  # of the pods
+    ray: str | None = None  # the version of Ray in it; null: the one that is installed here
+    claim: str = "dragoman-home"  # the PersistentVolumeClaim with DRAGOMAN_HOME, which the service mounts too
+    memory: str = "8Gi"  # of a pod
+    keep_seconds: int = 3600  # that an ended RayJob stays
+
+    def check(self) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            UserError: names the key.
+        """
+        for name in ("namespace", "queue", "service", "image", "claim", "memory"):
+            if not getattr(self, name):
+                raise UserError(f"service.kueue.{name}: must not be empty")

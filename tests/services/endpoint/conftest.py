@@ -1,0 +1,98 @@
+"""The application over a translator that upper-cases, asked without a socket."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from model.inference.translator import Alternative, Translation
+from model.settings import DecodeConfig
+from services.endpoint.app import Endpoint, create_app
+from services.endpoint.batcher import Batcher
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.loaded_model import LoadedModel
+from services.models.origin import Origin
+from services.settings import Limits
+
+
+@dataclass
+class Shouting:
+    """A translator: TEXT for text; `!bad` fails; alternatives carry their rank."""
+
+    mark: str = ""
+    open: threading.Event = field(default_factory=threading.Event)
+    lines: list[str] = field(default_factory=list)
+
+    def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str = "raise") -> list[Translation]:
+        assert self.open.wait(10)
+        self.lines += lines
+        return [self.one(line, decode.nbest) for line in lines]
+
+    def one(self, line: str, nbest: int) -> Translation:
+        if "!bad" in line:
+            return Translation("", 0.0, error="cannot")
+        texts = [line.upper() + self.mark] + [f"{line.upper()}{self.mark}#{rank}" for rank in range(1, nbest)]
+        return Translation(texts[0], 0.0, [Alternative(text, 0.0) for text in texts])
+
+
+def served(translator: Any, version: str = "3") -> LoadedModel:
+    return LoadedModel(translator, DecodeConfig(beam=4), Origin("demo", version, "run1", "abc"), "en", "de")
+
+
+@dataclass
+class Client:
+    """Asks the application without a socket."""
+
+    app: FastAPI
+
+    def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
+                return await client.request(method, path, **arguments)
+
+        return asyncio.run(ask())
+
+    def get(self, path: str) -> httpx.Response:
+        return self.request("GET", path)
+
+    def post(self, path: str, **arguments: Any) -> httpx.Response:
+        return self.request("POST", path, **arguments)
+
+
+@dataclass
+class Stage:
+    """A client, and what stands behind the application."""
+
+    client: Client
+    translator: Shouting
+    endpoint: Endpoint
+    queue: InferenceQueue[LoadedModel, str, Translation]
+    batcher: Batcher[LoadedModel, str, Translation]
+    current: list[LoadedModel | None]
+    trouble: list[str | None]
+
+    def ask(self, **values: Any) -> Any:
+        return self.client.post("/translate", json={"source": "en", "target": "de", **values})
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    translator = Shouting()
+    translator.open.set()
+    current: list[LoadedModel | None] = [served(translator)]
+    trouble: list[str | None] = [None]
+    batcher = Batcher(LoadedModel.translate, limit=64, capacity=8)
+    batcher.start()
+    queue = InferenceQueue(
+        "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10
+    )
+    endpoint = Endpoint(queue, limits=Limits(characters=200, texts=4, alternatives=2, body=1000))
+    yield Stage(Client(create_app(endpoint)), translator, endpoint, queue, batcher, current, trouble)
+    translator.open.set()
+    batcher.stop(10)

@@ -1,0 +1,146 @@
+"""Faults of what stands round the service, with real processes: its database, its network, a job's disk, MLflow."""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from bench.s3_server import proxy_before
+from model.errors import ServiceError
+from model.ports import free_ports
+from services.jobs.client.client import JobClient
+from services.jobs.executors.base import Start
+from services.jobs.records import attempt_of
+from services.jobs.service.app import Parts, create_app
+from services.jobs.service.loop import Loop
+from services.jobs.states import ENDED, State
+from tests.services.jobs.conftest import Postgres, new_database
+from tests.services.jobs.processes import PROCESSES, ProcessExecutor, make_loop, words
+
+PATIENCE = 120.0
+
+
+@contextlib.contextmanager
+def serving(loop: Loop) -> Iterator[int]:
+    """The port of a server over the loop, which runs."""
+    (port,) = free_ports(1)
+    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
+    server = uvicorn.Server(uvicorn.Config(create_app(parts), port=port, log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    loop.start()
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not server.started:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield port
+    finally:
+        loop.stop()
+        server.should_exit = True
+        thread.join()
+        for process in PROCESSES:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, 9)
+        while PROCESSES:
+            PROCESSES.pop().wait(10)
+        loop.ledger.database.close()
+
+
+def wait(loop: Loop, jobs: list[str]) -> None:
+    """Until all have ended; the database may be away."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(Exception):
+            if all(loop.ledger.job(name).state in ENDED for name in jobs):
+                return
+        assert time.monotonic() < deadline, [(one.id, one.state, one.reason) for one in loop.ledger.jobs()]
+        time.sleep(0.05)
+
+
+def starts(home: Path, name: str) -> int:
+    return len((home / name / "starts").read_text().splitlines())
+
+
+def submit(port: int, home: Path, names: list[str], **more: Any) -> list[str]:
+    """Each by a client of its own, all at once."""
+
+    def one(name: str) -> str:
+        with JobClient(f"http://127.0.0.1:{port}", owner=name[:1], timeout=5) as service:
+            return service.submit("train", words(home, name, 10), **more)["id"]
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        return list(pool.map(one, names))
+
+
+def test_a_database_that_is_started_again_under_load_loses_nothing_and_nothing_runs_twice(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    loop = make_loop(new_database(postgres), tmp_path, cpus=4)
+    names = [f"{owner}{number}" for owner in "ab" for number in range(6)]
+    restarts = threading.Timer(0.3, postgres.restart)
+    with serving(loop) as port:
+        restarts.start()
+        jobs = submit(port, tmp_path, names)
+        restarts.join()
+        postgres.restart()  # and once more, while they run
+        wait(loop, jobs)
+        assert len(set(jobs)) == len(names) == len(loop.ledger.jobs())
+        assert {loop.ledger.job(job).state for job in jobs} == {State.SUCCEEDED}
+        assert [starts(tmp_path, name) for name in names] == [1] * len(names)
+        assert [len(loop.ledger.attempts(job)) for job in jobs] == [1] * len(names)
+
+
+def test_a_network_that_answers_late_or_loses_answers_makes_no_second_job_and_starts_none_twice(
+    tmp_path: Path,
+) -> None:
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    executor = loop.executor
+    assert isinstance(executor, ProcessExecutor)
+    handed: dict[str, int] = {}
+
+    def late(start: Start) -> None:
+        """The cluster does what it is asked for; half of its answers come late, or never."""
+        handed[start.id] = handed.get(start.id, 0) + 1
+        time.sleep(0.3)
+        if handed[start.id] == 1:
+            raise ServiceError("the answer was lost")
+
+    executor.after_submit = late
+    with serving(loop) as port, proxy_before(port) as proxy:
+        proxy.fault("lost", "POST", times=3)
+        proxy.fault("reset", "POST", times=2)
+        proxy.fault("delay", "POST", times=20, seconds=0.5)
+        names = [f"a{number}" for number in range(4)]
+        jobs = submit(proxy.port, tmp_path, names)
+        wait(loop, jobs)
+        assert len(set(jobs)) == len(loop.ledger.jobs()) == len(names)
+        assert len([one for one in proxy.requests if one == "POST /v1/jobs"]) >= len(names) + 3
+        assert {loop.ledger.job(job).state for job in jobs} == {State.SUCCEEDED}
+        assert [starts(tmp_path, name) for name in names] == [1] * len(names)
+
+
+def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(tmp_path: Path) -> None:
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    with serving(loop) as port:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "full-at").write_text("10")  # what the stub's checkpoint of that step meets, once
+        with JobClient(f"http://127.0.0.1:{port}", owner="anna") as service:
+            job = service.submit("train", words(tmp_path, "run", 12), retries=2)["id"]
+            wait(loop, [job])
+            (bill,) = service.bill()
+        first, second = loop.ledger.attempts(job)
+        assert (first.outcome, first.cause, second.outcome) == ("failed", "exit 1", "succeeded")
+        assert (bill["cause"], bill["tokens"]) == ("exit 1", 50)  # steps 6 to 10, ten tokens each
+        journal = (tmp_path / "run" / "steps.jsonl").read_text().splitlines()
+        assert [json.loads(line)["step"] for line in journal] == list(range(1, 13))
+        log = attempt_of(tmp_path, job, 1).log.read_text()
+        assert "File too large" in log
+        assert not list((tmp_path / "run").glob("checkpoints/.part*"))

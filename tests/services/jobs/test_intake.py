@@ -1,0 +1,189 @@
+"""What the service makes of a plan: time, the hour that is asked for, GPUs, what the cluster can never hold."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from sqlalchemy import insert
+
+from model.errors import UserError
+from services.jobs.client import client
+from services.jobs.executors.ray import RayExecutor
+from services.jobs.job_client import JobsConfig
+from services.jobs.ledger.database import Database
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Measurement
+from services.jobs.planning.plan import make_plan
+from services.jobs.scheduling.decide import decide
+from services.jobs.scheduling.entries import Capacity
+from services.jobs.scheduling.entries import Start as Decision
+from services.jobs.scheduling.room import Node
+from services.jobs.service import schemas
+from services.jobs.service.entries import entry
+from services.jobs.service.intake import Intake
+from services.jobs.service.loop import handed
+from services.jobs.states import State
+
+NOW = 1000.0
+SMALL = Capacity((Node("a", 4),))
+GPUS = Capacity((Node("a", 8, 2), Node("b", 8, 2)))
+
+
+class Planner:
+    """The real plan, in this process, of each words once."""
+
+    def __init__(self, home: Path) -> None:
+        self.roots = [home]
+        self.known: dict[tuple[object, ...], str] = {}
+
+    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+        key = (verb, *words, gpus)
+        if key not in self.known:
+            self.known[key] = json.dumps(make_plan(verb, words, self.roots, gpus, True))  # shards are not in sight
+        plan: dict[str, Any] = json.loads(self.known[key])
+        return plan
+
+
+@pytest.fixture(scope="module")
+def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_HOME", str(home))
+        yield Planner(home)
+
+
+@pytest.fixture
+def intake(tmp_path: Path, planner: Planner) -> Iterator[Intake]:
+    ledger = Ledger(Database(f"sqlite:///{tmp_path}/ledger.db"), lambda: NOW)
+    yield Intake(ledger, planner, "here")  # type: ignore[arg-type]  # as far as it is asked
+    ledger.database.close()
+
+
+TRAIN = ["model=transformer_tiny", "train.max_steps=1000", "loader.lanes=4"]
+
+
+def measure(intake: Intake, workers: int, pace: float, around: float = 60.0) -> None:
+    """A job of the same shape that ended: `pace` seconds a step."""
+    shape = intake.plan("anna", "train", TRAIN, SMALL)["shape"]
+    row = {"at": NOW, "job": "j", "cluster": "here", "shape": shape, "verb": "train", "steps": 500, "flops": 1e9}
+    with intake.ledger.database.write() as session:
+        took = {"workers": workers, "training": 500 * pace, "around": around, "predicted": None}
+        session.execute(insert(Measurement).values(**row, **took))
+
+
+def test_the_hour_picks_the_numbers_of_workers_that_meet_it_or_is_refused_with_numbers(intake: Intake) -> None:
+    for workers, pace in ((1, 4.0), (2, 2.0), (4, 1.0)):
+        measure(intake, workers, pace)
+
+    def choices(seconds: float, *words: str) -> list[int]:
+        found: list[int] = intake.plan("anna", "train", [*TRAIN, *words], SMALL, deadline=NOW + seconds)["choices"]
+        return found
+
+    assert choices(6000) == [1, 2, 4]
+    assert choices(3000) == [2, 4]
+    assert choices(1500) == [4]  # 1,000 steps of a second, what is around them, and a quarter more to be sure
+    assert choices(3000, "cluster.workers=1..2") == [2]
+    assert choices(6000, "cluster.workers=1") == [1]
+    with pytest.raises(UserError, match=r"10 min are left; it would take: 1 workers .* 4 workers 14 to 22 min"):
+        choices(600)
+    small = Capacity((Node("a", 2),))
+    assert intake.plan("anna", "train", TRAIN, small, deadline=NOW + 6000)["choices"] == [1, 2]
+    plan = intake.plan("anna", "train", TRAIN, SMALL, deadline=NOW + 6000)
+    assert plan["lanes"] == 4 and plan["elastic"]  # it trains the same with any of them
+
+
+def test_a_job_with_an_hour_is_started_with_one_of_the_numbers(intake: Intake) -> None:
+    for workers, pace in ((1, 4.0), (2, 2.0), (4, 1.0)):
+        measure(intake, workers, pace)
+    job = intake.ledger.submit("anna", "train", TRAIN, deadline=NOW + 3000)
+    late = intake.ledger.submit("anna", "train", TRAIN, deadline=NOW + 60)
+    intake.take(SMALL)
+    job = intake.ledger.job(job.id)
+    assert (job.state, job.choices) == (State.WAITING, [2, 4])
+    assert intake.ledger.job(late.id).state == State.FAILED
+    assert "1 min are left" in intake.ledger.job(late.id).reason
+    (decision,) = decide([entry(job, {})], {}, Capacity((Node("a", 3),)), NOW).decisions
+    assert isinstance(decision, Decision) and decision.workers == 2
+    with intake.ledger.database.write() as session:
+        intake.ledger.begin(session, job, 2, "scheduler", "")
+    assert "cluster.workers=2" in handed(intake.ledger.job(job.id)).words
+
+
+def test_every_job_that_ends_makes_the_next_prediction_narrower(intake: Intake) -> None:
+    def expected() -> tuple[float, float, str]:
+        found = intake.plan("anna", "train", [*TRAIN, "cluster.workers=1"], SMALL)["seconds"]["1"]
+        return found["expected"], found["high"] / found["low"], found["basis"]
+
+    _, first, basis = expected()
+    assert basis == "nothing measured here yet"
+    measure(intake, 2, 2.0)
+    alike, second, _ = expected()
+    measure(intake, 1, 4.0)
+    same, third, basis = expected()
+    assert first > second > third and basis == "1 like it"
+    assert abs(same - 4060) < 1 and 2060 < alike < 4060
+
+
+@pytest.mark.parametrize("words", [["cluster.device=cuda"], []])
+def test_a_training_takes_gpus_where_the_cluster_has_them(words: list[str], intake: Intake) -> None:
+    plan = intake.plan("anna", "train", [*TRAIN, *words, "cluster.workers=1..4"], GPUS)
+    assert (plan["gpus"], plan["choices"]) == (1.0, [1, 2, 4])
+    assert "cluster.device=cuda" in plan["words"]
+    assert plan["flops"] == intake.plan("anna", "train", TRAIN, SMALL)["flops"]
+    job = intake.ledger.submit("anna", "train", [*TRAIN, *words, "cluster.workers=1..4"])
+    intake.take(GPUS)
+    one = entry(intake.ledger.job(job.id), {})
+    (decision,) = decide([one], {}, GPUS, NOW).decisions
+    assert isinstance(decision, Decision) and decision.workers == 4
+    (fewer,) = decide([one], {}, Capacity((Node("a", 8, 2), Node("b", 8, 1))), NOW).decisions
+    assert isinstance(fewer, Decision) and fewer.workers == 2  # three is no number of workers for four lanes
+
+
+def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_without(intake: Intake) -> None:
+    with pytest.raises(UserError, match=r"cluster.workers=2: needs 2 CPUs and 2 GPUs; the cluster has 4 CPUs and 0"):
+        intake.plan("anna", "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"], SMALL)
+    with pytest.raises(UserError, match="and 6 GPUs; the cluster has 16 CPUs and 4 GPUs"):
+        words = ["model=transformer_tiny", "loader.lanes=6", "cluster.device=cuda", "cluster.workers=6"]
+        intake.plan("anna", "train", words, GPUS)
+    assert intake.plan("anna", "train", TRAIN, SMALL)["gpus"] == 0.0
+    assert intake.plan("anna", "shard", ["corpus=phrasebook"], GPUS)["gpus"] == 0.0
+
+
+def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_driver(
+    tmp_path: Path, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.workers=1..4"])
+    intake.take(GPUS)
+    with intake.ledger.database.write() as session:
+        intake.ledger.begin(session, intake.ledger.job(job.id), 2, "scheduler", "")
+    asked: list[dict[str, Any]] = []
+
+    class Client:
+        def __enter__(self) -> "Client":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def submit_job(self, **more: Any) -> None:
+            asked.append(more)
+
+    executor = RayExecutor(JobsConfig(address="http://127.0.0.1:1"), tmp_path, 20)
+    monkeypatch.setattr(executor, "_client", Client)
+    executor.submit(handed(intake.ledger.job(job.id)))
+    assert (asked[0]["entrypoint_num_cpus"], asked[0]["entrypoint_num_gpus"]) == (1 / 20, 0)
+    assert re.search(r"cluster\.device=cuda .*cluster\.address=auto", asked[0]["entrypoint"])
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(client.Job, schemas.JobView), (client.Detail, schemas.JobDetail)])
+def test_a_job_of_the_client_is_what_the_service_sends(ours: type, theirs: type[schemas.JobView]) -> None:
+    sent = {name: field.annotation for name, field in theirs.model_fields.items()}
+    plain = {
+        State: str,
+        list[schemas.AttemptView]: list[dict[str, Any]],
+        list[schemas.ChangeView]: list[dict[str, Any]],
+    }
+    assert get_type_hints(ours) == {name: plain.get(kind, kind) for name, kind in sent.items()}  # type: ignore[call-overload]  # None is no kind here
