@@ -8,7 +8,6 @@ from typing import Any
 from services.jobs.executors.base import Start
 from services.jobs.kueue_settings import KueueConfig
 from services.telemetry.traceparent import VARIABLE
-from services.telemetry.traceparent import VARIABLE
 
 GROUP = "ray.io/v1"
 JOB, OWNER, SERVICE = "dragoman/job", "dragoman/owner", "dragoman/service"  # label, annotation, label
@@ -30,8 +29,6 @@ def rayjob(
     words = [*runner, *(["cluster.address=auto"] if start.spreads else [])]
     variables = {**environment, "DRAGOMAN_HOME": str(home), "DRAGOMAN_JOB": start.job}
     variables["DRAGOMAN_ATTEMPT"] = str(start.number)
-    if start.trace:
-        variables[VARIABLE] = start.trace
     if start.trace:
         variables[VARIABLE] = start.trace
     head = (1.0, 0.0) if start.spreads else (start.cpus, start.gpus)
