@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import pytest
 from sqlalchemy import insert
 
-from model.errors import UserError
+from model.errors import ServiceError, UserError
 from services.jobs.client import client
 from services.jobs.executors.ray import RayExecutor
 from services.jobs.job_client import JobsConfig
@@ -187,3 +187,29 @@ def test_a_job_of_the_client_is_what_the_service_sends(ours: type, theirs: type[
         list[schemas.ChangeView]: list[dict[str, Any]],
     }
     assert get_type_hints(ours) == {name: plain.get(kind, kind) for name, kind in sent.items()}  # type: ignore[call-overload]  # None is no kind here
+
+
+def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray.util.state
+    from ray.util.state.exception import ServerUnavailable
+
+    class Client:
+        def __enter__(self) -> "Client":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def get_address(self) -> str:
+            return "http://127.0.0.1:1"
+
+    def fail(**_: object) -> None:
+        raise ServerUnavailable("no API server")
+
+    executor = RayExecutor(JobsConfig(address="http://127.0.0.1:1"), tmp_path, 20)
+    monkeypatch.setattr(executor, "_client", Client)
+    monkeypatch.setattr(ray.util.state, "list_nodes", fail)
+    with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1 does not say what it has \(no API server\)"):
+        executor.capacity()
