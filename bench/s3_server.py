@@ -50,6 +50,7 @@ class Proxy:
 
     behind: int
     port: int = 0
+    host: str = "127.0.0.1"
     faults: list[Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)  # "GET /bucket/key"
     bytes_out: int = 0
@@ -57,7 +58,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -111,10 +112,10 @@ def s3_server(*buckets: str) -> Iterator[Proxy]:
 
 
 @contextlib.contextmanager
-def proxy_before(port: int) -> Iterator[Proxy]:
-    """A proxy before what answers at `port` of this machine."""
-    proxy = Proxy(port)
-    server = _Server(("127.0.0.1", 0), _handler(proxy))
+def proxy_before(port: int, host: str = "127.0.0.1") -> Iterator[Proxy]:
+    """A proxy at `host` before what answers at `port` of this machine."""
+    proxy = Proxy(port, host=host)
+    server = _Server((host, 0), _handler(proxy))
     proxy.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

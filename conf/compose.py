@@ -47,8 +47,8 @@ def run(
     check: Callable[[Root], None] = lambda _: None,
     facts: Facts | None = None,
 ) -> int:
-    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 or 143
-    interrupted by SIGINT or SIGTERM).
+    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130
+    interrupted by SIGINT; a training that yields to SIGTERM: 75).
 
     `root` is a dataclass of the sections that the verb reads. In a rehearsal `check` is called in place of `task`.
     `facts` gets what was composed and the words of the command line, and gives dotted keys with the values that they

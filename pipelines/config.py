@@ -1,6 +1,7 @@
 """The configuration of every pipeline verb: the sections of conf/config.yaml, each typed beside its code."""
 
 import math
+import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,6 +56,14 @@ class PathsConfig:
         """The folder of this machine that one of the places is, or that stands for it; absolute, so that workers
         started elsewhere mean the same one."""
         return local_folder(place, self.cache).absolute()
+
+    def on_node(self) -> "PathsConfig":
+        """The same places for a process on another machine, which may have a cache of its own (DRAGOMAN_CACHE)."""
+        return replace(self, cache=os.environ.get("DRAGOMAN_CACHE") or self.cache)
+
+    def cache_of_node(self) -> str:
+        """Where a process on another machine has its cache, which then knows its limits."""
+        return self.on_node().cache
 
     def absolute(self) -> "PathsConfig":
         """The same places for processes that are started in another folder."""

@@ -1,11 +1,13 @@
 """Sections of the configuration whose code imports torch; `model/settings.py` says why they stand apart from it."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
 from model.errors import UserError, check_least
 from model.settings import EngineName, LossConfig, Precision, Side
 
+WORKERS = re.compile(r"\d{1,6}(\.\.\d{1,6})?")
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
 
@@ -15,12 +17,29 @@ class ClusterConfig:
 
     backend: Literal["ray", "local"] = "ray"  # local: in this process, nothing started
     address: str | None = None  # null: an embedded Ray; else ray://..., host:port or auto
-    workers: int = 2
+    workers: int | str = 2  # a number, or a range (1..4): as many as there is room for
     device: Literal["auto", "cpu", "cuda"] = "auto"
     gpus_per_worker: float = 1.0  # asked for only where the device is cuda
     cpus_per_worker: float = 1.0
     max_failures: int = 3  # worker groups that may die before the run is given up
     start_timeout: float = 60.0  # seconds to wait for the workers to start
+    resize_every: float = 60.0  # of a range of workers: seconds between two looks whether there is room for more
+    silence: float = 600.0  # seconds without a sign of a worker until its group is started again
+
+    def __post_init__(self) -> None:
+        """Refuse what is neither a number of workers nor a range."""
+        if isinstance(self.workers, str) and not (WORKERS.fullmatch(self.workers) and 0 < self.least <= self.most):
+            raise UserError(f"cluster.workers={self.workers}: a number such as 2, or a range from 1 or more up: 1..4")
+
+    @property
+    def least(self) -> int:
+        """The fewest workers that a training goes on with."""
+        return int(str(self.workers).partition("..")[0])
+
+    @property
+    def most(self) -> int:
+        """The most workers."""
+        return int(str(self.workers).rpartition("..")[2])
 
 
 @dataclass

@@ -46,13 +46,14 @@ from pipelines.corpus.leaks import leak_rules
 from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
-from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
+from pipelines.corpus.packing import kept_lines, shard_tasks
 from pipelines.corpus.plan import Plan, make_plan
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.samples import as_lines
 from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
 from pipelines.corpus.sources import SPLITS, Source, sources_of
+from pipelines.corpus.spreading import Nodes
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.settings import ClusterConfig
@@ -202,8 +203,9 @@ def _make(
         tasks = [
             CleaningTask(block, config.corpus.clean, config.corpus.on_error, clean, encodings, near) for block in blocks
         ]
-        all_of("cleaning", clean_block, tasks, cluster)
-        runs = _find_misaligned_runs(config, sources, blocks, clean, scratch, cluster)
+        nodes = Nodes(directory, cluster, config.paths.cache_of_node)
+        nodes.clean(clean_block, tasks)
+        runs = _find_misaligned_runs(config, sources, blocks, clean, scratch, nodes.near)
         drop = runs if config.corpus.misaligned == "drop" else {}
         corpus = with_auto_cut(config.corpus, sum(block.lines for block in blocks))
         plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
@@ -216,7 +218,7 @@ def _make(
             for split in splits
             for task in shard_tasks(directory, clean, plan, split, record, config.shards, config_hash)
         ]
-        entries = all_of("writing shards", pack_shard, shards, cluster)
+        entries = nodes.pack(shards)
     names = {entry.name: entry for entry in entries}
     texts = write_texts(directory, clean, plan, languages)
     if config.shards.keep_text:

@@ -34,8 +34,9 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, jobs, memory, networks, quality, read, shard, start, storage, train, word2vec"
-        in capsys.readouterr().err
+        "Choices: decode, endpoint, jobs, memory, networks, nodes, pages, quality, read, scale, shard, start, storage, "
+        "train, "
+        "word2vec" in capsys.readouterr().err
     )
 
 
@@ -57,7 +58,10 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "loss_curve",
         "memory",
         "networks",
+        "nodes",
+        "pages",
         "quality",
+        "scale",
         "start",
         "storage",
         "word2vec",
@@ -66,7 +70,10 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "jobs",
         "memory",
         "networks",
+        "nodes",
+        "pages",
         "quality",
+        "scale",
         "start",
         "storage",
     }

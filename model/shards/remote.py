@@ -93,7 +93,8 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
     except ExistsError:
         raise UserError(f"paths.shards={elsewhere.address}: another command has published other shards there") from None
     for name, (bytes_, sha256) in shards.items():
-        elsewhere.cache.adopt(directory / name, bytes_, sha256)
+        if (directory / name).exists():  # not on the node that made and sent it
+            elsewhere.cache.adopt(directory / name, bytes_, sha256)
 
 
 def _files_of(directory: Path, manifest: str) -> Iterator[Path]:

@@ -61,8 +61,26 @@ def write_shard(
         out.write(END)
     entry.name, entry.key = path.name, key
     entry.bytes, entry.sha256 = out.size, out.sha256.hexdigest()
-    atomic_write(directory / sidecar_name(path.name), canonical_json(asdict(entry)) + b"\n")
+    write_sidecar(directory, entry)
     return entry
+
+
+def write_sidecar(directory: Path, entry: ShardEntry) -> None:
+    """Write what a finished shard is beside it."""
+    atomic_write(directory / sidecar_name(entry.name), canonical_json(asdict(entry)) + b"\n")
+
+
+def recorded_shard(directory: Path, split: str, index: int, key: str) -> ShardEntry | None:
+    """The entry of a shard that was finished with the same `key`, by what stands beside it: here, or elsewhere where
+    the file is not here; None where it was not."""
+    path = directory / shard_name(split, index)
+    if path.exists():
+        return finished_shard(directory, split, index, key)
+    try:
+        entry = build(ShardEntry, json.loads((directory / sidecar_name(path.name)).read_bytes()), path.name)
+    except (FileNotFoundError, ValueError, UserError):
+        return None
+    return entry if (entry.key, entry.name) == (key, path.name) else None
 
 
 def finished_shard(directory: Path, split: str, index: int, key: str = "", verify: bool = False) -> ShardEntry | None:

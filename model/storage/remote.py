@@ -22,6 +22,7 @@ from model.storage.retry import BrokenTransferError, ExistsError, NotThereError,
 BLOCK = 8 << 20  # bytes asked for at once
 CONNECT, READ = 10.0, 20.0  # seconds without a connection, without a byte
 PATIENCE = Patience()
+LIBRARIES = {"gs": "gcsfs"}  # of schemes that not everybody uses: they are installed by whoever does
 
 
 def read(address: str, patience: Patience = PATIENCE) -> bytes:
@@ -208,7 +209,8 @@ def _file_system(scheme: str, _process: int) -> Any:
     try:
         files = fsspec.filesystem(scheme, **options)
     except ImportError as problem:
-        raise UserError(f"{scheme}://: {problem.name or scheme} is not installed here; pip install gcsfs") from None
+        needed = LIBRARIES.get(scheme, problem.name)
+        raise UserError(f"{scheme}://: {needed} is not installed here; pip install {needed}") from None
     if scheme == "s3":
         files.retries = 1
     return files

@@ -25,6 +25,8 @@ from ray.train.v2._internal.execution.scaling_policy import FixedScalingPolicy
 from ray.train.v2._internal.execution.worker_group import WorkerGroup, state, worker_group
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
+from pipelines.cluster.interface import use_interface
+
 ALONE = {  # of Ray's settings: on a machine that nobody takes away, with no one to read metrics
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
     "RAY_TRAIN_METRICS_ENABLED": "0",
@@ -141,5 +143,6 @@ class _TorchBackend(Backend):  # type: ignore[misc]  # Ray is untyped
 def _join(rank: int, backend: str, address: str, world: int, timeout_s: int) -> None:
     import torch.distributed as dist
 
+    use_interface(ray.util.get_node_ip_address())
     timeout = timedelta(seconds=timeout_s)
     dist.init_process_group(backend, init_method=address, rank=rank, world_size=world, timeout=timeout)

@@ -5,13 +5,12 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pipelines.cluster.ray_train import connect_ray, map_tasks
 from pipelines.settings import ClusterConfig
 
 Argument = TypeVar("Argument")
-Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 # Below this many lines the work is done before a Ray of our own would have started (about 6 s).
@@ -22,7 +21,7 @@ PROGRESS_SECONDS = 10.0
 @contextlib.contextmanager
 def workers(cluster: ClusterConfig, lines: int) -> Iterator[ClusterConfig]:
     """Where tasks run, connected once for all stages: this process alone where the corpus is small."""
-    if cluster.backend == "local" or (cluster.address is None and (cluster.workers <= 1 or lines < WORTH_RAY_LINES)):
+    if cluster.backend == "local" or (cluster.address is None and (cluster.most <= 1 or lines < WORTH_RAY_LINES)):
         yield here()
         return
     needs = dataclasses.replace(cluster, device="cpu")  # sharding wants no GPU
@@ -36,13 +35,22 @@ def here() -> ClusterConfig:
 
 
 def all_of(
-    label: str, function: Callable[[Argument], Result], tasks: Sequence[Argument], cluster: ClusterConfig
-) -> list[Result]:
-    """The results of all tasks, as they come."""
-    results: list[Result] = []
+    label: str,
+    function: Callable[[Any], Any],
+    tasks: Sequence[Argument],
+    cluster: ClusterConfig,
+    load: Callable[[Argument], Any] = lambda task: task,
+    keep: Callable[[Any], Any] = lambda result: result,
+) -> list[Any]:
+    """The results of all tasks, as they come.
+
+    `load` makes the function's argument of a task, here and when it is its turn; `keep` is called here with what came
+    back and gives the result.
+    """
+    results: list[Any] = []
     said = time.monotonic()
-    for result in map_tasks(function, tasks, cluster):
-        results.append(result)
+    for result in map_tasks(function, tasks, cluster, load):
+        results.append(keep(result))
         if time.monotonic() - said >= PROGRESS_SECONDS:
             said = time.monotonic()
             logger.info(f"{label}: {len(results):,} of {len(tasks):,}")

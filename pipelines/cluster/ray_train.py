@@ -1,6 +1,7 @@
 """The door to Ray: connecting, asking what there is, spreading tasks, running a group of training workers."""
 
 import contextlib
+import functools
 import logging
 import os
 import signal
@@ -9,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -19,6 +20,9 @@ from model.files import atomic_write
 from pipelines.cluster import embedded_ray
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import ClusterConfig
+
+if TYPE_CHECKING:
+    from pipelines.cluster.bridge import Ends  # Ray Train is loaded when it is used
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -81,13 +85,13 @@ def check_capacity(config: ClusterConfig) -> None:
     """Refuse at once what would otherwise wait for ever.
 
     Raises:
-        UserError: the cluster has fewer CPUs or GPUs in all than the workers need.
+        UserError: the cluster has fewer CPUs or GPUs in all than the fewest workers need.
     """
     import ray
 
     total = ray.cluster_resources()
-    needs = {"GPU": config.workers * config.gpus_per_worker} if config.device == "cuda" else {}
-    needs["CPU"] = config.workers * config.cpus_per_worker
+    needs = {"GPU": config.least * config.gpus_per_worker} if config.device == "cuda" else {}
+    needs["CPU"] = config.least * config.cpus_per_worker
     for resource, needed in needs.items():
         there = total.get(resource, 0.0)
         if needed > there:
@@ -98,25 +102,28 @@ def check_capacity(config: ClusterConfig) -> None:
 
 
 def map_tasks(
-    function: Callable[[Argument], Result], arguments: Sequence[Argument], config: ClusterConfig
+    function: Callable[[Any], Result],
+    arguments: Sequence[Argument],
+    config: ClusterConfig,
+    load: Callable[[Argument], Any] = lambda argument: argument,
 ) -> Iterator[Result]:
-    """`function` of each argument as results come, at most `config.workers` at a time; order is not kept.
+    """`function` of each argument as results come, at most `config.most` at a time; order is not kept.
 
     The functions must be pure and top-level: they run in other processes, and again elsewhere when a node is lost.
-    A task's own exception is raised here, as it was.
+    A task's own exception is raised here, as it was. `load` is called here when it is an argument's turn.
     """
-    if config.backend == "local" or (config.workers <= 1 and config.address is None):
-        yield from map(function, arguments)
+    if config.backend == "local" or (config.most <= 1 and config.address is None):
+        yield from (function(load(argument)) for argument in arguments)
         return
     with connect_ray(config):
         import ray
 
-        task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(function)
+        task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(_as_function(function))
         waiting = list(reversed(arguments))
         running: list[Any] = []
         while waiting or running:
-            while waiting and len(running) < config.workers:
-                running.append(task.remote(waiting.pop()))
+            while waiting and len(running) < config.most:
+                running.append(task.remote(load(waiting.pop())))
             done, running = ray.wait(running, num_returns=1)
             try:
                 result = ray.get(done[0])
@@ -127,10 +134,31 @@ def map_tasks(
             yield result
 
 
+def _as_function(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
+    """Ray takes functions alone; a partial one becomes one."""
+    if not isinstance(function, functools.partial):
+        return function
+
+    def call(argument: Any) -> Result:
+        result: Result = function(argument)
+        return result
+
+    return call
+
+
 def fit(
-    function: Callable[[Argument, Ranks], object], argument: Argument, config: ClusterConfig, storage: Path, name: str
+    function: Callable[[Argument, Ranks], object],
+    argument: Argument,
+    config: ClusterConfig,
+    storage: Path,
+    name: str,
+    sizes: tuple[int, ...] = (),
+    ends: "Callable[[], Ends] | None" = None,
 ) -> None:
     """Run `function(argument, ranks)` on `config.workers` processes that form one torch process group.
+
+    Of a range of workers it runs as many as there is room for, one of `sizes`; on a cluster that goes on after us, as
+    many as there is room for at any time. `ends` is what goes between that cluster and this machine meanwhile.
 
     A worker that dies takes its group with it and the group starts again, `config.max_failures` times; the function
     must go on from its own checkpoints. `storage` is for Ray's own state, which nobody needs afterwards: every start
@@ -147,9 +175,8 @@ def fit(
 
         from pipelines.cluster.lean_trainer import LeanTrainer, ProcessGroup
 
-        use_gpu = config.device == "cuda" or (
-            config.device == "auto" and _gpus() >= config.workers * config.gpus_per_worker
-        )
+        sizes = sizes or (config.most,)
+        use_gpu = config.device == "cuda" or (config.device == "auto" and _gpus() >= sizes[0] * config.gpus_per_worker)
         per_worker = {"CPU": config.cpus_per_worker} | ({"GPU": config.gpus_per_worker} if use_gpu else {})
         refusal = storage / "refused.txt"
         refusal.unlink(missing_ok=True)
@@ -157,17 +184,23 @@ def fit(
             "function": function,
             "argument": argument,
             "device": "cuda" if use_gpu else "cpu",
-            "refusal": str(refusal),
         }
         # Ray gives its workers this long to find room, and once again as long (controller_failure_limit below)
         os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / 2)
-        trainer = LeanTrainer(
-            _worker,
-            embedded=config.address is None,
-            train_loop_config=payload,
-            backend_config=ProcessGroup(KERNELS["cuda" if use_gpu else "cpu"].ddp_backend),
-            scaling_config=ScalingConfig(num_workers=config.workers, use_gpu=use_gpu, resources_per_worker=per_worker),
-            run_config=RunConfig(
+        os.environ.setdefault("RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S", str(config.silence))
+        if config.address is None:
+            sizes = (_largest(sizes, per_worker),)
+        elastic = len(sizes) > 1
+        settings: dict[str, Any] = {
+            "train_loop_config": payload,
+            "backend_config": ProcessGroup(KERNELS["cuda" if use_gpu else "cpu"].ddp_backend),
+            "scaling_config": ScalingConfig(
+                num_workers=(sizes[0], sizes[-1]) if elastic else sizes[0],
+                use_gpu=use_gpu,
+                resources_per_worker=per_worker,
+                elastic_resize_monitor_interval_s=config.resize_every,
+            ),
+            "run_config": RunConfig(
                 name=f"{name}-{int(time.time())}",
                 storage_path=str(storage),
                 failure_config=FailureConfig(
@@ -177,8 +210,15 @@ def fit(
                 ),
                 callbacks=[_end_where_refused(refusal)],
             ),
-        )
-        room = f"{config.workers} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
+        }
+        if ends is None or config.address is None:
+            trainer = LeanTrainer(_worker, embedded=config.address is None, **settings)
+        else:
+            from pipelines.cluster.bridge import Bridge
+            from pipelines.cluster.elastic import ClusterTrainer
+
+            trainer = ClusterTrainer(_worker, bridge=Bridge(ends(), sizes), **settings)
+        room = f"{sizes[0]} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
         try:
             _in_thread(trainer.fit, lambda: _say_what_lacks(room), trainer.end)
         except TrainingFailedError as problem:
@@ -235,7 +275,8 @@ def _free() -> str:
 
 
 def _end_where_refused(refusal: Path) -> Any:
-    """A callback of Ray's controller: a worker that failed and left word in `refusal` is no reason to start again.
+    """A callback of Ray's controller: a worker that met a mistake of the user is no reason to start again; what it said
+    is kept in `refusal`.
 
     The other workers may wait for the one that failed, for ever: the controller ends them.
     """
@@ -243,10 +284,21 @@ def _end_where_refused(refusal: Path) -> Any:
 
     class EndWhereRefused(UserCallback):  # type: ignore[misc]  # Ray is untyped
         def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
-            if refusal.exists():
-                raise UserError(refusal.read_text(encoding="utf-8"))
+            for problem in worker_exceptions.values():
+                if isinstance(problem, UserError):
+                    atomic_write(refusal, str(problem))
+                    raise UserError(str(problem))
 
     return EndWhereRefused()
+
+
+def _largest(sizes: tuple[int, ...], per_worker: dict[str, float]) -> int:
+    """Of these numbers of workers the largest that a cluster of our own has room for; the smallest if it has none."""
+    import ray
+
+    total = ray.cluster_resources()
+    room = min(total.get(key, 0.0) // need for key, need in per_worker.items() if need)
+    return max((size for size in sizes if size <= room), default=sizes[0])
 
 
 def _gpus() -> float:
@@ -265,9 +317,4 @@ def _worker(payload: dict[str, Any]) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     use_cores(context.get_local_world_size())
-    ranks = Ranks(context.get_world_rank(), context.get_world_size(), device)
-    try:
-        payload["function"](payload["argument"], ranks)
-    except UserError as problem:  # no use in starting again: leave word for the driver and its controller
-        atomic_write(Path(payload["refusal"]), str(problem))
-        raise
+    payload["function"](payload["argument"], Ranks(context.get_world_rank(), context.get_world_size(), device))

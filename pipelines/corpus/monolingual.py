@@ -19,7 +19,7 @@ from model.text.words import rules_of
 from pipelines.cluster.map import all_of, here, workers
 from pipelines.corpus.block import load_facts
 from pipelines.corpus.counting import merged_files
-from pipelines.corpus.packing import kept_lines, pack_shard, shard_tasks
+from pipelines.corpus.packing import kept_lines, shard_tasks
 from pipelines.corpus.phrases import (
     JoiningTask,
     PairCountingTask,
@@ -34,6 +34,7 @@ from pipelines.corpus.report import source_records
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Source
+from pipelines.corpus.spreading import Nodes
 from pipelines.corpus.staging import Block
 from pipelines.corpus.text_block import TextCleaningTask, clean_text_block
 from pipelines.corpus.text_plan import make_text_plan
@@ -51,8 +52,17 @@ TRAINING_CHARS = 50_000_000  # of text that a subword tokenizer is trained on at
 CHARS_A_TOKEN = 5
 
 
+class Places(Protocol):
+    """What of the places it has to know."""
+
+    def cache_of_node(self) -> str: ...
+
+
 class Sections(Protocol):
     """What of the configuration a sharding goes by."""
+
+    @property
+    def paths(self) -> Places: ...
 
     corpus: CorpusConfig
     tokenizer: TokenizerConfig
@@ -86,12 +96,14 @@ def make_monolingual(
     clean.mkdir(exist_ok=True)
     all_of("reading files", stage_text, text_staging_tasks(sources, scratch, paragraphs, corpus.between), here())
     blocks = text_blocks(sources, scratch)
-    with workers(config.cluster, _bytes(blocks) // LINE_BYTES) as cluster:
+    with workers(config.cluster, _bytes(blocks) // LINE_BYTES) as spread:
+        nodes = Nodes(directory, spread, config.paths.cache_of_node)
+        cluster = nodes.near
         tasks = [
             TextCleaningTask(block, corpus.clean, corpus.on_error, encodings, paragraphs, blank, scratch, clean)
             for block in blocks
         ]
-        all_of("cleaning", clean_text_block, tasks, cluster)
+        nodes.clean(clean_text_block, tasks)
         plan = make_text_plan(blocks, clean, scratch, corpus, config.seed)
         _check_kept(plan)
         for number in range(corpus.phrases.passes):
@@ -102,7 +114,7 @@ def make_monolingual(
         shards = [
             task for split in splits for task in shard_tasks(directory, clean, plan, split, record, sizes, config_hash)
         ]
-        entries = all_of("writing shards", pack_shard, shards, cluster)
+        entries = nodes.pack(shards)
     texts = write_texts(directory, clean, plan, languages)
     if config.shards.keep_text:
         texts["train"] = keep_training_text(directory, clean, plan, languages)

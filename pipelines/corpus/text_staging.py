@@ -52,7 +52,7 @@ def stage_text(task: TextStagingTask) -> str:
         UserError: a truncated or damaged compressed file or archive, named.
     """
     name, file = task.source.name, task.source.files[0]
-    if _index_path(task.scratch, name).exists():
+    if index_path(task.scratch, name).exists():
         return name
     parts = parts_of(file)
     in_place = not task.between and not is_archive(file) and compression_of(file) == "plain"
@@ -73,7 +73,7 @@ def stage_text(task: TextStagingTask) -> str:
                 index.add(end)
     index.finish()
     values = {"plain": str(plain), "offsets": index.offsets, "first_lines": index.first_lines, "parts": begins}
-    write_json(_index_path(task.scratch, name), values)
+    write_json(index_path(task.scratch, name), values)
     return name
 
 
@@ -81,7 +81,7 @@ def text_blocks(sources: Sequence[Source], scratch: Path) -> list[Block]:
     """All blocks in the corpus's order; an empty file has none."""
     blocks: list[Block] = []
     for source in sources:
-        values = read_json(_index_path(scratch / "plain", source.name))
+        values = read_json(index_path(scratch / "plain", source.name))
         plain, offsets, lines = (Path(values["plain"]),), values["offsets"], values["first_lines"]
         for start, stop, first, after in zip(offsets[:-1], offsets[1:], lines[:-1], lines[1:], strict=True):
             blocks.append(Block(len(blocks), source, plain, ((start, stop),), first, after - first))
@@ -90,7 +90,7 @@ def text_blocks(sources: Sequence[Source], scratch: Path) -> list[Block]:
 
 def place_of(block: Block, line: int, scratch: Path) -> str:
     """File, member and line number (from 1), for a message, of a line within a block."""
-    values = read_json(_index_path(scratch / "plain", block.source.name))
+    values = read_json(index_path(scratch / "plain", block.source.name))
     begins: list[Any] = values["parts"]
     number = block.first_line + line
     first, name, skipped = begins[bisect_right([begin[0] for begin in begins], number) - 1]
@@ -146,7 +146,8 @@ def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
         yield rest, opening
 
 
-def _index_path(folder: Path, name: str) -> Path:
+def index_path(folder: Path, name: str) -> Path:
+    """Where the index of a source stands."""
     return folder / f"{name}.json"
 
 

@@ -1,28 +1,34 @@
 """One sequence for every training: check, claim the folder, run the ranks, release what came out of it."""
 
 import contextlib
-import functools
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conf import compose
-from model.errors import UserError
+from model.errors import ServiceError, UserError
+from model.storage.mirror import remote_of
 from pipelines.cluster import ray_train
+from pipelines.cluster.pause import PausedError
 from pipelines.cluster.ranks import Ranks, from_environment
 from pipelines.config import Config
 from pipelines.tasks.base import Plan, Task, task_for
 from pipelines.tasks.release import release
-from pipelines.tasks.run_directory import claim_run_dir, is_first, with_lanes
+from pipelines.tasks.run_directory import claim_run_dir, is_first, with_lanes, worker_sizes
 from pipelines.tasks.schedule import describe_plans, settle_schedule
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import resolve_paths
+from pipelines.tracking.server import is_database, resolve_paths
 from pipelines.training import progress, publishing, run_lock
+from pipelines.training.checkpoint import StaleAttemptError
 from pipelines.training.run_record import RECORD
-from pipelines.training.stopping import Signals, signals
+from pipelines.training.stopping import Signals, is_paused, read_reason, signals
+
+if TYPE_CHECKING:
+    from pipelines.cluster.bridge import Ends
 
 
 def train(config: Config) -> Path | None:
@@ -105,23 +111,60 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
     with connected:  # a cluster that refuses leaves no run behind
         record_start(config, values)
         publishing.publish(config.run_dir)
-        train_rank = functools.partial(train_here, task.train_rank)
+        train_rank = partial(train_here, task.train_rank)
         try:
             with shown, received.awaited():
                 if config.cluster.backend == "local":
                     train_rank(config, from_environment(config.cluster.device))
                 else:
-                    ray_train.fit(train_rank, config, config.cluster, config.run_dir / "ray", config.name)
+                    storage, sizes = config.run_dir / "ray", worker_sizes(config)
+                    crosses = remote_of(config.run_dir) is not None or len(sizes) > 1
+                    ends = partial(open_ends, config) if crosses else None
+                    ray_train.fit(train_rank, config, config.cluster, storage, config.name, sizes, ends)
+                    publishing.pull(config.run_dir)  # the first rank may have worked elsewhere
         except BaseException as problem:
-            killed = isinstance(problem, KeyboardInterrupt)
-            TrackedRun(config.tracking, config.run_dir, config.name).finish("KILLED" if killed else "FAILED")
+            close_record(config, problem)
             raise
 
 
+def open_ends(config: Config) -> "Ends":
+    """What goes between this machine and the first rank's; Ray Train is loaded by now."""
+    from pipelines.tasks.ends import ends_of
+
+    return ends_of(config)
+
+
+def close_record(config: Config, problem: BaseException) -> None:
+    """End the run's record: KILLED with the reason where somebody asked for the end, else FAILED."""
+    ours = False
+    with contextlib.suppress(ServiceError, UserError):
+        ours = publishing.pull_own(config.run_dir)
+    tracked = TrackedRun(config.tracking, config.run_dir, config.name)
+    killed = isinstance(problem, KeyboardInterrupt)
+    if killed:
+        tracked.tags({"ended_by": read_reason(config.run_dir) or "interrupt"})
+    tracked.finish("KILLED" if killed else "FAILED")
+    with contextlib.suppress(ServiceError, UserError, StaleAttemptError):
+        if ours:  # and no other start has taken over
+            publishing.publish(config.run_dir)
+
+
 def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ranks: Ranks) -> object:
-    """`train_rank` on a machine that has the run's newest files."""
+    """`train_rank` on a machine that has the run's newest files.
+
+    Raises:
+        PausedError: the workers have ended so that a group of another size may go on.
+    """
+    if config.cluster.address is not None:
+        config = replace(config, paths=config.paths.on_node())
+        if remote_of(config.run_dir) is not None and is_database(config.tracking.uri):
+            # the database is a file of the command's machine: what is recorded here goes there with the run's files
+            config = replace(config, tracking=replace(config.tracking, offline=True))
     publishing.pull(config.run_dir)
-    return train_rank(config, ranks)
+    done = train_rank(config, ranks)
+    if ranks.first and is_paused(config.run_dir):
+        raise PausedError
+    return done
 
 
 def record_start(config: Config, values: Mapping[str, Any]) -> None:

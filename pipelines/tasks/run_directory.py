@@ -26,9 +26,18 @@ from pipelines.training.run_record import PLANS, RECORD, read
 logger = logging.getLogger(__name__)
 
 
+def worker_sizes(config: Config) -> tuple[int, ...]:
+    """How many processes may train, in ascending order: of a range those that can share the run's lanes evenly."""
+    if config.cluster.backend != "ray":
+        return (int(os.environ.get("WORLD_SIZE", "1")),)
+    lanes = config.loader.lanes
+    sizes = range(config.cluster.least, config.cluster.most + 1)
+    return tuple(size for size in sizes if not lanes or lanes % size == 0) or (config.cluster.most,)
+
+
 def worker_count(config: Config) -> int:
-    """How many processes will train."""
-    return config.cluster.workers if config.cluster.backend == "ray" else int(os.environ.get("WORLD_SIZE", "1"))
+    """How many processes will train at most."""
+    return worker_sizes(config)[-1]
 
 
 def with_lanes(config: Config, runs: Iterable[Path]) -> Config:

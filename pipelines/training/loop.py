@@ -31,6 +31,7 @@ from pipelines.training import checkpoint, stopping
 from pipelines.training.final_weights import kept_weights
 from pipelines.training.journal import Journal, note_start, step_digest
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
+from pipelines.training.pace import Pace
 from pipelines.training.publishing import Publisher, publisher
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 from pipelines.training.uncompiled import leave_compiler_out
@@ -117,6 +118,7 @@ class Trainer:
             if journal:
                 stack.callback(journal.close)
                 note_start(self.run_dir, publish.attempt, self.progress.step, self.ranks.world)
+                publish.pace = Pace(self.run_dir)
             self._steps(publish, journal, report)
         return self.progress
 
@@ -146,6 +148,8 @@ class Trainer:
                 line = {key: round(value, 9) if math.isfinite(value) else None for key, value in metrics.items()}
                 journal.write({"step": step, **line, "tokens": int(items), "batch": step_digest(digests)})
             speed.count(items)
+            if publish.pace:
+                publish.pace.step()
             if nonfinite >= MAX_NONFINITE:
                 raise FloatingPointError(
                     f"step {step}: no finite loss and gradient in {nonfinite} steps; lower train.optimizer.lr"
@@ -168,7 +172,7 @@ class Trainer:
 
     def _asked(self) -> bool:
         """Whether the run is to stop at the next step; rank 0 asks and tells the others."""
-        return stopping.read_request(self.run_dir) is not None
+        return stopping.is_asked(self.run_dir)
 
     def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
         """Backward through this rank's lanes; (3 + lanes + 2,) float64: loss, nll, items, a digest a lane, and room for

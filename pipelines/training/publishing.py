@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from model.storage.mirror import Remote, publish_files, remote_of
 from model.storage.retry import Patience
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import checkpoint, snapshots
+from pipelines.training.pace import Pace
 
 AGAIN = 10.0  # seconds until what could not be sent is tried again
 PATIENCE = 20.0  # seconds of one try
@@ -26,6 +28,7 @@ class Publisher:
 
     attempt: int
     thread: "SendingThread | None" = None
+    pace: Pace | None = None  # where what a checkpoint takes is measured
 
     @property
     def beside(self) -> bool:
@@ -34,10 +37,17 @@ class Publisher:
 
     def save(self, write: Callable[[], object]) -> None:
         """Write a checkpoint, here or beside the loop once the one before is written. What went wrong is raised."""
+        began = time.monotonic()
+
+        def written() -> None:
+            if self.pace is not None:
+                self.pace.checkpoint(time.monotonic() - began)
+
         if self.thread is None:
             write()
+            written()
         else:
-            self.thread.save(write)
+            self.thread.save(write, written)
 
 
 @contextlib.contextmanager
@@ -82,18 +92,21 @@ class SendingThread:
         self._writing: Future[object] | None = None
         self._new, self._ended = threading.Event(), threading.Event()
         self._said = False
+        self._told: Callable[[], object] = lambda: None
         self._stale: checkpoint.StaleAttemptError | None = None
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self._thread.start()
 
-    def save(self, write: Callable[[], object]) -> None:
-        """Have a checkpoint written, then sent. Raises what the one before met, and where this attempt is stale."""
+    def save(self, write: Callable[[], object], sent: Callable[[], object] = lambda: None) -> None:
+        """Have a checkpoint written, then sent, and `sent` called then. Raises what the one before met, and where this
+        attempt is stale."""
         self._wait_written()
         if self._stale is not None:
             raise self._stale
 
         def write_and_tell() -> None:
             write()
+            self._told = sent
             self._new.set()
 
         self._writing = self._writer.submit(write_and_tell)
@@ -142,8 +155,10 @@ class SendingThread:
 
     def _send(self) -> bool:
         """Whether all that is there is sent, or never will be."""
+        told, self._told = self._told, lambda: None
         try:
             self.sender.send(self.attempt)
+            told()
         except checkpoint.StaleAttemptError as stale:
             logger.error(str(stale))
             self._stale = stale
@@ -167,6 +182,19 @@ def pull(run: Path) -> None:
     elsewhere = remote_of(run)
     if elsewhere is not None:
         snapshots.pull(run, elsewhere)
+
+
+def pull_own(run: Path) -> bool:
+    """The same where the newest files are of the attempt that this folder knows, and not of one that has taken over;
+    whether they are."""
+    elsewhere = remote_of(run)
+    if elsewhere is None:
+        return True
+    found = snapshots.newest(elsewhere)
+    if found is None or found.attempt != checkpoint.current_attempt(run):
+        return False
+    snapshots.pull(run, elsewhere)
+    return True
 
 
 def publish(run: Path, *results: str) -> None:

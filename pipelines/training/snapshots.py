@@ -26,7 +26,7 @@ from pipelines.training import checkpoint
 
 BASE = "snapshot.json"  # in the run's folder: which snapshot it goes on from
 LARGE = ".safetensors"  # files that never change under their name
-OWN = {BASE, "lock", "stop", "snapshot.lock"}  # of this machine alone
+OWN = {BASE, "lock", "stop", "pause", "pace.json", "snapshot.lock"}  # of this machine alone
 ATTEMPT = "attempt"
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,14 @@
-"""Stopping a training in order: SIGINT or SIGTERM asks for a checkpoint at the next step, a second one ends at once.
+"""Stopping a training in order: SIGINT, SIGTERM or a request asks for a checkpoint at the next step.
 
 The signal reaches the command, and its workers may be processes on other machines: what is asked for is written into
-RUN/stop, which all of them see. Rank 0 looks for it at every step and tells the others with the sums of the step, so
-that all stop at the same one. The file holds the exit code that the command is to end with.
+RUN/stop, which all of them see or are sent. Rank 0 looks for it at every step and tells the others with the sums of the
+step, so that all stop at the same one. The file holds the exit code that the command is to end with, and a line that
+says why.
+
+SIGTERM and requests come from programs that want the machine for something else: the run yields, with the exit code 75
+(EX_TEMPFAIL of sysexits.h: try again later). SIGINT comes from a person at a terminal; a second one ends at once.
+
+RUN/pause has the workers alone end: a group of another size goes on after them.
 """
 
 import contextlib
@@ -16,21 +22,51 @@ from conf.compose import Interrupted
 from model.files import atomic_write
 from pipelines.training import checkpoint
 
-NAME = "stop"
+NAME, PAUSE = "stop", "pause"
+YIELDED = 75  # exit code
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: YIELDED}
 
 
-def request_stop(run: Path, code: int) -> None:
+def request_stop(run: Path, code: int = YIELDED, reason: str = "") -> None:
     """Ask whoever trains `run` to stop at the next step; its command ends with the exit code `code`."""
-    atomic_write(run / NAME, str(code))
+    run.mkdir(parents=True, exist_ok=True)
+    atomic_write(run / NAME, f"{code}\n{reason}")
 
 
 def read_request(run: Path) -> int | None:
     """The exit code that a stop was asked for with; None while nobody did."""
+    text = request_text(run)
+    return None if text is None else int(text.partition("\n")[0])
+
+
+def read_reason(run: Path) -> str:
+    """Why a stop was asked for; empty where nobody said."""
+    return (request_text(run) or "").partition("\n")[2]
+
+
+def request_text(run: Path) -> str | None:
+    """A request as it stands in RUN/stop; None while there is none."""
     try:
-        return int((run / NAME).read_text(encoding="utf-8"))
+        return (run / NAME).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+
+
+def request_pause(run: Path) -> None:
+    """Ask the workers to write a checkpoint at the next step and end, and nobody else to do anything."""
+    run.mkdir(parents=True, exist_ok=True)
+    atomic_write(run / PAUSE, "")
+
+
+def is_paused(run: Path) -> bool:
+    """Whether the workers were asked to pause."""
+    return (run / PAUSE).exists()
+
+
+def is_asked(run: Path) -> bool:
+    """Whether the workers are to end at the next step, for whatever reason."""
+    return is_paused(run) or (run / NAME).exists()
 
 
 class Signals:
@@ -43,11 +79,13 @@ class Signals:
 
     def received(self, number: int, _: FrameType | None) -> None:
         """The handler."""
-        code = 128 + number
         if self._received:
-            os._exit(code)
+            if number == signal.SIGINT:
+                os._exit(128 + number)
+            return  # SIGTERM comes from programs, and often to a whole family of processes that pass it on
         self._received = True
-        request_stop(self.run, code)
+        code = CODES[signal.Signals(number)]
+        request_stop(self.run, code, signal.Signals(number).name)
         if not self._training():
             raise self.interrupted(code)
 
@@ -70,16 +108,23 @@ class Signals:
 
     def interrupted(self, code: int) -> Interrupted:
         """The exception, which says what was kept and how to go on."""
-        newest = checkpoint.newest(self.run)
+        newest, reason = checkpoint.newest(self.run), read_reason(self.run)
+        ended = f"interrupted ({reason})" if reason else "interrupted"
         if newest is None:
-            return Interrupted("interrupted before the first checkpoint; the same command begins again", code)
-        return Interrupted(f"interrupted; {newest} is kept, and the same command goes on from there", code)
+            return Interrupted(f"{ended} before the first checkpoint; the same command begins again", code)
+        return Interrupted(f"{ended}; {newest} is kept, and the same command goes on from there", code)
+
+
+def forget(run: Path) -> None:
+    """What was asked for before."""
+    (run / NAME).unlink(missing_ok=True)
+    (run / PAUSE).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def signals(run: Path) -> Iterator[Signals]:
     """SIGINT and SIGTERM end the block in order. What an earlier start was asked for is forgotten."""
-    (run / NAME).unlink(missing_ok=True)
+    forget(run)
     handler = Signals(run)
     before = {number: signal.signal(number, handler.received) for number in SIGNALS}
     try:

@@ -124,11 +124,11 @@ def _rounds(
             stack.callback(journal.close)
             note_start(run, publish.attempt, progress.step, ranks.world)
         told = progress.step  # what the journal has lines of
-        stops = ranks.from_first(stopping.read_request(run) is not None if ranks.first else None)
+        stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)
         while progress.epoch < config.epochs and not stops:
             rate = decay.at(progress.step / steps)
             mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
-            asked = ranks.first and stopping.read_request(run) is not None
+            asked = ranks.first and stopping.is_asked(run)
             *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, asked)).tolist()
             if not math.isfinite(sums[0]):
                 raise overflow(progress.step, f"the loss is {sums[0]}", rate)

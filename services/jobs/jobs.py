@@ -21,6 +21,7 @@ from typing import Any
 from conf import compose
 from model.errors import UserError, unknown
 from services.jobs.job_client import JobsConfig, details, talking
+from services.jobs.stop_wait import stop_wait
 from services.verbs import SHARED_MODULES, VERBS
 
 LARGEST_UPLOAD = 100 * 2**20  # bytes; Ray's head refuses a larger working_dir
@@ -90,7 +91,8 @@ def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
         UserError: no cluster, no way in, a working_dir that is too large, or more workers than the cluster can hold.
         ServiceError: the cluster took no job.
     """
-    environment: dict[str, Any] = {"env_vars": config.environment} if config.environment else {}
+    overrides = [word for word in words if "=" in word and not word.startswith("-")]
+    environment: dict[str, Any] = {"env_vars": {**stop_wait(overrides, config.stop_timeout), **config.environment}}
     if config.working_dir is not None:
         check_working_dir(Path(config.working_dir), config.exclude)
         environment |= {"working_dir": config.working_dir, "excludes": config.exclude}

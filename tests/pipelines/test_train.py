@@ -5,13 +5,8 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from model.shards.reader import ShardReader
@@ -19,7 +14,8 @@ from model.shards.verify import verify_once
 from pipelines.loaders.pairs import ChunkOrder, LaneLoader
 from pipelines.settings import LoaderConfig
 from pipelines.tracking.spool import Spool
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
+from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for, workers_of
 
 SETTINGS = [
     "corpus.pairs=2000",
@@ -45,56 +41,7 @@ SETTINGS = [
 
 def start(verb: str, home: Path, *overrides: str) -> "subprocess.Popen[str]":
     """The verb as a user starts it, in a session of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "services.cli", verb, *SETTINGS, *overrides],
-        env={**os.environ, "DRAGOMAN_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def finish(process: "subprocess.Popen[str]", code: int = 0) -> str:
-    out, _ = process.communicate(timeout=180)
-    assert process.returncode == code, out
-    return out
-
-
-def steps(run: Path) -> list[dict[str, Any]]:
-    return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
-
-
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds:g} s for {what}"
-        time.sleep(0.02)
-
-
-def reached(run: Path, step: int) -> Callable[[], bool]:
-    return lambda: any(line["step"] >= step for line in steps(run))
-
-
-def workers_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
-    found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
-        try:
-            if any("RayTrainWorker" in word for word in child.cmdline()[:1]):
-                found.append(child)
-        except psutil.Error:
-            continue
-    return found
-
-
-def kill_tree(process: "subprocess.Popen[str]") -> None:
-    """The driver and everything that it has started, at once, without a chance to clean up."""
-    for one in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
-        try:
-            one.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            continue
-    process.communicate(timeout=60)
+    return start_verb(home, verb, *SETTINGS, *overrides)
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +96,7 @@ def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undist
 
 @pytest.mark.parametrize(
     ("backend", "number", "code"),
-    [("ray", signal.SIGINT, 130), ("ray", signal.SIGTERM, 143), ("local", signal.SIGTERM, 143)],
+    [("ray", signal.SIGINT, 130), ("ray", signal.SIGTERM, 75), ("local", signal.SIGTERM, 75)],
 )
 def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     home: Path, backend: str, number: signal.Signals, code: int
@@ -168,7 +115,9 @@ def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     out = finish(process, code)
     kept = checkpoint.newest(run)
     assert kept is not None and checkpoint.state(kept)["step"] == steps(run)[-1]["step"]
-    assert f"interrupted; {kept} is kept, and the same command goes on from there" in out.splitlines()[-1]
+    assert (
+        f"interrupted ({number.name}); {kept} is kept, and the same command goes on from there" in out.splitlines()[-1]
+    )
     assert "Traceback" not in out and "SIGABRT" not in out
     assert [one.fields["status"] for one in Spool(run).records() if one.kind == "status"][-1] == "KILLED"
 
@@ -189,7 +138,7 @@ def test_a_release_says_where_everything_is(undisturbed: Path) -> None:
     assert bundle["scores"]["test"]["lines"]["bleu"].startswith("BLEU|nrefs:1")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
 def test_a_signal_ends_the_final_evaluation(home: Path, undisturbed: Path, number: signal.Signals, code: int) -> None:
     before = (undisturbed / "evaluation.test.json").stat().st_mtime_ns
     settings = ["name=undisturbed", "cluster.backend=local", "decode.beam=64", "evaluate.sentences=0"]
@@ -200,7 +149,7 @@ def test_a_signal_ends_the_final_evaluation(home: Path, undisturbed: Path, numbe
     process.send_signal(number)
     out = finish(process, code)
     assert (undisturbed / "evaluation.test.json").stat().st_mtime_ns == before
-    assert "interrupted; " in out.splitlines()[-1] and "Traceback" not in out
+    assert f"interrupted ({number.name}); " in out.splitlines()[-1] and "Traceback" not in out
     assert [one.fields["status"] for one in Spool(undisturbed).records() if one.kind == "status"][-1] == "KILLED"
 
 

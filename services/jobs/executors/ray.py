@@ -12,6 +12,7 @@ from services.jobs.job_client import JobsConfig, talking
 from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
+from services.jobs.stop_wait import WAIT_VARIABLE
 from services.telemetry.traceparent import VARIABLE
 
 STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended", "FAILED": "ended"}
@@ -41,12 +42,13 @@ class RayExecutor:
         job = {"DRAGOMAN_JOB": start.job, "DRAGOMAN_ATTEMPT": str(start.number)}
         if start.trace:
             job[VARIABLE] = start.trace
+        variables = {WAIT_VARIABLE: str(round(self.config.stop_timeout)), **self.config.environment, **job}
         with self._client() as client:
             try:
                 client.submit_job(
                     entrypoint=f"exec {shlex.join([*runner, start.verb, *words])}",
                     submission_id=start.id,
-                    runtime_env={"env_vars": {**self.config.environment, **job}},
+                    runtime_env={"env_vars": variables},
                     metadata={"verb": start.verb, "owner": start.owner, "job": start.job},
                     entrypoint_num_cpus=1 / self.drivers if start.spreads else start.cpus,
                     entrypoint_num_gpus=0 if start.spreads else start.gpus,

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import http.server
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,3 +167,10 @@ def test_a_forked_child_has_connections_of_its_own(s3: Proxy, file: str) -> None
     if not child:
         os._exit(0 if remote.read(file) == CONTENT else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_scheme_whose_library_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)  # as where it is not installed
+    remote._file_system.cache_clear()
+    with pytest.raises(UserError, match=r"^gs://: gcsfs is not installed here; pip install gcsfs$"):
+        remote.read("gs://bucket/object")

@@ -84,7 +84,7 @@ def test_all_ranks_stop_at_the_same_step(shards: Path, tmp_path: Path) -> None:
     assert newest is not None and newest.name == "step-00000006"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
 def test_a_signal_outside_of_training_interrupts_at_once(tmp_path: Path, number: signal.Signals, code: int) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Interrupted, match="before the first checkpoint") as caught, stopping.signals(tmp_path):
@@ -98,10 +98,27 @@ def test_a_signal_while_workers_train_waits_for_their_checkpoint(tmp_path: Path)
     with pytest.raises(Interrupted) as caught, stopping.signals(tmp_path) as received, received.awaited():
         checkpoint.next_attempt(tmp_path)  # the workers have begun
         os.kill(os.getpid(), signal.SIGTERM)
-        came_to_its_end = stopping.read_request(tmp_path) == 143
-    assert came_to_its_end and caught.value.code == 143
+        came_to_its_end = stopping.read_request(tmp_path) == 75
+    assert came_to_its_end and caught.value.code == 75
     with stopping.signals(tmp_path):
         assert stopping.read_request(tmp_path) is None
+
+
+def test_a_second_sigterm_changes_nothing_for_it_comes_to_every_process_of_a_job(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted) as caught, stopping.signals(tmp_path) as received, received.awaited():
+        checkpoint.next_attempt(tmp_path)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert caught.value.code == 75
+
+
+def test_a_request_says_why_and_a_pause_is_none(tmp_path: Path) -> None:
+    stopping.request_stop(tmp_path / "run", reason="a node goes away")
+    assert (stopping.read_request(tmp_path / "run"), stopping.read_reason(tmp_path / "run")) == (75, "a node goes away")
+    stopping.request_pause(tmp_path / "paused")
+    assert stopping.is_asked(tmp_path / "paused") and stopping.read_request(tmp_path / "paused") is None
+    stopping.forget(tmp_path / "paused")
+    assert not stopping.is_asked(tmp_path / "paused")
 
 
 def test_a_second_signal_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

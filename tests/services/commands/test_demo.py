@@ -13,7 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench.s3_server import Proxy
 from model.shards.manifest import Manifest, write_manifest
+from model.storage import remote
+from model.storage.mirror import local_folder
 from services.commands import demo as verb
 from services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
 
@@ -99,6 +102,21 @@ def test_all_steps_run_in_order_and_the_report_names_everything(
     assert "mlflow ui --backend-store-uri sqlite:///x.db" in out
     assert "dragoman serve experiment=demo\n" in out
     assert (tmp_path / "stopped").exists()
+
+
+def test_a_home_in_a_bucket_is_read_by_way_of_what_the_steps_have_left_here(
+    root: DemoRoot, steps: dict[str, str], tmp_path: Path, s3: Proxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remote.write("s3://bucket/demo/shards/x/manifest.json", (tmp_path / "shards" / "manifest.json").read_bytes())
+    home = {"shards": "s3://bucket/demo/shards/x", "runs": "s3://bucket/demo/runs", "cache": str(tmp_path / "cache")}
+    for name, place in (("shards", home["shards"]), ("runs", home["runs"])):
+        here = local_folder(place, home["cache"])
+        here.parent.mkdir(parents=True, exist_ok=True)
+        Path(root.paths[name]).rename(here)
+    root.paths = home
+    assert demo(root, ["experiment=demo"]) == 0
+    out = capsys.readouterr().out
+    assert "DOG 10" in out and "BLEU = 90.1" in out and "s3://bucket/demo/shards/x, manifest ffffffffffff" in out
 
 
 @pytest.mark.parametrize(("step", "code"), [("shard", 2), ("train", 1), ("promote", 2), ("serve", 2)])

@@ -1,0 +1,71 @@
+"""The two ends of the bridge between a command and its first rank on another node: which files of a run cross it."""
+
+import secrets
+from functools import partial
+from pathlib import Path
+
+from model.storage.mirror import remote_of
+from pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
+from pipelines.config import Config, PathsConfig
+from pipelines.training import journal, pace, progress, stopping
+
+FILES = (
+    journal.NAME,
+    journal.STARTS,
+    "attempt",
+    progress.DECISION,
+    pace.NAME,
+)  # of the first rank, for whoever follows the run at the command
+
+
+def ends_of(config: Config) -> Ends:
+    """Those of the run of `config`. A mark in its folder tells the first rank whether it works in that very folder."""
+    run = config.run_dir
+    mark = run / "ray" / f"command-{secrets.token_hex(8)}"
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    there = (config.paths, config.name, mark.name)
+    return Ends(
+        begin=partial(_begin, *there),
+        ask=partial(_ask, *there),
+        pause=partial(_pause, *there),
+        tell=partial(_tell, *there),
+        asked=partial(stopping.request_text, run),
+        stop=partial(_stop, run),
+        files={name: run / name for name in FILES} if remote_of(run) is not None else {},
+    )
+
+
+def _folder(paths: PathsConfig, name: str) -> Path:
+    here = paths.on_node()
+    return here.local(here.runs) / name
+
+
+def _own(paths: PathsConfig, name: str, mark: str) -> bool:
+    """Whether the first rank's folder is the command's."""
+    return (_folder(paths, name) / "ray" / mark).exists()
+
+
+def _begin(paths: PathsConfig, name: str, mark: str) -> None:
+    run = _folder(paths, name)
+    (run / stopping.PAUSE).unlink(missing_ok=True)
+    if not _own(paths, name, mark):
+        stopping.forget(run)
+
+
+def _ask(paths: PathsConfig, name: str, mark: str, text: str) -> None:
+    if not _own(paths, name, mark):
+        code, _, reason = text.partition("\n")
+        stopping.request_stop(_folder(paths, name), int(code), reason)
+
+
+def _pause(paths: PathsConfig, name: str, mark: str) -> None:
+    stopping.request_pause(_folder(paths, name))
+
+
+def _tell(paths: PathsConfig, name: str, mark: str, have: Have) -> dict[str, Piece]:
+    return {} if _own(paths, name, mark) else new_pieces(_folder(paths, name), have, FILES)
+
+
+def _stop(run: Path, reason: str) -> None:
+    stopping.request_stop(run, stopping.YIELDED, reason)

@@ -1,0 +1,34 @@
+"""How long a run needs to stop in order, as it measures it: RUN/pace.json, for whoever kills what does not stop.
+
+A stop waits for the step that runs, with an evaluation where one is due, and for its checkpoint to be written and sent.
+"""
+
+import json
+import time
+from pathlib import Path
+
+from model.files import atomic_write
+
+NAME = "pace.json"
+SPARE = 5.0  # seconds for what is not measured: processes that end, a record that is closed
+
+
+class Pace:
+    """Of one start, on the first rank."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / NAME
+        self._step = self._checkpoint = 0.0
+        self._last = time.monotonic()
+
+    def step(self) -> None:
+        """Another step is done, with all that came between."""
+        now = time.monotonic()
+        self._step, self._last = max(self._step, now - self._last), now
+
+    def checkpoint(self, seconds: float) -> None:
+        """One took so long, until it was kept where it is to be kept."""
+        self._checkpoint = max(self._checkpoint, seconds)
+        values = {"step_seconds": round(self._step, 3), "checkpoint_seconds": round(self._checkpoint, 3)}
+        stop = round(2 * (self._step + self._checkpoint) + SPARE, 1)  # of a busy hour twice as much
+        atomic_write(self._path, json.dumps({**values, "stop_seconds": stop}) + "\n", durable=False)

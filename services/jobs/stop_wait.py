@@ -1,0 +1,24 @@
+"""How long Ray is to wait between SIGTERM and SIGKILL when a job is stopped: three seconds, unless it is told more."""
+
+import json
+import math
+from collections.abc import Sequence
+
+from conf import compose
+from model.errors import UserError
+from model.storage.mirror import local_folder
+
+WAIT_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"
+MEASURED = "pace.json"  # in the folder of a run, by the run itself
+
+
+def stop_wait(words: Sequence[str], least: float) -> dict[str, str]:
+    """The variable for the job of a command line, in whole seconds: what its run measured that it needs to stop in
+    order, where an earlier start of it can be seen from here, and `least` at least."""
+    try:
+        values = compose.values(words)
+        run = local_folder(str(values["paths"]["runs"]), str(values["paths"]["cache"])) / str(values["name"])
+        measured = float(json.loads((run / MEASURED).read_text(encoding="utf-8"))["stop_seconds"])
+    except (OSError, UserError, ValueError, KeyError, TypeError):
+        measured = 0.0
+    return {WAIT_VARIABLE: str(math.ceil(max(measured, least)))}
