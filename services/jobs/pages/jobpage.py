@@ -116,7 +116,13 @@ def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int
 
 
 def _why(site: Site, person: Person, job: Job) -> WhyView | None:
-    return site.desk.why(person, job.id) if job.state == State.WAITING else None
+    """What it waits for; when it starts is read from the outlook, which is not made anew for every page."""
+    if job.state != State.WAITING:
+        return None
+    why, prospect = site.desk.why(person, job.id, forecasts=False), site.outlook.view().prospects.get(job.id)
+    if prospect is not None and why.earliest is None:
+        why.earliest, why.latest = prospect.earliest, prospect.latest
+    return why
 
 
 def _progress(job: Job, plan: dict[str, Any], last: dict[str, float]) -> Progress | None:
@@ -182,7 +188,8 @@ def _links(site: Site, job: Job, plan: dict[str, Any]) -> list[Link]:
             Link("Model version", f"{name} {released['version']}", f"/models/{name}?version={released['version']}")
         )
     if released.get("bleu"):
-        found.append(Link("Score", str(released["bleu"])))
+        signature, _, value = str(released["bleu"]).partition(" = ")
+        found.append(Link("Score", f"{signature.partition('|')[0]} {value.partition(' ')[0]}"))
     if plan.get("fingerprint"):
         found.append(Link("Configuration", f"sha256 {plan['fingerprint'][:12]}"))
     return [*found, *(Link("After", other, f"/jobs/{other}") for other in job.after)]

@@ -121,7 +121,8 @@ def serving(site: Site) -> dict[str, Any]:
         found = answer.json()
     except (httpx.HTTPError, ValueError):
         return {}
-    return found if isinstance(found, dict) and answer.is_success else {}
+    model = found.get("model") if isinstance(found, dict) and answer.is_success else None
+    return model if isinstance(model, dict) else {}
 
 
 def attempt(site: Site, kind: str, pair: str, text: str) -> Trial:

@@ -18,8 +18,9 @@ from services.jobs.states import State
 
 FIRST = 200  # of the queue, whose start is forecast
 BUDGET = 0.3  # seconds for a forecast
-FRESH = 2.0  # seconds that an outlook is good for
-PATIENCE = 0.1  # seconds that a page waits for a new one
+FRESH = 2.0  # seconds that an outlook is good for, and
+SHARE = 20  # times as long as it took: looking may not keep the service from its work
+PATIENCE = 0.05  # seconds that a page waits for a new one
 NEVER = ("never", "after")
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class View:
 
     at: float = 0.0
     version: int = -1  # of the audit trail
+    took: float = 0.0  # seconds to make
     prospects: dict[str, Prospect] = field(default_factory=dict)
 
 
@@ -56,8 +58,8 @@ class Outlook:
         """The newest there is, at most a moment's wait away."""
         version = self.loop.ledger.newest
         with self._lock:
-            fresh = self._view.version == version and time.monotonic() - self._view.at < FRESH * 5
-            if fresh or (self._view.version >= 0 and time.monotonic() - self._view.at < FRESH):
+            good = max(FRESH, SHARE * self._view.took) * (1 if self._view.version != version else 5)
+            if self._view.version >= 0 and time.monotonic() - self._view.at < good:
                 return self._view
             if self._working is None:
                 self._working = threading.Event()
@@ -67,11 +69,13 @@ class Outlook:
         return self._view
 
     def _make(self, version: int, done: threading.Event) -> None:
+        began = time.monotonic()
         try:
-            view = View(time.monotonic(), version, self._prospects())
+            found = self._prospects()
         except Exception:  # a page without forecasts is better than none
             logger.exception("no outlook")
-            view = View(time.monotonic(), version)
+            found = {}
+        view = View(time.monotonic(), version, time.monotonic() - began, found)
         with self._lock:
             self._view, self._working = view, None
         done.set()
@@ -99,7 +103,9 @@ class Outlook:
                 continue
             told = wait.kind not in NEVER
             latest = high.get(job.id) if told and known else None
-            found[job.id] = Prospect(sentence(job, wait, ahead), ahead, low.get(job.id) if told else None, latest)
+            found[job.id] = Prospect(
+                sentence(job, wait, ahead), ahead if told else 0, low.get(job.id) if told else None, latest
+            )
         return found
 
 

@@ -4,20 +4,20 @@
 /login   /logout   /live/... (server-sent events)   /static/...
 """
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, StreamingResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.staticfiles import StaticFiles
 
 from model.errors import ServiceError, UserError
-from services.endpoint.answer import refusal
 from services.jobs.ledger.access import Person
 from services.jobs.pages import cluster, compare, jobpage, listing, live, models, submitting
 from services.jobs.pages.sessions import COOKIE
-from services.jobs.pages.site import FOLDER, HEADERS, Site, page_route, part, refusal_of
+from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
 from services.jobs.planning.refusals import VERBS
 from services.jobs.service import schemas
 from services.jobs.service.report import report
@@ -25,6 +25,7 @@ from services.jobs.states import ENDED
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
+Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_pages(app: FastAPI, site: Site) -> None:
@@ -34,16 +35,15 @@ def add_pages(app: FastAPI, site: Site) -> None:
         add(router, site)
     app.include_router(router)
     app.mount("/static", _Static(directory=FOLDER / "static"))
-    rest = APIRouter(route_class=page_route(site), include_in_schema=False)
+    told = cast("Handler", app.exception_handlers[StarletteHTTPException])
 
-    @rest.get("/{path:path}")
-    def nothing(request: Request, path: str) -> Response:
+    @app.exception_handler(StarletteHTTPException)
+    async def nothing(request: Request, problem: StarletteHTTPException) -> Response:
         """Whoever mistypes an address in a browser is told so on a page; programs get JSON."""
-        if "text/html" in request.headers.get("accept", ""):
-            raise HTTPException(404, "There is no such page.")
-        return refusal(404, "Not Found")
-
-    app.include_router(rest)
+        asks = problem.status_code == 404 and "text/html" in request.headers.get("accept", "")
+        if not asks or request.url.path.startswith(("/v1/", "/live/", "/static/")):
+            return await told(request, problem)
+        return await run_in_threadpool(problem_page, site, request, Refusal(404, "There is no such page."))
 
 
 class _Static(StaticFiles):

@@ -184,7 +184,7 @@ def page_route(site: Site) -> type[APIRoute]:
                     query = f"?{request.url.query}" if request.url.query and request.method == "GET" else ""
                     return RedirectResponse(f"/login?next={_quoted(wanted + query)}", 303)
                 except KNOWN as problem:
-                    return _problem_page(site, request, refusal_of(problem))
+                    return problem_page(site, request, refusal_of(problem))
 
             return answer
 
@@ -197,7 +197,8 @@ def _quoted(text: str) -> str:
     return quote(text, safe="/")
 
 
-def _problem_page(site: Site, request: Request, problem: Refusal) -> Response:
+def problem_page(site: Site, request: Request, problem: Refusal) -> Response:
+    """What went wrong, on a page with the way back."""
     try:
         visitor = site.sessions.visitor(request)
     except (LoginNeededError, HTTPException):  # nobody: a page without a person on it

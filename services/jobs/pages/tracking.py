@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from model.addresses import mask_address
 from model.errors import ServiceError
 
 PATIENCE = 5.0  # seconds
+AGAIN = 30.0  # seconds until MLflow is asked again for a run that it did not tell of
 MOST = 200  # models or versions on a page
 HISTORY = "history/"  # tags of a registered model: what its alias did
 DRAWN = {"test": 0, "gate": 1, "valid": 2}  # splits in the order in which they are shown
@@ -79,6 +81,7 @@ class Tracking:
 
     def __init__(self, address: str, pages: str) -> None:
         self.address, self.pages = address.rstrip("/"), (pages or address).rstrip("/")
+        self._experiments: dict[str, tuple[str, float]] = {}  # run -> its experiment; none: when to ask again
 
     def models(self) -> list[Model]:
         """All registered models, without their versions.
@@ -104,11 +107,15 @@ class Tracking:
         """The address of a run's page; empty where there is no MLflow."""
         if not self.pages or not run_id:
             return ""
-        try:
-            run = self._get("runs/get", run_id=run_id).get("run")
-        except ServiceError:
-            return ""
-        return f"{self.pages}/#/experiments/{run['info']['experiment_id']}/runs/{run_id}" if run else ""
+        known, until = self._experiments.get(run_id, ("", 0.0))
+        if not known and time.monotonic() > until:
+            try:
+                run = self._get("runs/get", run_id=run_id).get("run") or {}
+                known = str((run.get("info") or {}).get("experiment_id") or "")
+            except ServiceError:
+                known = ""
+            self._experiments[run_id] = known, time.monotonic() + AGAIN
+        return f"{self.pages}/#/experiments/{known}/runs/{run_id}" if known else ""
 
     def version_page(self, name: str, number: str) -> str:
         """The address of a version's page."""

@@ -36,8 +36,11 @@ class Why:
     latest: float | None
 
 
-def explain(name: str, queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float) -> Why:
-    """Why the job `name`, one that waits in the queue, would wait in a pass at this moment."""
+def explain(
+    name: str, queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, forecasts: bool = True
+) -> Why:
+    """Why the job `name`, one that waits in the queue, would wait in a pass at this moment; without `forecasts`, which
+    take long where many wait, it is not said when it will start."""
     job = queue.jobs[name]
     before = queue.before(job)
     ahead = len(before)
@@ -47,7 +50,7 @@ def explain(name: str, queue: Queue, quotas: Mapping[str, Quota], capacity: Capa
     concerned = {**queue.active, **{other: queue.jobs[other] for other in (wait.behind,) if other in queue.jobs}}
     holders = tuple(_holder(one, wait, now) for one in concerned.values() if _holds(one, job, wait))
     earliest = latest = None
-    if wait.kind not in ("never", "after"):
+    if forecasts and wait.kind not in ("never", "after"):
         earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low)
         if all(one.high < UNKNOWN for one in (*before, *queue.active.values())):
             latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high)

@@ -109,8 +109,8 @@ class Desk:
         """Raises ConflictError where it has not ended."""
         self.ledger.remove(self.job(person, name), person.owner)
 
-    def why(self, person: Person, name: str) -> schemas.WhyView:
-        """Why it waits, or what it does instead."""
+    def why(self, person: Person, name: str, forecasts: bool = True) -> schemas.WhyView:
+        """Why it waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
         pending = self.loop.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
@@ -122,8 +122,9 @@ class Desk:
             return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
         queue, quotas = self.loop.passes.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:
-            return self.why(person, name)  # it has started since
-        return schemas.WhyView.model_validate(explain(name, queue, quotas, self.loop.capacity, self.ledger.now()))
+            return self.why(person, name, forecasts)  # it has started since
+        found = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts)
+        return schemas.WhyView.model_validate(found)
 
     def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
         """A piece of an attempt's log, and the attempt's number; 0 where there is none yet.

@@ -177,6 +177,7 @@ def test_a_model_card_has_lineage_scores_history_and_a_box_to_try_it(world: Worl
     ask = {"csrf": csrf(page), "kind": "translation", "pair": "en-de"}
     said = browser.post("/models/demo-en-de", data={**ask, "text": "a dog"}).text
     assert "&lt;b&gt;A DOG&lt;/b&gt;" in said and "Answered by demo-en-de version 2" in said
+    assert "The endpoint answers with demo-en-de version 2." in said
     assert "Invalid request: no" in browser.post("/models/demo-en-de", data={**ask, "text": "no"}).text
     assert browser.get("/models/unknown").status_code == 404
 

@@ -173,7 +173,7 @@ class Others(BaseHTTPRequestHandler):
             case "runs/get":
                 self._answer({"run": {"info": {"experiment_id": "1"}}})
             case "/status":
-                self._answer({"model": "demo-en-de"})
+                self._answer({"model": {"name": "demo-en-de", "version": "2"}})
             case _:
                 self._answer({"error_code": "RESOURCE_DOES_NOT_EXIST"}, 404)
 
