@@ -43,6 +43,7 @@ INSIDE = {
     "model.word_vectors.glove": "numba, as for word2vec",
     "model.word_vectors.batched": "triton, which there is on a GPU alone",
     "pipelines.cluster.ray_train": "Ray Train, which only the driver of a training loads",
+    "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     "services.commands.attention": "matplotlib, where a picture is asked for",
