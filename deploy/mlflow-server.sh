@@ -4,9 +4,11 @@
 set -eu
 password=$(cat "${POSTGRES_PASSWORD_FILE:?names the file that holds the password of the database}")
 # The driver is named: SQLAlchemy's own choice for "postgresql:" is another one than the image holds.
-MLFLOW_BACKEND_STORE_URI="postgresql+psycopg2://${POSTGRES_USER:-mlflow}:${password}@${POSTGRES_HOST:-postgres}:5432/${POSTGRES_DB:-mlflow}"
+MLFLOW_BACKEND_STORE_URI="postgresql+psycopg://${POSTGRES_USER:-mlflow}:${password}@${POSTGRES_HOST:-postgres}:${POSTGRES_PORT:-5432}/${POSTGRES_DB:-mlflow}"
 export MLFLOW_BACKEND_STORE_URI
 export MLFLOW_DISABLE_TELEMETRY=true
+export MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false # evaluations of its own, which nothing here asks for: processes less
+export MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD=true # else large bundles go through a worker in one piece, and time out
 
 # The login: the same file that its clients read. MLflow has no default password, and makes this user at its first start.
 credential() { sed -nE "s/^mlflow_tracking_$1[[:space:]]*=[[:space:]]*([^[:space:]]+)[[:space:]]*$/\1/p" "$credentials"; }
@@ -23,6 +25,6 @@ database_uri = $MLFLOW_BACKEND_STORE_URI
 END
 
 exec mlflow server --app-name basic-auth \
-    --host 0.0.0.0 --port 5000 --workers "${MLFLOW_WORKERS:-2}" \
+    --host 0.0.0.0 --port "${MLFLOW_PORT:-5000}" --workers "${MLFLOW_WORKERS:-2}" \
     --allowed-hosts "${MLFLOW_ALLOWED_HOSTS:-mlflow:5000,localhost:5000,127.0.0.1:5000}" \
-    --serve-artifacts --artifacts-destination "${DRAGOMAN_HOME:-/data}/mlflow/artifacts"
+    --serve-artifacts --artifacts-destination "${MLFLOW_ARTIFACTS:-${DRAGOMAN_HOME:-/data}/mlflow/artifacts}"

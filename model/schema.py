@@ -14,6 +14,8 @@ from model.renamed import current_values
 
 T = TypeVar("T")
 
+EXACT = (int, str)  # types whose values are what they are
+
 
 def build(schema: type[T], values: object, where: str) -> T:
     """An instance of the dataclass `schema` from a mapping; keys that are left out keep the schema's defaults.
@@ -60,6 +62,8 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     if origin is list:
         if not isinstance(value, list | tuple):
             raise UserError(f"{where}: expected a list, got {value!r}")
+        if get_args(hint)[0] in EXACT and all(type(item) is get_args(hint)[0] for item in value):
+            return list(value)  # nothing to convert: a manifest may hold millions of them
         return [convert(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
     if origin is dict:
         if not isinstance(value, Mapping):

@@ -1,5 +1,8 @@
 """The images and the composition: valid by their own schemas and linters, and of one mind with the code."""
 
+import ast
+import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -10,7 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.utils import canonicalize_name
 
+from deploy import lock
 from services.verbs import VERBS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -36,15 +41,18 @@ def stages() -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def test_the_composition_fits_its_schema() -> None:
-    run(str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml")
+@pytest.mark.parametrize("file", ["docker-compose.yml", "docker-compose.gpu.yml"])
+def test_the_composition_fits_its_schema(file: str, composition: dict[str, Any]) -> None:
+    run(str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", file)
+    laid_over = yaml.safe_load((REPOSITORY / file).read_text(encoding="utf-8"))
+    assert set(laid_over["services"]) <= set(composition["services"])
 
 
 def test_the_dockerfile_passes_its_linter() -> None:
     run(str(BIN / "hadolint"), str(DOCKERFILE))
 
 
-@pytest.mark.parametrize("script", sorted((REPOSITORY / "deploy").glob("*.sh")), ids=lambda path: path.name)
+@pytest.mark.parametrize("script", sorted((REPOSITORY / "deploy").rglob("*.sh")), ids=lambda path: path.name)
 def test_scripts_are_valid_shell_and_may_be_run(script: Path) -> None:
     run("sh", "-n", str(script))
     assert script.stat().st_mode & 0o111
@@ -53,21 +61,40 @@ def test_scripts_are_valid_shell_and_may_be_run(script: Path) -> None:
 def test_every_service_is_built_from_a_stage_or_named_with_a_version(
     composition: dict[str, Any], stages: dict[str, str]
 ) -> None:
-    assert set(composition["services"]) == {"postgres", "mlflow", "ray-head", "ray-worker", "endpoint"}
+    ours = {"s3", "buckets", "mlflow", "ray-head", "ray-worker", "jobs", "endpoint"}
+    assert {name for name, service in composition["services"].items() if "build" in service} == ours
+    assert set(composition["services"]) - ours == {"postgres", "prometheus", "grafana"}
     for name, service in composition["services"].items():
         if "build" in service:
             assert service["build"]["target"] in stages, name
         else:
-            assert re.fullmatch(r"\$\{[A-Z]+_IMAGE:-[a-z]+:\d\S+\}", service["image"]), name
+            assert re.fullmatch(r"\$\{[A-Z]+_IMAGE:-[a-z/]+:v?\d+\.\d\S+\}", service["image"]), name
 
 
 def test_every_service_has_a_health_check_and_no_root(composition: dict[str, Any], stages: dict[str, str]) -> None:
     for name, service in composition["services"].items():
         stage = stages.get(service.get("build", {}).get("target"), "")
         assert "healthcheck" in service or "HEALTHCHECK" in stage, name
-        if stage:
-            assert "USER 10001" in stage, name
-            assert service["cap_drop"] == ["ALL"], name
+        if service.get("healthcheck", {}).get("disable"):
+            assert service["restart"] == "on-failure", f"{name} does not end by itself"
+        users = re.findall(r"^USER (\S+)$", stage, flags=re.MULTILINE) or [service["user"]]
+        assert users[-1].partition(":")[0] not in ("root", "0"), name
+        assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_only_what_trains_may_write_beside_its_volumes(composition: dict[str, Any]) -> None:
+    writing = {name for name, service in composition["services"].items() if not service.get("read_only")}
+    assert writing == {"ray-head", "ray-worker"}
+
+
+def test_what_a_service_mounts_of_the_repository_is_there_and_read_only(composition: dict[str, Any]) -> None:
+    for name, service in composition["services"].items():
+        for volume in service.get("volumes", []):
+            source, _, target = volume.partition(":")
+            if source.startswith("."):
+                assert (REPOSITORY / source).exists() and target.endswith(":ro"), name
+            else:
+                assert source in composition["volumes"], name
 
 
 def test_ports_are_open_to_this_machine_only(composition: dict[str, Any]) -> None:
@@ -98,8 +125,12 @@ def test_every_service_has_a_limit_of_memory_and_of_processes(composition: dict[
 def test_public_images_may_be_pinned_by_digest(composition: dict[str, Any]) -> None:
     first = re.search(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert first
-    for service in composition["services"].values():
-        if "build" in service:
+    s3 = re.search(r"^ARG SEAWEEDFS_IMAGE=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert s3
+    for name, service in composition["services"].items():
+        if name == "s3":
+            assert service["build"]["args"] == {"SEAWEEDFS_IMAGE": f"${{SEAWEEDFS_IMAGE:-{s3[1]}}}"}
+        elif "build" in service:
             assert service["build"]["args"] == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{first[1]}}}"}
 
 
@@ -115,7 +146,8 @@ def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
         made = {path.name: path.read_text() for path in secrets.iterdir()}
     assert set(made) == set(composition["secrets"])
     assert secrets.stat().st_mode & 0o077 == 0
-    for name in ("ray-head", "ray-worker", "endpoint"):
+    assert json.loads(made["s3_config"])["identities"][0]["credentials"][0]["secretKey"] in made["s3_credentials"]
+    for name in ("ray-head", "ray-worker", "jobs", "endpoint"):
         mounted = {"source": "mlflow_credentials", "target": "/home/dragoman/.mlflow/credentials"}
         assert mounted in composition["services"][name]["secrets"]
 
@@ -144,7 +176,7 @@ def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
     command, admin, its_password, key, *settings = said.splitlines()
     assert command.startswith("server --app-name basic-auth ")
     assert (admin, its_password) == (user, password) and len(key) == 64
-    database = f"postgresql+psycopg2://mlflow:{made['postgres_password']}@postgres:5432/mlflow"
+    database = f"postgresql+psycopg://mlflow:{made['postgres_password']}@postgres:5432/mlflow"
     assert settings == ["[mlflow]", "default_permission = READ", f"database_uri = {database}"]
     assert not any(secret in command for secret in (password, key, made["postgres_password"]))
     del environment["MLFLOW_CREDENTIALS_FILE"]
@@ -163,10 +195,66 @@ def test_what_the_images_copy_exists_and_is_sent_to_the_builder(stages: dict[str
 
 
 def test_the_libraries_of_the_endpoint_are_locked(stages: dict[str, str]) -> None:
-    locked = {line.partition("==")[0] for line in (REPOSITORY / "requirements.lock").read_text().splitlines()}
+    lines = (REPOSITORY / "requirements.lock").read_text().splitlines()
+    locked = {canonicalize_name(line.partition("==")[0]) for line in lines}
+    names = {canonicalize_name(name.partition("[")[0]) for name in libraries(stages)}
+    assert {"torch", "ctranslate2", "fastapi", "mlflow-skinny"} <= names <= locked
+
+
+def libraries(stages: dict[str, str]) -> list[str]:
+    """What the endpoint's image installs beside our code."""
     block = stages["endpoint"].partition("requirements.lock \\\n")[2].partition("\nCOPY")[0]
-    names = block.replace("\\\n", " ").split()
-    assert {"torch", "ctranslate2", "fastapi", "mlflow-skinny"} <= set(names) <= locked
+    return [name.strip('"') for name in block.replace("\\\n", " ").split()]
+
+
+def test_the_image_of_the_endpoint_has_what_its_program_imports(stages: dict[str, str]) -> None:
+    """At the top of its files; what is imported inside functions is for other verbs, or optional."""
+    installed = lock.needed(libraries(stages)).keys()
+    assert "fastapi-offline" in installed  # whose files /docs is made of
+    owners = importlib.metadata.packages_distributions()
+    seen: set[Path] = set()
+    waiting = [REPOSITORY / "services" / name for name in ("cli.py", "entries.py", "endpoint/serve.py")]
+    missing = set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for name in imported(path):
+            ours = [REPOSITORY / f"{name.replace('.', '/')}{end}" for end in (".py", "/__init__.py")]
+            waiting += [one for one in ours if one.is_file()]
+            top = name.partition(".")[0]
+            if top in owners and not any(canonicalize_name(one) in installed for one in owners[top]):
+                missing.add(top)
+    assert missing - {"services", "model", "conf", "pipelines"} == set()
+    assert not any("pipelines" in path.parts for path in seen)
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a file imports when it is imported."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def test_the_job_services_command_is_what_its_settings_take(composition: dict[str, Any]) -> None:
+    from conf import compose
+    from services.jobs.up_settings import UpRoot
+
+    service = composition["services"]["jobs"]
+    assert service["command"][:2] == ["dragoman", "up"]
+    config = compose.typed(UpRoot, compose.values(service["command"][2:])).service
+    config.check()
+    mounted = {secret if isinstance(secret, str) else secret["source"] for secret in service["secrets"]}
+    files = {config.ledger_password, *config.tokens.values(), service["environment"]["RAY_AUTH_TOKEN_PATH"]}
+    assert files <= {f"/run/secrets/{name}" for name in mounted}
+    assert not config.tracking and not config.endpoint and set(config.tokens) == {"admin", "viewer"}
+    assert service["ports"] == [f"127.0.0.1:{config.port}:{config.port}"]
+    assert float(service["stop_grace_period"].removesuffix("s")) > config.stop_timeout
 
 
 def test_commands_are_verbs_and_keys_that_exist(composition: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ PROGRAMS = {
     "echo",
     "export",
     "install",
+    "kubectl",
     "make",
     "mlflow",
     "python",
@@ -72,7 +73,7 @@ def verbs_of(page: str) -> list[list[str]]:
         words[words.index("dragoman") + 1 :]
         for line in lines_of(page)
         for words in commands(line)
-        if "dragoman" in words
+        if "dragoman" in words and words[0] != "kubectl"  # whose namespace it is
     ]
 
 

@@ -32,6 +32,7 @@ from model.storage.mirror import Remote, remote_of
 from model.text.tokenizer import EOS
 
 FETCHERS = 4  # shards fetched ahead side by side
+MAPPED = 256  # shards of a folder that are held mapped: each takes a descriptor, of which a process has 1,024
 
 
 @dataclass
@@ -80,7 +81,7 @@ class ShardReader:
                 self.first_ids.append(first_id)
                 first_id += records
         self.chunks: int = len(self.places)
-        self._maps: dict[int, mmap.mmap] = {}  # in the order of their last use, where they are the cache's
+        self._maps: dict[int, mmap.mmap] = {}  # in the order of their last use
         self._fetching: ThreadPoolExecutor | None = None
         self._expected: set[int] = set()
         self._dtype = np.dtype(self.manifest.dtype)
@@ -162,10 +163,13 @@ class ShardReader:
     def _map(self, number: int) -> mmap.mmap:
         if self._elsewhere is not None:
             return self._map_of_cache(self._elsewhere, number)
-        found = self._maps.get(number)
+        found = self._maps.pop(number, None)
         if found is None:
             with (self.directory / self.entries[number].name).open("rb") as file:
-                found = self._maps[number] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                found = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._maps[number] = found
+        if len(self._maps) > MAPPED:  # a chunk that is still looked at keeps its own
+            del self._maps[next(iter(self._maps))]
         return found
 
 

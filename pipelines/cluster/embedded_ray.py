@@ -23,6 +23,8 @@ from pipelines.cluster.forked_workers import import_modules, serve_forks
 from pipelines.cluster.ray_node import read_environment
 
 OBJECT_STORE = 256 * 2**20  # bytes of shared memory
+END_TIMEOUT = 20.0  # seconds for Ray's processes to end
+SOCKET_PATH = 108  # bytes that the path of a Unix socket may have on Linux, its end included
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _begun: "list[subprocess.Popen[str]]" = []
 
@@ -51,10 +53,8 @@ def begin_ray(device: str, modules: Sequence[str] = ()) -> Iterator[None]:
     before = _own_environment()
     with contextlib.ExitStack() as stack:
         stack.callback(_restore, before)
-        # where Ray is loaded already it has read its environment, which is not a worker's
-        forks = bool(modules) and sys.platform == "linux" and "ray" not in sys.modules
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-ray-")))  # mode 700
-        place = folder / "workers" if forks else None
+        place = folder / "workers" if modules and can_fork(folder / "workers") else None
         node = stack.enter_context(_node(device, place))
         if place is not None:
             pipes = [pipe.fileno() for pipe in (node.stdin, node.stdout) if pipe is not None]
@@ -64,6 +64,14 @@ def begin_ray(device: str, modules: Sequence[str] = ()) -> Iterator[None]:
         _begun.append(node)
         stack.callback(_begun.clear)
         yield
+
+
+def can_fork(place: Path) -> bool:
+    """Whether workers can be forks of this process, to be had at `place`.
+
+    Where Ray is loaded already it has read its environment, which is not a worker's.
+    """
+    return sys.platform == "linux" and "ray" not in sys.modules and len(os.fsencode(place)) < SOCKET_PATH
 
 
 def is_begun() -> bool:
@@ -142,7 +150,12 @@ def _node(device: str, workers: Path | None) -> Iterator["subprocess.Popen[str]"
         try:
             yield node
         finally:
-            node.kill()
+            if node.stdin is not None:
+                node.stdin.close()
+            try:
+                node.wait(END_TIMEOUT)  # killed, it would leave Ray's agents waiting for their dead head for a minute
+            except subprocess.TimeoutExpired:
+                node.kill()
 
 
 @contextlib.contextmanager

@@ -184,6 +184,7 @@ def fit(
             "function": function,
             "argument": argument,
             "device": "cuda" if use_gpu else "cpu",
+            "refusal": str(refusal),
         }
         # Ray gives its workers this long to find room, and once again as long (controller_failure_limit below)
         os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / 2)
@@ -284,7 +285,9 @@ def _end_where_refused(refusal: Path) -> Any:
 
     class EndWhereRefused(UserCallback):  # type: ignore[misc]  # Ray is untyped
         def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
-            for problem in worker_exceptions.values():
+            if refusal.exists():
+                raise UserError(refusal.read_text(encoding="utf-8"))
+            for problem in worker_exceptions.values():  # of a worker on another machine
                 if isinstance(problem, UserError):
                     atomic_write(refusal, str(problem))
                     raise UserError(str(problem))
@@ -317,4 +320,10 @@ def _worker(payload: dict[str, Any]) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     use_cores(context.get_local_world_size())
-    payload["function"](payload["argument"], Ranks(context.get_world_rank(), context.get_world_size(), device))
+    ranks = Ranks(context.get_world_rank(), context.get_world_size(), device)
+    try:
+        payload["function"](payload["argument"], ranks)
+    except UserError as problem:  # no use in starting again: leave word where the driver may see it
+        if Path(payload["refusal"]).parent.is_dir():
+            atomic_write(Path(payload["refusal"]), str(problem))
+        raise

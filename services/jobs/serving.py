@@ -27,6 +27,7 @@ from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database, answering
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.planning.planner import Planner
+from services.jobs.secret_files import enter_tokens, read_secret
 from services.jobs.service.app import Parts, create_app
 from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
@@ -74,10 +75,14 @@ def _serve(
     children = Children(home / "service" / "children.json")
     stack.callback(children.stop)
     expected = _start_children(children, root, places, words, variables)
-    ledger = Ledger(Database(config.ledger), SteadyClock())
+    password = (
+        None if config.ledger_password is None else read_secret("service.ledger_password", config.ledger_password)
+    )
+    ledger = Ledger(Database(config.ledger, password), SteadyClock())
     stack.callback(ledger.database.close)
     with answering():
         access = Access(ledger)
+        enter_tokens(access, config.tokens)
     keys = not is_loopback(config.host)
     if keys and not access.issued:
         name = f"admin-{len(access.tokens()) + 1}"

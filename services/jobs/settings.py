@@ -15,6 +15,8 @@ class ServiceConfig:
     host: str = "127.0.0.1"  # on another one tokens are asked for
     port: int = 8300  # 0: a free one
     ledger: str = "sqlite:///artifacts/service/ledger.db"  # or postgresql://USER@HOST/NAME
+    ledger_password: str | None = None  # a file with the password of the ledger's database
+    tokens: dict[str, str] = field(default_factory=dict)  # role: FILE with a token that lets in from the start
     executor: Literal["ray", "kueue"] = "ray"
     kueue: KueueConfig = field(default_factory=KueueConfig)
     address: str | None = None  # of a standing Ray head's dashboard, http://HOST:8265; null: one is started here

@@ -5,13 +5,8 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from model.shards.reader import ShardReader
@@ -19,7 +14,8 @@ from model.shards.verify import verify_once
 from pipelines.loaders.pairs import ChunkOrder, LaneLoader
 from pipelines.settings import LoaderConfig
 from pipelines.tracking.spool import Spool
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
+from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for, workers_of
 
 SETTINGS = [
     "corpus.pairs=2000",
@@ -45,56 +41,7 @@ SETTINGS = [
 
 def start(verb: str, home: Path, *overrides: str) -> "subprocess.Popen[str]":
     """The verb as a user starts it, in a session of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "services.cli", verb, *SETTINGS, *overrides],
-        env={**os.environ, "DRAGOMAN_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def finish(process: "subprocess.Popen[str]", code: int = 0) -> str:
-    out, _ = process.communicate(timeout=180)
-    assert process.returncode == code, out
-    return out
-
-
-def steps(run: Path) -> list[dict[str, Any]]:
-    return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
-
-
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds:g} s for {what}"
-        time.sleep(0.02)
-
-
-def reached(run: Path, step: int) -> Callable[[], bool]:
-    return lambda: any(line["step"] >= step for line in steps(run))
-
-
-def workers_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
-    found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
-        try:
-            if any("RayTrainWorker" in word for word in child.cmdline()[:1]):
-                found.append(child)
-        except psutil.Error:
-            continue
-    return found
-
-
-def kill_tree(process: "subprocess.Popen[str]") -> None:
-    """The driver and everything that it has started, at once, without a chance to clean up."""
-    for one in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
-        try:
-            one.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            continue
-    process.communicate(timeout=60)
+    return start_verb(home, verb, *SETTINGS, *overrides)
 
 
 @pytest.fixture(scope="module")

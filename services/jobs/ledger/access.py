@@ -14,6 +14,7 @@ from services.jobs.ledger.tables import Quota, Token
 
 Role = Literal["viewer", "submitter", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
+SHORTEST = 32  # characters of a token that was made elsewhere
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,29 @@ class Access:
         self.issued = True
         self.ledger.note(actor, "token", f"issued {name} ({role})", owner)
         return token
+
+    def enter(self, name: str, role: str, token: str, actor: str) -> None:
+        """Let in whoever brings `token`, made elsewhere, in the place of the one that was entered under this name.
+
+        Raises:
+            UserError: no role, a token that may be guessed, or nobody could do everything any more.
+        """
+        if role not in ROLES:
+            raise unknown("role", role, ROLES)
+        if len(token) < SHORTEST:
+            raise UserError(f"token {name!r}: {len(token)} characters; at least {SHORTEST} are needed")
+        if role != "admin" and not self._valid("admin"):
+            raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
+        with self.ledger.database.write() as session:
+            before = session.scalars(select(Token).where(Token.name == name)).first()
+            if before is not None and (before.digest, before.revoked) == (digest_of(token), None):
+                return
+            if before is not None:
+                session.delete(before)
+                session.flush()
+            session.add(Token(digest=digest_of(token), name=name, owner=name, role=role, created=self.ledger.now()))
+        self.issued = True
+        self.ledger.note(actor, "token", f"entered {name} ({role})", name)
 
     def revoke(self, name: str, actor: str) -> None:
         """Raises UserError where no token of that name lets anybody in, or it is the last of an admin while others are

@@ -31,14 +31,14 @@ DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "
 class Database:
     """The ledger's database with its tables, as new as this program."""
 
-    def __init__(self, url: str) -> None:
-        """Open it; make or upgrade its tables.
+    def __init__(self, url: str, password: str | None = None) -> None:
+        """Open it; make or upgrade its tables. `password` is PostgreSQL's, where the URL has none.
 
         Raises:
             UserError: the URL names no database that is known here.
             ServiceError: the database does not answer.
         """
-        self.engine = _engine(url)
+        self.engine = _engine(url, password)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         # sqlite has one writer, and whoever finds it busy sleeps for longer and longer: threads of ours take turns here
         self._writer: contextlib.AbstractContextManager[object] = (
@@ -99,7 +99,7 @@ def answering() -> Iterator[None]:
         raise ServiceError(f"service.ledger: the database cannot be used ({reason(problem)})") from None
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str, password: str | None) -> Engine:
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -117,7 +117,8 @@ def _engine(url: str) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     # pre-ping: a database that was started again is found by the next question, not by an error
-    return create_engine(parsed.set(drivername=DRIVERS[backend]), pool_pre_ping=True, pool_size=20, max_overflow=30)
+    parsed = parsed.set(drivername=DRIVERS[backend], password=parsed.password or password)
+    return create_engine(parsed, pool_pre_ping=True, pool_size=20, max_overflow=30)
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

@@ -32,6 +32,23 @@ def test_chunks_are_views_that_cannot_be_written_to(make_shards: MakeShards) -> 
         chunk.source[0] = 1
 
 
+def test_a_reader_holds_few_shards_mapped_however_many_there_are(
+    make_shards: MakeShards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = make_shards(random_records(95), shard=8)
+    everything = [chunk.source.tolist() for chunk in ShardReader(directory, "train")]
+    monkeypatch.setattr("model.shards.reader.MAPPED", 3)
+    reader = ShardReader(directory, "train")
+    kept = [reader.chunk(index) for index in range(reader.chunks)]
+    again = [reader.chunk(index) for index in range(0, reader.chunks, 5)]
+    mapped = Path("/proc/self/maps").read_text(encoding="utf-8").count(str(directory))
+    assert len(reader._maps) == 3 and mapped >= len(reader.entries)  # what is still looked at stays
+    assert [chunk.source.tolist() for chunk in kept] == everything
+    assert [chunk.source.tolist() for chunk in again] == everything[::5]
+    del kept, again
+    assert Path("/proc/self/maps").read_text(encoding="utf-8").count(str(directory)) <= 3
+
+
 def test_monolingual_records_have_an_empty_target(make_shards: MakeShards) -> None:
     records = random_records(20)
     reader = ShardReader(make_shards([(source, None) for source, _ in records]), "train")

@@ -65,6 +65,15 @@ def test_a_ray_that_was_begun_is_the_one_that_is_used_and_is_gone_afterwards(mon
     assert environment_of_task(0) == {"RAY_AUTH_TOKEN": "the user's"}
 
 
+def test_workers_are_forked_only_where_their_socket_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delitem(sys.modules, "ray")
+    assert embedded_ray.can_fork(Path("/tmp/workers"))
+    assert not embedded_ray.can_fork(Path("/tmp", "x" * 100, "workers"))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert not embedded_ray.can_fork(Path("/tmp/workers"))
+
+
 FORKS = """
 import json, os, signal, sys
 import psutil

@@ -1,14 +1,14 @@
 """A language model with carried states under real Ray: a worker is killed, the tree is killed, the run is the same."""
 
-import os
+import logging
 import random
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.pipelines.test_train import kill_tree, reached, steps, wait_for, workers_of
+from pipelines import entries
+from tests.pipelines.processes import kill_tree, reached, start_verb, steps, wait_for, workers_of
 
 SETTINGS = [
     "corpus=text", "pair=en", "corpus.name=toy", "corpus.cut.valid=0.1", "corpus.cut.run=8", "tokenizer=characters",
@@ -19,47 +19,38 @@ SETTINGS = [
     "evaluate.sentences=20", "evaluate.samples=0", "registry.register=false", "tracking.offline=true",
 ]  # fmt: skip
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "some", "dogs", "that", "ran", "away"]
+ALONE = "cluster.backend=local"
 
 
-def start(verb: str, home: Path, *overrides: str) -> "subprocess.Popen[str]":
-    """The verb as a user starts it, in a session of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "services.cli", verb, *SETTINGS, f"corpus.train.file={home}/text.txt", *overrides],
-        env={**os.environ, "DRAGOMAN_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def finish(process: "subprocess.Popen[str]") -> str:
-    out, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, out
-    return out
+def here(verb: str, home: Path, *overrides: str) -> None:
+    """The verb in this process, to its end."""
+    assert entries.main([verb, *SETTINGS, f"corpus.train.file={home}/text.txt", ALONE, *overrides]) == 0
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with shards of a text in it."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home with shards of a text in it, for this process and those that it starts."""
     folder = tmp_path_factory.mktemp("home")
     rng = random.Random(1)
     lines = [" ".join(rng.choices(WORDS, k=12)) for _ in range(800)]
     (folder / "text.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    finish(start("shard", folder, "cluster.backend=local"))
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_HOME", str(folder))
+        here("shard", folder)
+        yield folder
 
 
-def test_killed_workers_and_killed_trees_change_nothing(home: Path) -> None:
-    finish(start("train", home, "name=undisturbed", "cluster.backend=local"))
-    run = home / "runs" / "disturbed"
-    process = start("train", home, "name=disturbed", "cluster.workers=2")
+def test_killed_workers_and_killed_trees_change_nothing(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    here("train", home, "name=undisturbed")
+    run, disturbed = home / "runs" / "disturbed", ("name=disturbed", "cluster.workers=2")
+    process = start_verb(home, "train", *SETTINGS, f"corpus.train.file={home}/text.txt", *disturbed)
     wait_for(reached(run, 25), "step 25", 400)
     workers_of(process)[0].kill()
     wait_for(reached(run, 55), "step 55", 400)
     kill_tree(process)
-    out = finish(start("train", home, "name=disturbed", "cluster.backend=local"))
-    assert "goes on to step 100" in out
+    caplog.set_level(logging.INFO)
+    here("train", home, "name=disturbed")
+    assert "goes on to step 100" in caplog.text
     ours, theirs = steps(run), steps(home / "runs" / "undisturbed")
     assert [(line["step"], line["batch"]) for line in ours] == [(line["step"], line["batch"]) for line in theirs]
     for mine, other in zip(ours[:55], theirs[:55], strict=True):

@@ -1,0 +1,113 @@
+"""The plan of an epoch of 10 billion pairs (ours) and of 1 billion (baseline): seconds until the first window is known.
+
+    python -m bench scale [--quick]
+
+A manifest of as many shards as the corpus would have is written, read by one rank and its chunks are put in order; the
+shards themselves are not there, so nothing is read of them. Printed are the manifest's bytes and what the rank's memory
+grows by, and what a decision of the scheduler takes on 8, 64 and 1,000 GPUs with 10,000 jobs waiting. A ratio near 10
+is linear growth. --quick: 1 billion and 100 million pairs, 1,000 jobs.
+"""
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.result import Result
+from model.shards.manifest import LENGTH_BOUNDS, Manifest, ShardEntry, Split, write_manifest
+from services.jobs.scheduling.entries import Capacity, Entry
+from services.jobs.scheduling.queue import Queue
+from services.jobs.scheduling.room import Needs, Node
+from services.jobs.scheduling.simulate import Simulation
+from services.jobs.states import State
+
+SHARD, CHUNK, TOKENS = 131_072, 4096, 30  # records of a shard and of a chunk (the defaults); tokens of a side
+MEASURE = """
+import json, resource, sys, time
+from pathlib import Path
+from model.shards.reader import ShardReader
+from pipelines.loaders.pairs import ChunkOrder
+ShardReader._check_size = lambda self, entry: None  # there are no files
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+before, began = peak(), time.process_time()
+reader = ShardReader(Path(sys.argv[1]), "train")
+opened = time.process_time() - began
+first = ChunkOrder(reader.chunks, 1).window(1, 0, reader.chunks // 16)
+planned = time.process_time() - began
+print(json.dumps({"opened": opened, "planned": planned, "mib": peak() - before, "chunks": reader.chunks}))
+"""
+
+
+def run(quick: bool, args: list[str]) -> Result:
+    """Processor time, each size in a process of its own."""
+    for gpus in (8, 64, 1000):
+        decide(gpus, 1000 if quick else 10_000)
+    most = 10**9 if quick else 10**10
+    seconds = {}
+    with tempfile.TemporaryDirectory() as name:
+        for pairs in (most // 10, most):
+            folder = Path(name) / str(pairs)
+            folder.mkdir()
+            size = write_manifest(folder, _manifest(pairs)).stat().st_size
+            found = _measure(folder)
+            print(
+                f"{pairs:>14,} pairs: {found['chunks']:,.0f} chunks, a manifest of {size / 2**20:,.1f} MiB; opened in "
+                f"{found['opened']:.2f} s, first window known after {found['planned']:.2f} s, {found['mib']:,.0f} MiB",
+                flush=True,
+            )
+            seconds[pairs] = found["planned"]
+    return Result("scale", seconds[most], seconds[most // 10], "seconds of one core to the first window", "baseline")
+
+
+def decide(gpus: int, waiting: int) -> None:
+    """Jobs of 1 to 8 GPUs on machines of 8, played until 100 have ended."""
+    rng = random.Random(1)
+    nodes = tuple(Node(str(number), 64.0, 8.0) for number in range(gpus // 8))
+    needs = [Needs((rng.choice([1, 2, 4, 8]),), 1.0, 1.0) for _ in range(waiting)]
+    how = [(f"o{rng.randrange(50)}", State.WAITING, rng.choice([0, 0, 10])) for _ in range(waiting)]
+    lengths = [rng.uniform(600, 86_400) for _ in range(waiting)]
+    jobs = [
+        Entry(str(number), *how[number], number, needs[number], low=lengths[number], high=1.5 * lengths[number])
+        for number in range(waiting)
+    ]
+    capacity = Capacity(nodes, drivers=gpus)
+    simulation = Simulation(Queue(jobs), {}, capacity, 0.0, lambda one: one.low)
+    took = []
+    for _ in range(100):
+        began = time.process_time()
+        simulation.step()
+        took.append(1000 * (time.process_time() - began))
+        event = simulation.next_event()
+        assert event is not None
+        simulation.advance(event)
+    print(
+        f"{gpus:>5,} GPUs, {waiting:,} jobs waiting: the first pass {took[0]:.0f} ms, then a pass for every job that "
+        f"ends: median {statistics.median(took[1:]):.2f}, slowest {max(took[1:]):.1f} ms",
+        flush=True,
+    )
+
+
+def _measure(folder: Path) -> dict[str, float]:
+    done = subprocess.run([sys.executable, "-c", MEASURE, str(folder)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _manifest(pairs: int) -> Manifest:
+    """As `dragoman shard` would write it, with sentences of equal length."""
+    lengths = [0] * (len(LENGTH_BOUNDS) + 1)
+    entries = []
+    for number, first in enumerate(range(0, pairs, SHARD)):
+        records = min(SHARD, pairs - first)
+        sizes = [min(CHUNK, records - start) for start in range(0, records, CHUNK)]
+        chunks = [[size * 300 * place, size, size * TOKENS, size * TOKENS] for place, size in enumerate(sizes)]
+        counts = (records, records * TOKENS, records * TOKENS, chunks, lengths, lengths)
+        entries.append(ShardEntry(f"train-{number:06d}.tar", records * 130, "0" * 64, first, *counts))
+    tokenizer = {"files": [{"side": "both", "file": "tokenizer.model", "vocabulary": 32_000}]}
+    return Manifest("simulated", ["en", "de"], tokenizer, "<u2", {"train": Split.of(entries)})

@@ -1,0 +1,33 @@
+"""Secrets of a service that is set up without a person: files, as containers and Kubernetes mount them."""
+
+from pathlib import Path
+
+from model.errors import UserError
+from services.jobs.ledger.access import ROLES, Access
+
+
+def read_secret(key: str, path: str) -> str:
+    """What a file holds, without the line end.
+
+    Raises:
+        UserError: it cannot be read, or holds nothing; names the key.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"{key}: {path} cannot be read ({problem})") from None
+    if not text:
+        raise UserError(f"{key}: {path} holds nothing")
+    return text
+
+
+def enter_tokens(access: Access, files: dict[str, str]) -> None:
+    """Let in the tokens of `service.tokens`, the admin's first; each is called after its role.
+
+    Raises:
+        UserError: names the role or the file.
+    """
+    for role in sorted(files, key=lambda one: (one != "admin", one)):
+        if role not in ROLES:
+            raise UserError(f"service.tokens.{role}: no role. Choices: {', '.join(ROLES)}")
+        access.enter(f"file-{role}", role, read_secret(f"service.tokens.{role}", files[role]), "up")
