@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.datastructures import FormData, QueryParams
@@ -16,6 +16,8 @@ from services.jobs.planning.refusals import ELASTIC, VERBS, WORD
 from services.jobs.service import schemas
 
 SET = "set."  # before the name of a field of the configuration
+BASE = "base."  # before the name of a choice that the form was made with
+GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
 QUEUING = ("priority", "after", "retries", "max_hours", "by")  # how the job is queued
 
 
@@ -27,6 +29,7 @@ class Filled:
     given: Mapping[str, str] = field(default_factory=dict)  # key of the configuration -> text
     more: str = ""  # overrides as they are typed, a line each
     queuing: Mapping[str, str] = field(default_factory=dict)
+    base: Mapping[str, str] = field(default_factory=dict)  # the verb and choices whose fields the browser showed
 
     def chosen(self, groups: Sequence[str]) -> dict[str, str]:
         """Group -> choice, of those that stand in the form."""
@@ -39,7 +42,8 @@ def of_form(sent: FormData | QueryParams) -> Filled:
     verb = texts.get("verb", "train")
     given = {key.removeprefix(SET): value for key, value in texts.items() if key.startswith(SET)}
     queuing = {key: texts.get(key, "").strip() for key in QUEUING}
-    return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing)
+    base = {key.removeprefix(BASE): value for key, value in texts.items() if key.startswith(BASE)}
+    return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing, base)
 
 
 def of_job(job: Job) -> Filled:
@@ -69,8 +73,14 @@ def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
         UserError: no such choice.
         ServiceError: the planner does not answer.
     """
-    groups = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
-    asked = site.desk.loop.intake.planner.fields(filled.verb, filled.chosen(groups))
+    planner = site.desk.loop.intake.planner
+    if filled.base.get("verb") in VERBS:
+        # what stood there as a default is no choice of the browser's: another model or experiment has other ones
+        shown = planner.fields(filled.base["verb"], {key: filled.base[key] for key in GROUPS if filled.base.get(key)})
+        untouched = {row["key"]: row["default"] for row in rows(shown)}
+        given = {key: value for key, value in filled.given.items() if value.strip() not in ("", untouched.get(key))}
+        filled = replace(filled, given=given, base={})
+    asked = planner.fields(filled.verb, filled.chosen(GROUPS))
     known = {row["key"] for row in rows(asked)}
     homeless = [f"{key}={value}" for key, value in filled.given.items() if key not in known and value.strip()]
     if homeless:

@@ -33,7 +33,11 @@ def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
     """
     if verb not in SUBMITTED:
         raise unknown("verb", verb, SUBMITTED)
-    defaults = groups.default_choices()
+    experiment = chosen.get("experiment", "")
+    if experiment and experiment not in groups.choices("experiment"):
+        raise unknown("experiment", experiment, groups.choices("experiment"))
+    said = groups.content(f"experiment/{experiment}") if experiment else {}
+    defaults = groups.default_choices() | _overridden(said)
     choices = {name: chosen.get(name) or str(defaults.get(name) or "") for name in defaults}
     asked = [*dict.fromkeys((*VERBS[verb].sections, *MORE.get(verb, ())))]
     shown = [name for name in asked if name in defaults and name not in OURS]
@@ -44,8 +48,8 @@ def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
     hints = get_type_hints(importlib.import_module("pipelines.config").Config)
     return {
         "groups": [_group(name, choices[name], str(defaults.get(name) or "")) for name in general],
-        "general": list(_general(hints)),
-        "sections": [_section(name, choices[name], hints.get(name)) for name in shown],
+        "general": list(_general(hints, said)),
+        "sections": [_section(name, choices[name], hints.get(name), said.get(name) or {}) for name in shown],
     }
 
 
@@ -53,19 +57,35 @@ def _group(name: str, choice: str, default: str) -> Row:
     return {"key": name, "choices": groups.choices(name), "value": choice, "default": default}
 
 
-def _general(hints: Mapping[str, Any]) -> Iterator[Row]:
+def _overridden(said: Mapping[str, Any]) -> dict[str, str]:
+    """Group -> the choice that an experiment makes of it."""
+    entries = [entry for entry in said.get("defaults", ()) if isinstance(entry, Mapping)]
+    return {key.rpartition("/")[2]: str(choice) for entry in entries for key, choice in entry.items()}
+
+
+def _over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested `values` over those `below`."""
+    found = dict(below)
+    for key, value in values.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = _over(found[key], value) if both else value
+    return found
+
+
+def _general(hints: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Row]:
     text = (groups.FOLDER / "config.yaml").read_text(encoding="utf-8")
     comments = _comments(text)
     values = groups.content("config")
     for key in GENERAL:
         if key in values:
-            yield _field(key, values[key], hints.get(key), comments.get(key, ""))
+            yield _field(key, said.get(key, values[key]), hints.get(key), comments.get(key, ""))
 
 
-def _section(name: str, choice: str, hint: Any) -> Row:
+def _section(name: str, choice: str, hint: Any, said: Mapping[str, Any]) -> Row:
+    """`said`: what the experiment makes of its values."""
     text = groups.page(name, choice)
     about = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("#")), "")
-    rows = list(_rows(groups.merge_choice(name, choice), hint, f"{name}.", _comments(text)))
+    rows = list(_rows(_over(groups.merge_choice(name, choice), said), hint, f"{name}.", _comments(text)))
     refused = [row for row in rows if not any(row["key"] == ours or row["key"].startswith(f"{ours}.") for ours in OURS)]
     return {"name": name, "choice": choice, "about": about, "fields": refused}
 

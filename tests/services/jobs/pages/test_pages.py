@@ -132,6 +132,12 @@ def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits
     assert "inverse_sqrt" in page and "tracking.uri" not in page and "service." not in page
     lstm = browser.get("/submit?verb=train&set.model=rnnsearch_additive").text
     assert 'name="set.model.heads"' in page and 'name="set.model.heads"' not in lstm
+    shown = {"csrf": csrf(page), "base.verb": "train", "base.model": "transformer_tiny", "do": "fields"}
+    typed = {"verb": "train", "set.model.width": "128", "set.model.heads": "2", "set.model": "transformer_base"}
+    other = browser.post("/submit", data={**shown, **typed}).text  # only what was typed goes on to the other model
+    assert 'name="set.model.width" value="512"' in other and 'name="set.model.heads" value="2"' in other
+    demo = browser.get("/submit?verb=train&set.experiment=demo").text
+    assert 'name="set.train.max_steps" value="600"' in demo  # what the experiment says
     sent = {"csrf": csrf(page), "verb": "shard", "set.corpus": "phrasebook", "do": "plan"}
     told = browser.post("/submit", data=sent)
     assert told.status_code == 200, told.text
