@@ -20,7 +20,7 @@ import psutil
 
 from bench.result import Result, in_turns
 
-WORDS = ["experiment=demo", "train.max_steps=3", "registry.register=false", "evaluate.sentences=8"]
+WORDS = ["experiment=demo", "train.max_steps=3", "train.log_every=1", "registry.register=false", "evaluate.sentences=8"]
 PATIENCE = 300.0  # seconds
 
 
@@ -29,11 +29,13 @@ class Starts:
     """Measures starts over shards that were made once."""
 
     home: Path
+    started: int = 0
     cpu: dict[str, list[float]] = field(default_factory=dict)  # backend -> seconds of processor time, a start each
 
     def seconds(self, backend: str) -> float:
         """Seconds from the command to its first step."""
-        name = f"{backend}-{len(self.cpu.setdefault(backend, []))}"
+        self.started += 1
+        name = f"start-{self.started}"
         journal = self.home / "runs" / name / "steps.jsonl"
         began = time.perf_counter()
         command = self.command("train", f"name={name}", f"cluster.backend={backend}")
@@ -45,7 +47,7 @@ class Starts:
                 seen |= processor_times(command.pid)
                 time.sleep(0.02)
             took = time.perf_counter() - began
-            self.cpu[backend].append(sum((seen | processor_times(command.pid)).values()))
+            self.cpu.setdefault(backend, []).append(sum((seen | processor_times(command.pid)).values()))
         finally:
             command.terminate()
             command.wait()
@@ -57,7 +59,6 @@ class Starts:
             [sys.executable, "-m", "services.cli", verb, *WORDS, *words],
             env={**os.environ, "DRAGOMAN_HOME": str(self.home)},
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
         )
 
 

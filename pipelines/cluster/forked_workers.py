@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import itertools
 import json
 import os
 import runpy
@@ -26,6 +27,10 @@ from typing import Any, NoReturn
 
 from pipelines.cluster.ray_node import read_environment
 from pipelines.cluster.worker_program import LENGTH
+
+# Ray's compiled part names objects by a generator of random numbers that the forks inherit in one state: each begins so
+# many names further on than the one before it, and the driver with none. A process draws some dozens.
+NAMES = 1000
 
 
 def import_modules(names: Iterable[str]) -> None:
@@ -78,12 +83,13 @@ def _serve(listener: socket.socket, driver: socket.socket, to_close: Iterable[in
         selector = selectors.DefaultSelector()
         selector.register(listener, selectors.EVENT_READ)
         selector.register(driver, selectors.EVENT_READ)
+        numbers = itertools.count(1)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is driver:
                     _end_all(selector)
                 elif key.fileobj is listener:
-                    _start(listener, selector)
+                    _start(listener, selector, next(numbers))
                 elif key.fileobj is key.data.asked:
                     os.kill(key.data.pid, signal.SIGKILL)
                     selector.unregister(key.data.asked)
@@ -93,7 +99,7 @@ def _serve(listener: socket.socket, driver: socket.socket, to_close: Iterable[in
         os._exit(1)
 
 
-def _start(listener: socket.socket, selector: selectors.BaseSelector) -> None:
+def _start(listener: socket.socket, selector: selectors.BaseSelector, number: int) -> None:
     asked, _ = listener.accept()
     try:
         head, files, _, _ = socket.recv_fds(asked, LENGTH.size, 3)
@@ -104,7 +110,7 @@ def _start(listener: socket.socket, selector: selectors.BaseSelector) -> None:
         return
     pid = os.fork()
     if pid == 0:
-        _become(request, files, [*selector.get_map().values()])
+        _become(request, files, [*selector.get_map().values()], number)
     for file in files:
         os.close(file)
     worker = _Worker(pid, os.pidfd_open(pid), asked)
@@ -131,8 +137,10 @@ def _end_all(selector: selectors.BaseSelector) -> NoReturn:
     os._exit(0)
 
 
-def _become(request: dict[str, Any], files: Sequence[int], inherited: Iterable[selectors.SelectorKey]) -> NoReturn:
-    """Be the worker that was asked for, as if it had been started by itself."""
+def _become(
+    request: dict[str, Any], files: Sequence[int], inherited: Iterable[selectors.SelectorKey], number: int
+) -> NoReturn:
+    """Be the worker that was asked for, as if it had been started by itself; `number` is its own among the forks."""
     code = 1
     try:
         for key in inherited:
@@ -152,6 +160,8 @@ def _become(request: dict[str, Any], files: Sequence[int], inherited: Iterable[s
         atexit.register(ray.shutdown, True)
         sys.argv = request["words"]
         read_environment()
+        for _ in range(NAMES * number):
+            ray.ObjectRef.from_random()
         runpy.run_path(sys.argv[0], run_name="__main__")
         code = 0
     except SystemExit as end:

@@ -19,14 +19,20 @@ SERVER = """
 import sys
 from pathlib import Path
 from pipelines.cluster.forked_workers import import_modules, serve_forks
-import_modules(["fractions"])
+import_modules(["fractions", "ray"])
+import ray
+ray.ObjectRef.from_random()  # as importing Ray Train does: from here on there is a state that forks inherit
 with serve_forks(Path(sys.argv[1])):
-    print("served", flush=True)
+    print("served", *[ray.ObjectRef.from_random().hex() for _ in range(500)], flush=True)
     sys.stdin.read()
 """
 WORKER = """
 import os, sys, time
 print("fractions" in sys.modules, os.environ.get("COLOUR"), os.getcwd(), os.getpid(), *sys.argv[1:], flush=True)
+if sys.argv[1] == "names":
+    import ray
+    print(*[ray.ObjectRef.from_random().hex() for _ in range(500)])
+    sys.exit()
 if sys.argv[1] == "wait":
     time.sleep(60)
 sys.exit(int(sys.argv[1]))
@@ -47,7 +53,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         text=True,
     ) as server:
         assert server.stdout is not None
-        assert server.stdout.readline() == "served\n"
+        word, *names = server.stdout.readline().split()
+        assert word == "served"
+        (folder / "names").write_text(" ".join(names))
         yield folder
 
 
@@ -67,6 +75,16 @@ def test_a_worker_has_the_modules_and_the_place_of_its_asker_and_its_exit_code(s
     assert words == ["7", "more"]
     assert int(pid) != asker.pid
     assert asker.returncode == 7
+
+
+def test_no_two_workers_nor_the_driver_give_the_same_names(served: Path) -> None:
+    """Two that start at once store an object of a random name each: where it is the same one, Ray ends a worker."""
+    named = (served / "names").read_text().split()
+    for _ in range(3):
+        with ask(served, "names") as asker:
+            out, _ = asker.communicate(timeout=30)
+        named += out.splitlines()[1].split()
+    assert len(named) == len(set(named)) == 2000
 
 
 @pytest.mark.parametrize("which", ["asker", "worker"])
