@@ -22,7 +22,6 @@ from pipelines.corpus.sharded import as_sharded
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
-OF_WORKERS = ["ray.train", "pipelines.train", "pipelines.cluster.lean_trainer"]  # what those of a training import
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
 
@@ -38,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
             refuse_without_shards(config, words)
         with (
             told_of_sigterm(),
-            begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext(),
+            begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext(),
         ):
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         return code
