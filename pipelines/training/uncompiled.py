@@ -27,6 +27,8 @@ class _StandIn(ModuleType):
     def graph_break(*_: Any, **__: Any) -> None: ...
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__file__":  # `inspect` asks every module for it, also in the middle of another import
+            raise AttributeError(name)
         if sys.modules.get(NAME) is self:
             del sys.modules[NAME], torch._dynamo
         return getattr(importlib.import_module(NAME), name)
