@@ -266,7 +266,7 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
 
 
 def test_nothing_to_serve_is_a_mistake() -> None:
-    with pytest.raises(UserError, match=r"serve\.model, serve\.bundle or serve\.vectors"):
+    with pytest.raises(UserError, match=r"serve\.model, serve\.bundle, serve\.ensemble or serve\.vectors"):
         serve.check(ServeConfig(model=None))
     with (
         serve.translations(ServeConfig(model=None), DecodeConfig(), []) as translations,
