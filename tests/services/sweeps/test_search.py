@@ -81,7 +81,9 @@ def test_a_grid_is_tried_once_losers_end_early_and_the_best_is_found(
     jobs = {one["id"]: one for one in client.jobs(limit=100)["jobs"]}
     assert len(jobs) == 6
     stopped = {job for job, one in jobs.items() if one["state"] in ("stopped", "stopping")}
-    assert stopped == {one.user_attrs["job"] for one in pruned}
+    (slow,) = (one.user_attrs["job"] for one in pruned if one.params["x"] == "5.5")
+    assert slow in stopped  # a quicker one may have come to its end before it heard
+    assert stopped <= {one.user_attrs["job"] for one in pruned}
     assert jobs[best.user_attrs["job"]]["words"][-1].startswith("name=s-00")
     rows = table(search.study, "valid_loss")
     assert rows[0] == ["TRIAL", "JOB", "STATE", "valid_loss", "x"] and rows[1][4] == "0.3" and len(rows) == 7
