@@ -12,7 +12,7 @@ from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Change, Job
 from services.jobs.pages.curves import EDGE, charts
 from services.jobs.pages.logs import PIECE, Piece, cut
-from services.jobs.pages.site import Site
+from services.jobs.pages.site import Link, Site
 from services.jobs.records import attempt_of
 from services.jobs.service.schemas import WhyView
 from services.jobs.states import ACTIVE, ENDED, State
@@ -36,16 +36,6 @@ class Bar:
     start: float
     width: float
     outcome: str
-
-
-@dataclass(frozen=True)
-class Link:
-    """From the job to somewhere else; without an address it is a fact to read."""
-
-    label: str
-    text: str
-    address: str = ""
-    outside: bool = False
 
 
 @dataclass(frozen=True)

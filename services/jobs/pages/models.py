@@ -11,7 +11,7 @@ from sqlalchemy import select
 from model.errors import UserError, reason
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Job
-from services.jobs.pages.site import Site
+from services.jobs.pages.site import Link, Site
 from services.jobs.pages.tracking import Model, Version
 
 PATIENCE = 30.0  # seconds for the endpoint's answer
@@ -24,16 +24,6 @@ FACTS = {  # tag -> what it is
     **{"pair": "Languages", "architecture": "Network", "method": "Method", "vocabulary": "Vocabulary"},
     **{"words": "Words", "width": "Width", "run_name": "Run's name", "bundle_bytes": "Bundle"},
 }
-
-
-@dataclass(frozen=True)
-class Step:
-    """A station of a version's lineage, the first one the data."""
-
-    label: str
-    text: str
-    address: str = ""
-    outside: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,23 +70,23 @@ def _facts(tags: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(label, tags[key]) for key, label in FACTS.items() if tags.get(key)]
 
 
-def _lineage(site: Site, person: Person, version: Version) -> list[Step]:
+def _lineage(site: Site, person: Person, version: Version) -> list[Link]:
     tags, runs = version.tags, site.tracking.run_page
     steps = []
     digest = tags.get("manifest_hash", "")
     if digest:
-        steps.append(Step("Shards", digest[:12], runs(tags.get("shard_run_id", "")), outside=True))
+        steps.append(Link("Shards", digest[:12], runs(tags.get("shard_run_id", "")), outside=True))
     if tags.get("config_hash"):
-        steps.append(Step("Configuration", tags["config_hash"][:12]))
+        steps.append(Link("Configuration", tags["config_hash"][:12]))
     job = _job_of(site, person, version)
     if job:
-        steps.append(Step("Job", job, f"/jobs/{job}"))
-    steps.append(Step("Run", tags.get("run_name") or version.run[:12], runs(version.run), outside=True))
+        steps.append(Link("Job", job, f"/jobs/{job}"))
+    steps.append(Link("Run", tags.get("run_name") or version.run[:12], runs(version.run), outside=True))
     if tags.get("git_commit"):
-        steps.append(Step("Commit", tags["git_commit"][:10]))
-    steps.append(Step("Bundle", tags.get("bundle_hash", "–")[:12]))
+        steps.append(Link("Commit", tags["git_commit"][:10]))
+    steps.append(Link("Bundle", tags.get("bundle_hash", "–")[:12]))
     page = site.tracking.version_page(version.model, version.number)
-    return [*steps, Step("Version", f"{version.model} {version.number}", page, outside=True)]
+    return [*steps, Link("Version", f"{version.model} {version.number}", page, outside=True)]
 
 
 def _job_of(site: Site, person: Person, version: Version) -> str:

@@ -50,6 +50,16 @@ TITLES = {403: "Not allowed", 404: "Not found", 409: "Not now", 429: "Too many r
 BREAKS = re.compile(r"([/_.=,-]+)")
 
 
+@dataclass(frozen=True)
+class Link:
+    """From a job or a version to where it leads, or where it is from; without an address it is a fact to read."""
+
+    label: str
+    text: str
+    address: str = ""
+    outside: bool = False
+
+
 class Refusal(Exception):  # noqa: N818  # a problem that is shown on a page
     """What went wrong, as the page says it."""
 
