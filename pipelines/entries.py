@@ -22,6 +22,7 @@ from pipelines.corpus.sharded import as_sharded
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
+OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # what a training imports, and Ray Train for itself
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
 
@@ -37,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
             refuse_without_shards(config, words)
         with (
             told_of_sigterm(),
-            begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext(),
+            begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext(),
         ):
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         return code

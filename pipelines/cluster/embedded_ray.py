@@ -14,14 +14,17 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.cluster import worker_program
+from pipelines.cluster.forked_workers import import_modules, serve_forks
 from pipelines.cluster.ray_node import read_environment
 
 OBJECT_STORE = 256 * 2**20  # bytes of shared memory
 END_TIMEOUT = 20.0  # seconds for Ray's processes to end
+SOCKET_PATH = 108  # bytes that the path of a Unix socket may have on Linux, its end included
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _begun: "list[subprocess.Popen[str]]" = []
 
@@ -41,17 +44,30 @@ def quiet_environment() -> None:
 
 
 @contextlib.contextmanager
-def begin_ray(device: str) -> Iterator[None]:
+def begin_ray(device: str, modules: Sequence[str] = ()) -> Iterator[None]:
     """A block at whose beginning Ray is started: `start_ray` in it has nothing, or less, to wait for.
 
-    What the command needs itself is imported meanwhile. At the block's end, or with this process, everything is ended.
+    `modules` are what workers need besides Ray. They are imported here while Ray starts, and workers are forks that
+    have them; this process must have no threads. At the block's end, or with this process, everything is ended.
     """
     before = _own_environment()
     with contextlib.ExitStack() as stack:
         stack.callback(_restore, before)
-        _begun.append(stack.enter_context(_node(device)))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-ray-")))  # mode 700
+        place = folder / "workers" if modules and can_fork(folder / "workers") else None
+        node = stack.enter_context(_node(device, place))
+        if place is not None:
+            pipes = [pipe.fileno() for pipe in (node.stdin, node.stdout) if pipe is not None]
+            import_modules(modules)
+            stack.enter_context(serve_forks(place, pipes))
+        _begun.append(node)
         stack.callback(_begun.clear)
         yield
+
+
+def can_fork(place: Path) -> bool:
+    """Whether workers can be forks of this process, to be had at `place`: not where Ray is loaded already."""
+    return sys.platform == "linux" and "ray" not in sys.modules and len(os.fsencode(place)) < SOCKET_PATH
 
 
 def is_begun() -> bool:
@@ -70,7 +86,7 @@ def start_ray(device: str) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         stack.callback(_restore, before)
-        node = _begun.pop() if _begun else stack.enter_context(_node(device))
+        node = _begun.pop() if _begun else stack.enter_context(_node(device, None))
         address = node.stdout.readline().strip() if node.stdout is not None else ""
         if not address:
             raise RuntimeError(f"Ray did not start (exit code {node.wait()})")
@@ -96,16 +112,21 @@ def _restore(before: dict[str, str | None]) -> None:
 
 
 @contextlib.contextmanager
-def _node(device: str) -> Iterator["subprocess.Popen[str]"]:
-    """The program that keeps Ray's processes, ended with the block."""
+def _node(device: str, workers: Path | None) -> Iterator["subprocess.Popen[str]"]:
+    """The program that keeps Ray's processes, ended with the block; `workers`: the socket where they are forked."""
     settings: dict[str, Any] = {
         # at least a slot for each of two workers, so that they run on a single core too
         "num_cpus": max(os.cpu_count() or 1, 1 if device == "cuda" else 2),
         "object_store_memory": OBJECT_STORE,
     }
+    environment = dict(os.environ)
+    if workers is not None:
+        settings["setup_worker_path"] = str(Path(worker_program.__file__))
+        settings["_system_config"] = {"enable_worker_prestart": True}  # they are there when they are asked for
+        environment[worker_program.PLACE] = str(workers)
     words = [sys.executable, "-m", "pipelines.cluster.ray_node", json.dumps(settings)]
     with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
     ) as node:
         try:
             yield node

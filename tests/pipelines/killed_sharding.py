@@ -1,7 +1,6 @@
 """A sharding that is killed in the middle, in a process of its own."""
 
 import importlib
-import multiprocessing
 import os
 import signal
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from typing import Any
 
 from pipelines.config import Config
 from pipelines.shard import shard
+from tests.warm import CONTEXT
 
 PATIENCE = 120.0  # seconds
 
@@ -18,9 +18,7 @@ def kill_sharding(config: Config, where: str, call: int, settings: Mapping[str, 
 
     `settings`: module.NAME -> the value that it has there. The processes are forked from one that has imported all.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pipelines.shard", __name__])
-    process = context.Process(target=_shard, args=(config, where, call, dict(settings)))
+    process = CONTEXT.Process(target=_shard, args=(config, where, call, dict(settings)))
     process.start()
     process.join(PATIENCE)
     assert process.exitcode == -signal.SIGKILL

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,21 +10,15 @@ from typing import Any
 import psutil
 
 from pipelines.training import journal
+from tests.warm import Command
 
 
-def start_verb(home: Path, *words: str) -> "subprocess.Popen[str]":
+def start_verb(home: Path, *words: str) -> Command:
     """The command line as a user starts it, in a session of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "services.cli", *words],
-        env={**os.environ, "DRAGOMAN_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    return Command(words, {**os.environ, "DRAGOMAN_HOME": str(home)})
 
 
-def finish(process: "subprocess.Popen[str]", code: int = 0) -> str:
+def finish(process: Command, code: int = 0) -> str:
     out, _ = process.communicate(timeout=180)
     assert process.returncode == code, out
     return out
@@ -47,7 +39,7 @@ def reached(run: Path, step: int) -> Callable[[], bool]:
     return lambda: any(line["step"] >= step for line in steps(run))
 
 
-def workers_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+def workers_of(process: Command) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
         try:
@@ -58,7 +50,7 @@ def workers_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
     return found
 
 
-def kill_tree(process: "subprocess.Popen[str]") -> None:
+def kill_tree(process: Command) -> None:
     """The driver and everything that it has started, at once, without a chance to clean up."""
     for one in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
         try:

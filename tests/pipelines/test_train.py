@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from pipelines.settings import LoaderConfig
 from pipelines.tracking.spool import Spool
 from pipelines.training import checkpoint
 from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for, workers_of
+from tests.warm import Command
 
 SETTINGS = [
     "corpus.pairs=2000",
@@ -39,7 +39,7 @@ SETTINGS = [
 ]
 
 
-def start(verb: str, home: Path, *overrides: str) -> "subprocess.Popen[str]":
+def start(verb: str, home: Path, *overrides: str) -> Command:
     """The verb as a user starts it, in a session of its own."""
     return start_verb(home, verb, *SETTINGS, *overrides)
 

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from bench.s3_server import Proxy
 from model.files import file_sha256
 from model.storage import remote
 from pipelines.training import journal
+from tests.warm import Command
 
 SETTINGS = [
     "corpus.pairs=300",
@@ -50,15 +49,10 @@ class Machine:
     def __init__(self, folder: Path, s3: Proxy) -> None:
         self.cache, self.s3 = folder, s3
 
-    def start(self, *words: str, home: str = HOME) -> "subprocess.Popen[str]":
+    def start(self, *words: str, home: str = HOME) -> Command:
         """A verb as a user starts it."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "services.cli", *words],
-            env={**os.environ, "DRAGOMAN_HOME": home, "DRAGOMAN_CACHE": str(self.cache), "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        place = {"DRAGOMAN_HOME": home, "DRAGOMAN_CACHE": str(self.cache), "OMP_NUM_THREADS": "1"}
+        return Command(words, {**os.environ, **place})
 
     def call(self, *words: str, home: str = HOME, code: int = 0) -> str:
         process = self.start(*words, home=home)
@@ -67,13 +61,13 @@ class Machine:
         assert self.s3.environment["AWS_SECRET_ACCESS_KEY"] not in out
         return out
 
-    def train(self, name: str, *words: str) -> "subprocess.Popen[str]":
+    def train(self, name: str, *words: str) -> Command:
         return self.start("train", *SETTINGS, f"name={name}", *words)
 
     def run(self, name: str) -> Path:
         return self.cache / "dragoman-mirror" / "s3" / "bucket" / "home" / "runs" / name
 
-    def wait_for_step(self, name: str, step: int, process: "subprocess.Popen[str]") -> None:
+    def wait_for_step(self, name: str, step: int, process: Command) -> None:
         end = time.monotonic() + 300
         while not any(line["step"] >= step for line in journal.lines(self.run(name) / journal.NAME)):
             assert process.poll() is None and time.monotonic() < end, process.communicate()[0]

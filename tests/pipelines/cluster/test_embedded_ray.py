@@ -65,32 +65,44 @@ def test_a_ray_that_was_begun_is_the_one_that_is_used_and_is_gone_afterwards(mon
     assert environment_of_task(0) == {"RAY_AUTH_TOKEN": "the user's"}
 
 
-KILLED = """
-import json, os, signal
+def test_workers_are_forked_only_where_their_socket_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delitem(sys.modules, "ray")
+    assert embedded_ray.can_fork(Path("/tmp/workers"))
+    assert not embedded_ray.can_fork(Path("/tmp", "x" * 100, "workers"))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert not embedded_ray.can_fork(Path("/tmp/workers"))
+
+
+FORKS = """
+import json, os, signal, sys
 import psutil
 from pipelines.cluster import embedded_ray, ray_train
 from pipelines.settings import ClusterConfig
 
-def mode_of_task(_):
-    return os.environ.get("RAY_AUTH_MODE")
+def modules_of_task(_):
+    return "fractions" in sys.modules, os.getppid(), os.environ.get("RAY_AUTH_MODE")
 
-with embedded_ray.begin_ray("cpu"), ray_train.connect_ray(ClusterConfig()):
-    (known,) = ray_train.map_tasks(mode_of_task, [0], ClusterConfig())
+with embedded_ray.begin_ray("cpu", ["fractions"]), ray_train.connect_ray(ClusterConfig()):
+    (known,) = ray_train.map_tasks(modules_of_task, [0], ClusterConfig())
     me = psutil.Process()
-    print(json.dumps([known, [process.pid for process in me.children(recursive=True)]]), flush=True)
+    processes = [process.pid for process in me.children(recursive=True)]
+    forker = [process.pid for process in me.children() if process.cmdline() == me.cmdline()]
+    print(json.dumps([known, processes, forker]), flush=True)
     os.kill(me.pid, signal.SIGKILL)
 """
 
 
-def test_nothing_is_left_of_a_driver_that_is_killed() -> None:
+def test_workers_are_forks_of_one_process_and_nothing_is_left_of_a_driver_that_is_killed() -> None:
     """In a process of its own: this one has loaded Ray, and has threads."""
     root = Path(__file__).parents[3]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    with subprocess.Popen([sys.executable, "-c", KILLED], cwd=root, env=environment, stdout=subprocess.PIPE) as driver:
+    with subprocess.Popen([sys.executable, "-c", FORKS], cwd=root, env=environment, stdout=subprocess.PIPE) as driver:
         assert driver.stdout is not None
         line = driver.stdout.readline()
-    mode, processes = json.loads(line)
-    assert mode == "token" and len(processes) > 3
+    (imported, parent, mode), processes, forker = json.loads(line)
+    assert (imported, mode) == (True, "token")
+    assert forker == [parent]
     there = [psutil.Process(pid) for pid in processes if psutil.pid_exists(pid)]
     _, alive = psutil.wait_procs(there, timeout=30)
     assert alive == []

@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,8 @@ from typing import Any
 import pytest
 
 from pipelines import entries
+from tests.pipelines.processes import finish
+from tests.warm import Command
 
 SETTINGS = [
     "corpus.pairs=400",
@@ -82,15 +82,7 @@ class Page(HTMLParser):
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with shards, and with the comparison of three networks."""
     folder = tmp_path_factory.mktemp("home")
-    done = subprocess.run(
-        [sys.executable, "-m", "services.cli", "shard", *SETTINGS, f"paths.root={folder}"],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    finish(Command(("shard", *SETTINGS, f"paths.root={folder}"), {**os.environ, "OMP_NUM_THREADS": "1"}))
     assert compare(folder, ALL) == 0
     return folder
 

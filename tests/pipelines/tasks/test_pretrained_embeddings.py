@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
 
 from model.bundles.vectors import load_vectors, save_vectors
 from model.errors import UserError
@@ -35,6 +34,7 @@ from pipelines.tracking.registry import RegistryConfig, Version
 from pipelines.training import checkpoint, journal
 from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Trainer
+from tests.warm import start_ranks
 
 WIDTH, VOCABULARY = 16, 50  # of the shards that `make_shards` makes: words w0 to w43
 CPU = torch.device("cpu")
@@ -354,7 +354,7 @@ def test_two_ranks_train_around_a_frozen_table(
     settings = config(source=str(bundle(tmp_path / "vectors", ["w3", "w4"])), freeze=True)
     alone = train(replace(settings, name="alone"), "all", Ranks(0, 1, CPU))
     (port,) = free_ports(1)
-    multiprocessing.spawn(rank_process, (port, settings), nprocs=2)
+    start_ranks(rank_process, (port, settings))
     one, other = (
         [line["loss"] for line in journal.lines(run / journal.NAME) if "batch" in line]
         for run in (settings.run_dir, settings.run_dir.parent / "alone")

@@ -1,7 +1,6 @@
 """`dragoman train` of word vectors: killed at any moment, alone or under Ray, and still the same run."""
 
 import logging
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from model.bundles.vectors import load_vectors
 from pipelines import entries
 from pipelines.training import checkpoint, journal
 from tests.pipelines.processes import finish, kill_tree, start_verb, wait_for, workers_of
+from tests.warm import Command
 
 TEXT = [
     "corpus=phrasebook",
@@ -38,7 +38,7 @@ SETTINGS = [
 ALONE = "cluster.backend=local"
 
 
-def train(home: Path, *overrides: str) -> "subprocess.Popen[str]":
+def train(home: Path, *overrides: str) -> Command:
     """The verb as a user starts it, in a session of its own."""
     return start_verb(home, "train", *TEXT, *SETTINGS, *overrides)
 

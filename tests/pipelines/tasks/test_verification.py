@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch.multiprocessing as multiprocessing
 
 from model.ports import free_ports
 from model.shards.manifest import manifest_hash
@@ -15,6 +14,7 @@ from pipelines import entries
 from pipelines.loaders.pairs import OF_PAIRS
 from pipelines.training import journal
 from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
+from tests.warm import start_ranks
 
 Table = dict[str, tuple[str, str]]
 
@@ -85,7 +85,7 @@ def test_a_killed_run_that_went_on_alone_and_on_two_workers_is_one_too(
     assert found["steps"][1].startswith("6, each once") and found["starts"] == ("same", "1: from step 0 on 1")
     train(shards, run, replace(CONFIG, max_steps=8))
     (port,) = free_ports(1)
-    multiprocessing.spawn(rank_process, (port, str(shards), str(run), CONFIG, "transformer"), nprocs=2)
+    start_ranks(rank_process, (port, str(shards), str(run), CONFIG, "transformer"))
     found = verify()
     assert found["steps"][0] == "same" and found["steps"][1].startswith("12, each once")
     assert found["starts"] == ("same", "1: from step 0 on 1, 2: from step 4 on 1, 3: from step 8 on 2")

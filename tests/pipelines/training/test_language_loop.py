@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
 
 from model.networks.architectures import any_network, architecture, model_config
 from model.networks.language_network import LanguageNetwork
@@ -25,6 +24,7 @@ from pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
 from pipelines.training import checkpoint, journal
 from pipelines.training.loop import Report, Trainer
 from tests.random_shards import VOCABULARY, random_records
+from tests.warm import start_ranks
 
 LOADER = LoaderConfig(lanes=2, batch_tokens=48, context_length=8, window_chunks=2, max_length=16)
 CONFIG = TrainConfig(
@@ -143,7 +143,7 @@ def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards
     train(shards, tmp_path / "turns", kind, replace(CONFIG, max_steps=4))
     (port,) = free_ports(1)
     arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
-    multiprocessing.spawn(rank_process, arguments, nprocs=2)
+    start_ranks(rank_process, arguments)
     train(shards, tmp_path / "turns", kind)
     alone, turns = steps(tmp_path / "alone"), steps(tmp_path / "turns")
     assert [(line["batch"], line["tokens"]) for line in alone] == [(line["batch"], line["tokens"]) for line in turns]

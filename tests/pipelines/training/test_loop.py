@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
 
 from model.errors import UserError
 from model.networks.architectures import architecture, build_network, model_config
@@ -25,6 +24,7 @@ from pipelines.training import checkpoint, journal
 from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Report, Trainer
 from pipelines.training.validation import validation_loss
+from tests.warm import start_ranks
 
 LOADER = LoaderConfig(lanes=2, batch_tokens=120, window_chunks=2)
 CONFIG = TrainConfig(
@@ -141,7 +141,7 @@ def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards
     train(shards, tmp_path / "turns", replace(CONFIG, max_steps=4), kind=kind)
     (port,) = free_ports(1)
     arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
-    multiprocessing.spawn(rank_process, arguments, nprocs=2)
+    start_ranks(rank_process, arguments)
     train(shards, tmp_path / "turns", kind=kind)
     alone, turns = steps(tmp_path / "alone"), steps(tmp_path / "turns")
     assert [line["batch"] for line in alone] == [line["batch"] for line in turns]
@@ -195,7 +195,7 @@ def test_a_step_without_a_finite_loss_updates_nothing_on_any_rank(world: int, sh
         train(shards, run, STEP_BY_STEP, loss=BrokenLoss(3))  # step 2, second lane
     else:
         (port,) = free_ports(1)
-        multiprocessing.spawn(rank_with_a_broken_loss, (port, str(shards), str(run)), nprocs=2)
+        start_ranks(rank_with_a_broken_loss, (port, str(shards), str(run)))
     before, after = (checkpoint.read(run / "checkpoints" / f"step-{step:08d}") for step in (1, 2))
     assert before[0].keys() == after[0].keys() == {"network", "optimizer", "average"}
     for group, tensors in before[0].items():

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
 
 from conf.compose import Interrupted
 from model.ports import free_ports
@@ -18,6 +17,7 @@ from pipelines.training import checkpoint, stopping
 from pipelines.training.loop import Report
 from tests.pipelines.training.test_loop import CONFIG, CPU, steps, train, weights
 from tests.random_shards import MakeShards
+from tests.warm import start_ranks
 
 EVERY = replace(CONFIG, log_every=1)
 
@@ -79,7 +79,7 @@ def rank_process(rank: int, port: int, shards: str, run: str) -> None:
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
 def test_all_ranks_stop_at_the_same_step(shards: Path, tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    multiprocessing.spawn(rank_process, (port, str(shards), str(tmp_path / "run")), nprocs=2)
+    start_ranks(rank_process, (port, str(shards), str(tmp_path / "run")))
     newest = checkpoint.newest(tmp_path / "run")
     assert newest is not None and newest.name == "step-00000006"
 

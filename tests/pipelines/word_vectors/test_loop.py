@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
 
 from model.errors import UserError
 from model.ports import free_ports
@@ -22,6 +21,7 @@ from pipelines.word_vectors.averaging import Averaging
 from pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables
 from pipelines.word_vectors.settings import VectorsConfig
 from tests.random_shards import MakeShards, random_records
+from tests.warm import start_ranks
 
 CONFIG = VectorsConfig(epochs=3, segment_words=200, checkpoint_every=5, checkpoint_minutes=0, log_every=4)
 CPU = torch.device("cpu")
@@ -233,7 +233,7 @@ def test_one_and_two_ranks_take_turns(shards: Path, tmp_path: Path) -> None:
     """An epoch alone, one on two ranks, one alone again: every word once an epoch, and equal losses."""
     train(shards, tmp_path / "turns", replace(CONFIG, epochs=1))
     (port,) = free_ports(1)
-    multiprocessing.spawn(two_ranks, (port, str(shards), str(tmp_path / "turns")), nprocs=2)
+    start_ranks(two_ranks, (port, str(shards), str(tmp_path / "turns")))
     turns = train(shards, tmp_path / "turns")
     alone = train(shards, tmp_path / "alone")
     assert turns.step == alone.step and turns.losses == pytest.approx(alone.losses, rel=1e-9)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
 from numpy.typing import NDArray
 
 from model.ports import free_ports
@@ -20,6 +19,7 @@ from pipelines.word_vectors.loop import Decay, train_tables
 from pipelines.word_vectors.settings import Backend, VectorsConfig
 from pipelines.word_vectors.synchronous import SynchronousWord2Vec
 from tests.random_shards import MakeShards
+from tests.warm import start_ranks
 
 GROUPS, SIZE = 4, 10  # every record holds words of one group
 MODEL = Word2VecConfig(width=16, window=3, sample=0, min_count=1, lr=0.05)
@@ -76,7 +76,7 @@ def test_two_ranks_find_what_one_finds(shards: Path, tmp_path: Path) -> None:
     one, loss = learned(shards, tmp_path / "one", ALONE)
     assert purity(one) > 0.95
     (port,) = free_ports(1)
-    multiprocessing.spawn(rank_process, (port, str(shards), str(tmp_path)), nprocs=2)
+    start_ranks(rank_process, (port, str(shards), str(tmp_path)))
     for backend in ("numba", "ddp"):
         first, second = (np.load(tmp_path / f"{backend}-{rank}.npz") for rank in (0, 1))
         assert np.array_equal(first["vectors"], second["vectors"])  # equal at the end, to the bit

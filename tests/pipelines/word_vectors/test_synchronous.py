@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
 
 from model.errors import UserError
 from model.ports import free_ports
@@ -16,6 +15,7 @@ from model.word_vectors.learner import Text
 from model.word_vectors.word2vec import Word2VecConfig
 from pipelines.cluster.ranks import Ranks
 from pipelines.word_vectors.synchronous import SynchronousWord2Vec
+from tests.warm import start_ranks
 
 WORDS = 40
 COUNTS = np.arange(3 * WORDS, 2 * WORDS, -1, dtype=np.int64)
@@ -62,7 +62,7 @@ def rank_process(rank: int, port: int, folder: str, algorithm: str, output: str)
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
 def test_two_ranks_take_the_steps_of_one_with_twice_the_words(algorithm: str, output: str, tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    multiprocessing.spawn(rank_process, (port, str(tmp_path), algorithm, output), nprocs=2)
+    start_ranks(rank_process, (port, str(tmp_path), algorithm, output))
     alone = SynchronousWord2Vec(config(algorithm, output), COUNTS, 5, ALONE, tokens=16)
     for number, segments in enumerate(SEGMENTS):
         totals = alone.train_together(segments, 0.2, [10 * number, 10 * number + 1], 1)
