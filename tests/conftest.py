@@ -81,8 +81,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def parsed_once() -> Iterator[None]:
-    """OmegaConf parses the text of a value once a session: the same texts come back in every composed configuration,
-    and parsing them is a third of what composing costs."""
+    """OmegaConf parses the text of a value once a session, and files by libyaml: the same texts come back in every
+    composed configuration, and reading them is more than half of what composing costs."""
+    import yaml
     from omegaconf import _utils as utils
     from omegaconf import base, grammar_parser
 
@@ -90,6 +91,7 @@ def parsed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (base, utils):
             patch.setattr(module, "parse", parse)
+        patch.setattr(yaml, "SafeLoader", yaml.CSafeLoader)
         yield
 
 

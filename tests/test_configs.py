@@ -15,13 +15,22 @@ from pipelines.config import Config
 from pipelines.corpus.sharded import leaves
 from services.config import Config as ServicesConfig
 
-ALL = [f"{group}={choice}" for group in sorted(groups.default_choices()) for choice in groups.choices(group)]
+DEFAULTS = groups.default_choices()
+ALL = [  # the defaults, and each other choice of a group
+    "",
+    *(
+        f"{group}={choice}"
+        for group in sorted(DEFAULTS)
+        for choice in groups.choices(group)
+        if choice != DEFAULTS[group]
+    ),
+]
 
 
 @pytest.mark.parametrize("override", ALL)
 def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    values = compose.values([override])
+    values = compose.values([override] if override else [])
     config = compose.typed(Config, values)
     compose.typed(ServicesConfig, values)
     model = model_config(config.model)
