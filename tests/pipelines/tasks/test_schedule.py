@@ -9,6 +9,7 @@ import pytest
 
 from pipelines import train
 from pipelines.shard import shard
+from pipelines.tasks import launch
 from pipelines.tracking.spool import Spool
 from pipelines.training import journal
 from tests.pipelines.tasks.test_language_train import LINES, MODELS, config
@@ -22,6 +23,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     shard(config(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def unreleased(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after the last step is no part of these tests, and most of their time."""
+    monkeypatch.setattr(launch, "release", lambda *_: None)
 
 
 def start(home: Path, name: str, schedule: str, *overrides: str) -> Path:
