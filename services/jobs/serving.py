@@ -11,8 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import uvicorn
-
 from conf import compose
 from model.errors import ServiceError, UserError
 from model.files import atomic_write, exclusive
@@ -32,6 +30,7 @@ from services.jobs.service.app import Parts, create_app
 from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
+from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.settings import ServiceConfig
@@ -99,14 +98,7 @@ def _serve(
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **_neighbours(config, where))
     app = create_app(parts)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, backlog=2048)
-    )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    thread = threading.Thread(target=server.run, args=([listening],), name="http", daemon=True)
-    thread.start()
-    stack.callback(thread.join, 10)
-    stack.callback(setattr, server, "should_exit", True)
+    stack.enter_context(serving(app, listening))
     app.state.observer.start()
     stack.callback(app.state.observer.stop)
     loop.start()

@@ -15,9 +15,11 @@ from services.jobs.drill.processes import ranks
 from services.jobs.drill.scene import Scene
 
 CHECKPOINT = 40  # steps
+CORPUS = ["corpus=phrasebook", "corpus.pairs=4000", "pair=en-de", "tokenizer.vocabulary=1000"]
 TRAINING = [
-    *("corpus=phrasebook", "pair=en-de", "tokenizer.vocabulary=2000", "model=rnnsearch_additive", "model.width=64"),
-    *("model.embedding=64", "model.encoder_width=64", "model.attention_width=64"),
+    *CORPUS,
+    *("model=rnnsearch_additive", "model.width=64", "model.embedding=64"),
+    *("model.encoder_width=64", "model.attention_width=64"),
     *("loader.batch_tokens=1024", "loader.lanes=2", "train.max_steps=1000000"),
     *(f"train.checkpoint_every={CHECKPOINT}", "train.evaluate_every=1000000", "train.precision=fp32"),
     *("tracking.offline=true", "tracking.system_metrics=false", "cluster.device=cpu", "cluster.max_failures=20"),
@@ -66,9 +68,8 @@ def drill(scene: Scene, names: Sequence[str]) -> Result:
     jobs, result = list[str](), Result()
     try:
         paths = [f"paths.shards={scene.folder}/shards", f"paths.runs={scene.folder}/runs"]
-        words = [word for word in TRAINING if word.split(".")[0] in ("corpus=phrasebook", "pair=en-de", "tokenizer")]
         logger.info("shards first")
-        jobs.append(scene.service.submit("shard", [*words, *paths, "cluster.workers=1"])["id"])
+        jobs.append(scene.service.submit("shard", [*CORPUS, *paths, "cluster.workers=1"])["id"])
         scene.finish(jobs[0])
         cpus = max(1, int(max(node["cpus"] for node in scene.service.status()["nodes"]) / 2))
         size = ["cluster.workers=1..2", f"cluster.cpus_per_worker={cpus}", f"name={scene.name}"]
