@@ -27,6 +27,7 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.planning.planner import Planner
 from services.jobs.secret_files import enter_tokens, read_secret
 from services.jobs.service.app import Parts, create_app
+from services.jobs.service.arrears import Arrears
 from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
@@ -99,6 +100,10 @@ def _serve(
     parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **_neighbours(config, where))
     app = create_app(parts)
     stack.enter_context(serving(app, listening))
+    if parts.tracking:
+        arrears = Arrears(ledger, parts.tracking)
+        arrears.start()
+        stack.callback(arrears.stop)
     app.state.observer.start()
     stack.callback(app.state.observer.stop)
     loop.start()

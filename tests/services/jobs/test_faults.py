@@ -10,13 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from bench.s3_server import proxy_before
 from model.errors import ServiceError
+from model.ports import free_ports
 from services.endpoint.connections import bind
+from services.jobs import beside
+from services.jobs.children import Children
 from services.jobs.client.client import JobClient
 from services.jobs.executors.base import Start
 from services.jobs.records import attempt_of
 from services.jobs.service.app import Parts, create_app
+from services.jobs.service.arrears import Arrears, pending
 from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.states import ENDED, State
@@ -135,3 +141,45 @@ def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(
         log = attempt_of(tmp_path, job, 1).log.read_text()
         assert "File too large" in log
         assert not list((tmp_path / "run").glob("checkpoints/.part*"))
+
+
+def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    where = f"http://127.0.0.1:{port}"
+    (tmp_path / "server").write_text(where)
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    loop.executor = ProcessExecutor(tmp_path, stub=Path(__file__).with_name("tracked_job.py"))
+    arrears = Arrears(loop.ledger, where)
+    with at_work(loop) as service, contextlib.ExitStack() as stack:
+        (job,) = submit(service, tmp_path, ["run"])
+        wait(loop, [job])
+        assert loop.ledger.job(job).state == State.SUCCEEDED
+        assert pending(tmp_path / "run") > 0
+        assert arrears.look() == 1  # nobody answers: it is kept in mind
+        stack.enter_context(mlflow_server(tmp_path, port))
+        assert arrears.look() == 0
+        found = httpx.post(f"{where}/api/2.0/mlflow/runs/search", json={"experiment_ids": ["1"]}).json()["runs"]
+        query = {"run_id": found[0]["info"]["run_id"], "metric_key": "loss"}
+        sent = httpx.get(f"{where}/api/2.0/mlflow/metrics/get-history", params=query).json()["metrics"]
+    assert [int(one["step"]) for one in sent] == list(range(1, 11))
+    assert (len(found), found[0]["info"]["status"]) == (1, "FINISHED")
+    assert pending(tmp_path / "run") == 0
+
+
+@contextlib.contextmanager
+def mlflow_server(folder: Path, port: int) -> Iterator[None]:
+    """A real one, until the end of the block."""
+    places = beside.Places(folder, port, 0, 0)
+    child = beside.tracking(places, folder / "mlflow", dict(os.environ))
+    with contextlib.ExitStack() as stack:
+        children = Children(folder / "children.json")
+        stack.callback(children.stop)
+        children.start(child)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"http://127.0.0.1:{port}/health", timeout=1).status_code == 200:
+                    break
+            assert time.monotonic() < deadline, child.log.read_text()
+            time.sleep(0.1)
+        yield
