@@ -37,7 +37,8 @@ polyline{fill:none;stroke:#2b6cb0;stroke-width:1.5;vector-effect:non-scaling-str
 @media(max-width:40rem){body{margin:1rem auto}thead{display:none}
 tr{display:block;padding:.4rem 0;border-top:1px solid #eee}
 td,tbody th{display:block;border:0;padding:0;width:auto}td.short{white-space:normal}
-td[data-name]{display:flex}td:empty{display:none}td[data-name]::before{content:attr(data-name);flex:0 0 5.5rem;color:#555}}
+td[data-name]{display:flex}td:empty{display:none}
+td[data-name]::before{content:attr(data-name);flex:0 0 5.5rem;color:#555}}
 @media(prefers-color-scheme:dark){body{background:#161616;color:#e6e6e6}pre{background:#222}h2{border-color:#444}
 td,tbody th,tr{border-color:#333}th,figure,td[data-name]::before{color:#aaa}figcaption{color:#e6e6e6}.state{color:#111}
 polyline{stroke:#7fb2ea}}
