@@ -37,7 +37,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
         run = parent.begin(_params(root, space, most), getpass.getuser(), client.address)
         if run is not None:
             (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
-        common = ["registry.register=false", *([f"tracking.parent={run}"] if run else [])]
+        common = [f"tracking.parent={run}"] if run else []
         search = Search(client, study, space, root.sweep, most=most, common=common)
         search.run()
         best = finished(study)[0]
