@@ -10,6 +10,8 @@ from model.errors import UserError
 from services.models.registry import Registry
 
 logger = logging.getLogger(__name__)
+NOTE = "mlflow.note.content"
+ABOUT = "Their runs stand under this one. At its end the artifacts hold the pictures, the tags the best settings."
 
 
 class Parent:
@@ -23,8 +25,11 @@ class Parent:
         self.registry, self.experiment, self.name, self.run_id = registry, experiment, name, run_id
         self._said = False
 
-    def begin(self, params: Mapping[str, Any], user: str) -> str | None:
-        """Begin the run where there is none yet; its id, None where MLflow does not answer."""
+    def begin(self, params: Mapping[str, Any], user: str, pages: str) -> str | None:
+        """Begin the run where there is none yet; its id, None where MLflow does not answer.
+
+        Its description leads to its trials on the job service's `pages`, and names the pictures to come.
+        """
         if self.run_id is not None:
             return self.run_id
         with self._asking() as client:
@@ -35,6 +40,8 @@ class Parent:
             for key, value in params.items():
                 client.log_param(run.info.run_id, key, value)
             self.run_id = run.info.run_id
+            trials = f"{pages.rstrip('/')}/?sweep={self.run_id}"
+            client.set_tag(self.run_id, NOTE, f"[Its trials]({trials}) as jobs. {ABOUT}")
         return self.run_id
 
     def end(self, metrics: Mapping[str, float], tags: Mapping[str, str], files: list[Path]) -> None:

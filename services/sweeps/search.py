@@ -19,6 +19,7 @@ from services.sweeps.space import Space
 from services.sweeps.study import best_of, finished, shown
 
 TICK = 1.0  # seconds between two looks at what runs
+TRIED = ("registry.register=false", "evaluate.split=valid")  # a trial is no version, and leaves the test set alone
 HOPELESS = 3  # trials that fail before any has a value end the sweep
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,11 @@ class Search:
         return f"{self.study.study_name}-{number:03d}"
 
     def words(self, trial: Trial | FrozenTrial) -> list[str]:
-        """The overrides of a trial's job."""
+        """The overrides of a trial's job; the sweep's own come last, and count."""
+        return [*TRIED, *self.release_words(trial)]
+
+    def release_words(self, trial: Trial | FrozenTrial) -> list[str]:
+        """The same for its run as any other training: evaluated on the test set."""
         return [*self.space.words(trial.params), *self.common, f"name={self.name(trial.number)}"]
 
     def _begun(self) -> int:
@@ -137,13 +142,12 @@ class Search:
 
 
 def release(search: Search, best: FrozenTrial, patience: float = 3600.0) -> str:
-    """Register the best trial's run and promote it where the gate lets it pass; what came of it.
+    """Evaluate the best trial on the test set, register it, promote it where the gate lets it pass; what came of it.
 
     Raises:
         ServiceError: one of the two jobs did not succeed.
     """
-    words = [*search.words(best), "registry.register=true"]
-    job = search.client.submit("train", words)
+    job = search.client.submit("train", [*search.release_words(best), "registry.register=true"])
     _wait(search.client, job["id"], patience)
     version = search.client.curves(job["id"])["released"]
     model, number = str(version.get("model")), str(version.get("version"))

@@ -34,10 +34,10 @@ def sweep(root: SweepRoot, space: Space) -> int:
     with quiet_optuna(), verbs.client(root.jobs, entries.address(_asked(root))) as client:
         study = open_study(folder, root.name, root.sweep, space, root.seed)
         parent = _parent(root, folder)
-        run = parent.begin(_params(root, space, most), getpass.getuser())
+        run = parent.begin(_params(root, space, most), getpass.getuser(), client.address)
         if run is not None:
             (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
-        common = ["registry.register=false", *([f"tracking.parent={run}"] if run else [])]
+        common = [f"tracking.parent={run}"] if run else []
         search = Search(client, study, space, root.sweep, most=most, common=common)
         search.run()
         best = finished(study)[0]

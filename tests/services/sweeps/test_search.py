@@ -31,7 +31,8 @@ class TrialPlanner(processes.StubPlanner):
     def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
         values = dict(word.split("=", 1) for word in words)
         run = str(Path(values["home"]) / values["name"])
-        return super().plan(verb, [f"run={run}", f"steps={values['steps']}"], gpus, early) | {"words": list(words)}
+        given = [f"{key}={values[key]}" for key in ("home", "steps", "x", "name")]  # in the order of the stub
+        return super().plan(verb, [f"run={run}", f"steps={values['steps']}"], gpus, early) | {"words": given}
 
 
 @pytest.fixture
@@ -84,7 +85,10 @@ def test_a_grid_is_tried_once_losers_end_early_and_the_best_is_found(
     (slow,) = (one.user_attrs["job"] for one in pruned if one.params["x"] == "5.5")
     assert slow in stopped  # a quicker one may have come to its end before it heard
     assert stopped <= {one.user_attrs["job"] for one in pruned}
-    assert jobs[best.user_attrs["job"]]["words"][-1].startswith("name=s-00")
+    tried = jobs[best.user_attrs["job"]]["words"]
+    assert tried[-1].startswith("name=s-00")
+    assert {"evaluate.split=valid", "registry.register=false"} <= set(tried)  # the test set is for the best alone
+    assert not {"evaluate.split=valid", "registry.register=false"} & set(search.release_words(best))
     rows = table(search.study, "valid_loss")
     assert rows[0] == ["TRIAL", "JOB", "STATE", "valid_loss", "x"] and rows[1][4] == "0.3" and len(rows) == 7
     pictures = draw(search.study, "valid_loss", tmp_path)

@@ -206,6 +206,24 @@ def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, b
     assert 'href="/models/demo-en-de?version=2"' in page
 
 
+def test_a_sweep_leads_to_its_trials_and_they_to_their_sweep(world: World, browser: httpx.Client) -> None:
+    run, others = "7" * 32, "8" * 32
+    trials = [world.job(f"search-00{number}", words=[f"tracking.parent={run}"]) for number in range(3)]
+    world.job("search-000", words=[f"tracking.parent={run}", "registry.register=true"])  # the best, registered
+    other = world.job("elsewhere-000", words=[f"tracking.parent={others}"])
+    page = browser.get(f"/jobs/{trials[1].id}").text
+    assert f'href="/?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
+    page = browser.get("/", params={"sweep": run}).text
+    assert all(one.id in page for one in trials) and other.id not in page
+    assert f"/#/experiments/1/runs/{run}/artifacts" in page
+    together = re.search(r'href="(/compare[^"]*)">Compare them', page)
+    assert together is not None
+    compared = browser.get(together[1].replace("&amp;", "&")).text
+    assert "Compare 3 jobs" in compared
+    assert "No job is like that" in browser.get("/", params={"sweep": "9" * 32}).text
+    assert other.id in browser.get("/", params={"sweep": "%"}).text  # no id: nothing is asked for
+
+
 def test_with_tokens_a_person_signs_in_and_sees_his_own(tmp_path: Path) -> None:
     world = World(tmp_path)
     access = world.loop.passes.access

@@ -100,7 +100,8 @@ class World:
             **{"fingerprint": "ab" * 32, "traffic": {}, "shape": "s", "lanes": 2},
             "seconds": {"1": {"low": 300.0, "expected": 360.0, "high": 450.0, "basis": "4 jobs like it"}},
         }
-        job = self.ledger.submit(owner, "train", [f"name={name}", "model.dropout=0.1"], **more)
+        words = [f"name={name}", "model.dropout=0.1", *more.pop("words", [])]
+        job = self.ledger.submit(owner, "train", words, **more)
         planned = {
             "plan": plan,
             "choices": [1],
