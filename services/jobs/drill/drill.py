@@ -16,6 +16,7 @@ from services.jobs.drill.processes import alive, ranks
 from services.jobs.drill.scene import Scene
 
 CHECKPOINT = 40  # steps
+BEYOND = 5  # steps after a checkpoint, at which a fault is made
 CORPUS = ["corpus=phrasebook", "corpus.pairs=4000", "pair=en-de", "tokenizer.vocabulary=1000"]
 TRAINING = [
     *CORPUS,
@@ -93,7 +94,7 @@ def _strike(scene: Scene, name: str, fault: Fault) -> Row:
         fault.prepare(scene)
         start = scene.progress().kept
         scene.wait("a checkpoint", lambda: scene.progress().kept > start and scene.further(0))
-        scene.wait("a step beyond it", lambda: scene.progress().step >= scene.progress().kept + 5)
+        scene.wait("a step beyond it", lambda: scene.progress().step >= scene.progress().kept + BEYOND)
         scene.wait("the service answers", lambda: scene.state().get("state") == "running")
         attempts, before, hit = scene.state()["attempt"], scene.progress().step, ranks(scene.job)
         began = time.monotonic()

@@ -15,40 +15,19 @@ import httpx
 from bench.s3_server import proxy_before
 from model.errors import ServiceError
 from model.ports import free_ports
-from services.endpoint.connections import bind
 from services.jobs import beside
 from services.jobs.children import Children
 from services.jobs.client.client import JobClient
 from services.jobs.executors.base import Start
 from services.jobs.records import attempt_of
-from services.jobs.service.app import Parts, create_app
 from services.jobs.service.arrears import Arrears, pending
-from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.states import ENDED, State
+from tests.services.jobs.at_work import at_work
 from tests.services.jobs.conftest import Postgres, new_database
-from tests.services.jobs.processes import PROCESSES, ProcessExecutor, make_loop, words
+from tests.services.jobs.processes import ProcessExecutor, make_loop, words
 
 PATIENCE = 120.0
-
-
-@contextlib.contextmanager
-def at_work(loop: Loop) -> Iterator[int]:
-    """The port of a server over the loop, which runs."""
-    listening = bind("127.0.0.1", 0, "service")
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
-    try:
-        with serving(create_app(parts), listening):
-            loop.start()
-            yield listening.getsockname()[1]
-    finally:
-        loop.stop()
-        for process in PROCESSES:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, 9)
-        while PROCESSES:
-            PROCESSES.pop().wait(10)
-        loop.ledger.database.close()
 
 
 def wait(loop: Loop, jobs: list[str]) -> None:
