@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,9 @@ class Parent:
             client.set_tag(self.run_id, NOTE, f"[Its trials]({trials}) as jobs. {ABOUT}")
         return self.run_id
 
-    def end(self, metrics: Mapping[str, float], tags: Mapping[str, str], files: list[Path]) -> None:
+    def end(
+        self, metrics: Mapping[str, float], tags: Mapping[str, str], files: Sequence[Path], state: str = "FINISHED"
+    ) -> None:
         """What came of it."""
         if self.run_id is None:
             return
@@ -55,7 +57,7 @@ class Parent:
                 client.set_tag(self.run_id, key, text)
             for path in files:
                 client.log_artifact(self.run_id, str(path))
-            client.set_terminated(self.run_id, "FINISHED")
+            client.set_terminated(self.run_id, state)
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[Any]:

@@ -109,7 +109,8 @@ class Search:
                 self.client.act(job["id"], "stop")
             except UserError:
                 return False  # it has ended meanwhile: the next look says how
-            self._tell(trial, TrialState.PRUNED, best, f"ended after {len(values)} validations: others do better")
+            after = f"{len(values)} validation{'s' * (len(values) != 1)}"
+            self._tell(trial, TrialState.PRUNED, best, f"ended after {after}: others do better")
             return True
         return False
 

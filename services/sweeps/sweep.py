@@ -8,6 +8,7 @@ from pathlib import Path
 import optuna
 
 from conf import compose
+from model.errors import UserError
 from services.jobs import entries
 from services.jobs.client import table, verbs
 from services.models.registry import Registry
@@ -39,7 +40,11 @@ def sweep(root: SweepRoot, space: Space) -> int:
             (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
         common = [f"tracking.parent={run}"] if run else []
         search = Search(client, study, space, root.sweep, most=most, common=common)
-        search.run()
+        try:
+            search.run()
+        except UserError as problem:  # no trial comes to a value
+            parent.end({}, {"reason": str(problem)}, [], "FAILED")
+            raise
         best = finished(study)[0]
         print(table.table(rows(study, root.sweep.metric)))
         print(f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}", flush=True)

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request
-from sqlalchemy import String, cast, or_, select
+from sqlalchemy import ColumnElement, String, cast, func, or_, select
 
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import Ledger
@@ -99,7 +99,7 @@ def listing(site: Site, person: Person, asked: Filter) -> Listing:
     shown = found[:ROWS]
     prospects = site.outlook.view().prospects
     rows = [_row(site, job, prospects.get(job.id)) for job in shown]
-    by_state = site.desk.ledger.counts(owner)
+    by_state = _counts(site.desk.ledger, asked, owner)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
     return Listing(rows, counts, asked, shown[-1].seq if len(found) > ROWS else None, _sweep(site, asked, shown))
 
@@ -122,19 +122,30 @@ def _row(site: Site, job: Job, prospect: Prospect | None) -> Row:
 
 
 def _jobs(ledger: Ledger, asked: Filter, owner: str | None) -> list[Job]:
-    query = select(Job).order_by(Job.seq.desc()).limit(ROWS + 1)
+    query = select(Job).order_by(Job.seq.desc()).limit(ROWS + 1).where(*_wanted(asked, owner))
     if asked.group != "all":
         query = query.where(Job.state.in_(sorted(GROUPS[asked.group][1])))
-    if owner is not None:
-        query = query.where(Job.owner == owner)
-    words = cast(Job.words, String)
-    if asked.sweep:
-        query = query.where(words.contains(f"{PARENT}{asked.sweep}"))
-    if asked.text:
-        like = asked.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        found = [one.ilike(f"%{like}%", escape="\\") for one in (Job.run, Job.verb, words)]
-        query = query.where(or_(Job.id == asked.text, *found))
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
     with ledger.database.read() as session:
         return list(session.scalars(query))
+
+
+def _counts(ledger: Ledger, asked: Filter, owner: str | None) -> dict[str, int]:
+    """How many jobs there are in each state, of those that are asked for."""
+    query = select(Job.state, func.count()).where(*_wanted(asked, owner)).group_by(Job.state)
+    with ledger.database.read() as session:
+        return {str(state): count for state, count in session.execute(query)}
+
+
+def _wanted(asked: Filter, owner: str | None) -> list[ColumnElement[bool]]:
+    """What is asked for, in whatever state."""
+    wanted: list[ColumnElement[bool]] = [] if owner is None else [Job.owner == owner]
+    words = cast(Job.words, String)
+    if asked.sweep:
+        wanted.append(words.contains(f"{PARENT}{asked.sweep}"))
+    if asked.text:
+        like = asked.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        found = [one.ilike(f"%{like}%", escape="\\") for one in (Job.run, Job.verb, words)]
+        wanted.append(or_(Job.id == asked.text, *found))
+    return wanted
