@@ -24,9 +24,9 @@ def draw(study: optuna.Study, metric: str, folder: Path) -> list[Path]:
     """The pictures as PNG files in `folder`; none of which there is too little to see."""
     trials = finished(study)
     found = {"parallel-coordinates": parallel_coordinates(trials, metric), "curves": curves(study.trials, metric)}
-    weights = importance(study)
+    weights, after = importance(study)
     if weights:
-        found["importance"] = bars(weights, metric)
+        found["importance"] = bars(weights, f"{metric} after validation {after}" if after else metric)
     paths = []
     for name, figure in found.items():
         if figure is not None:
@@ -110,13 +110,25 @@ def curves(trials: Sequence[FrozenTrial], metric: str) -> Figure | None:
     return figure
 
 
-def importance(study: optuna.Study) -> dict[str, float]:
-    """How much of the values' variance each setting explains (Hutter et al. 2014, fANOVA); empty where too few ran."""
-    done = [one for one in study.trials if one.state == TrialState.COMPLETE]
-    if len(done) < ENOUGH or len({one.value for one in done}) < 2:
-        return {}
-    found: dict[str, float] = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=1))
-    return found
+def importance(study: optuna.Study) -> tuple[dict[str, float], int]:
+    """How much of the values' variance each setting explains (Hutter et al. 2014, fANOVA); nothing where too few ran.
+
+    Where a pruner left too few complete trials, all of them are compared at the last validation that each has come to:
+    the number beside the weights, 0 where the values are those of complete trials.
+    """
+    done, after = [one for one in study.trials if one.state == TrialState.COMPLETE], 0
+    values = [float(one.value or 0) for one in done]
+    if len(done) < ENOUGH:
+        done = [one for one in study.trials if one.intermediate_values and one.state != TrialState.FAIL]
+        after = min((max(one.intermediate_values) for one in done), default=0)
+        values = [one.intermediate_values[after] for one in done]
+    if len(done) < ENOUGH or len(set(values)) < 2:
+        return {}, 0
+    compared = optuna.create_study(direction=study.direction)
+    for one, value in zip(done, values, strict=True):
+        compared.add_trial(optuna.create_trial(params=one.params, distributions=one.distributions, value=value))
+    found: dict[str, float] = get_param_importances(compared, evaluator=FanovaImportanceEvaluator(seed=1))
+    return found, after
 
 
 def bars(weights: dict[str, Any], metric: str) -> Figure:
