@@ -140,7 +140,8 @@ def _prove(scene: Scene, result: Result) -> None:
         log = scene.home / "jobs" / scene.job / f"a{number}.log"
         if not log.exists() or not log.stat().st_size:
             result.problems.append(f"the log of attempt {number} is lost")
-    command = [sys.executable, "-m", "services.cli", "verify", scene.name, f"paths.runs={scene.folder}/runs"]
+    places = [f"paths.runs={scene.folder}/runs", f"paths.shards={scene.folder}/shards"]
+    command = [sys.executable, "-m", "services.cli", "verify", scene.name, *places]
     found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     result.verified = found.returncode == 0
     if not result.verified:

@@ -82,9 +82,10 @@ def second_node(scene: Scene) -> None:
 def node(scene: Scene) -> None:
     """All of its processes are gone at once, as when a machine loses its power."""
     lost = [] if scene.node is None else processes.tree(scene.node)
-    if not {process.pid for process in lost} & {process.pid for process in processes.ranks(scene.job)}:
-        raise ImpossibleError("Ray has put no worker on the second node")
+    hit = {process.pid for process in lost} & {process.pid for process in processes.ranks(scene.job)}
     processes.send(lost, signal.SIGKILL)
+    if not hit:
+        raise ImpossibleError("Ray had put no worker on the second node")
 
 
 def late(scene: Scene) -> Undo:
