@@ -88,7 +88,9 @@ class Search:
         key = f"{self.study.study_name[:40]}-{trial.number}-{int(trial.datetime_start.timestamp())}"  # type: ignore[union-attr]
         job = self.client.submit("train", self.words(trial), key=key)
         trial.set_user_attr("job", job["id"])
-        logger.info("trial %d of %d: %s  (%s)", trial.number + 1, self.most, _settings(trial), job["id"])
+        logger.info(
+            "trial %d, %d of %d: %s  (%s)", trial.number, trial.number + 1, self.most, _settings(trial), job["id"]
+        )
         return trial
 
     def _look(self, trial: Trial) -> bool:
@@ -134,7 +136,7 @@ class Search:
             self.study.tell(trial, value, state=state)
         outcome = f"{self.config.metric} {value:.5g}" if value is not None else reason
         ending = {TrialState.PRUNED: f", {reason}"}.get(state, "") if value is not None else ""
-        logger.info("trial %d of %d: %s%s  (%s)", trial.number + 1, self.most, outcome, ending, _settings(trial))
+        logger.info("trial %d: %s%s  (%s)", trial.number, outcome, ending, _settings(trial))
 
     def _check_hope(self) -> None:
         failed = self.study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
