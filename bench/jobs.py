@@ -25,10 +25,9 @@ from typing import Any
 
 import httpx
 import psutil
-import uvicorn
 
 from bench.result import Result
-from model.ports import free_ports
+from services.endpoint.connections import bind
 from services.jobs.executors.base import Observation, Start
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database
@@ -43,6 +42,7 @@ from services.jobs.scheduling.room import Needs, Node
 from services.jobs.scheduling.simulate import Simulation
 from services.jobs.service.app import Parts, create_app
 from services.jobs.service.intake import Intake
+from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
@@ -59,7 +59,7 @@ def run(quick: bool, args: Sequence[str]) -> Result:
     measure_passes(simulated)
     with tempfile.TemporaryDirectory() as name:
         loop = make(Path(name), waiting, args[0] if args else f"sqlite:///{name}/ledger.db")
-        with serving(loop) as port, watching(loop) as seen:
+        with at_work(loop) as port, watching(loop) as seen:
             asked = ask(port, loop.home, seconds)
         loop.intake.planner.close()
         counts = loop.ledger.counts()
@@ -204,21 +204,19 @@ def watching(loop: Loop) -> Iterator[Seen]:
 
 
 @contextlib.contextmanager
-def serving(loop: Loop) -> Iterator[int]:
+def at_work(loop: Loop) -> Iterator[int]:
     """The port where the service answers, its loop at work."""
-    (port,) = free_ports(1)
+    listening = bind("127.0.0.1", 0, "service")
     parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
-    server = uvicorn.Server(uvicorn.Config(create_app(parts), port=port, log_config=None, access_log=False))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    loop.start()
-    while not server.started or loop.passes.seconds == 0:
-        time.sleep(0.05)
-    print(f"the first pass, which reads everything: {1000 * loop.passes.seconds:.0f} ms")
-    yield port
-    loop.stop()
-    server.should_exit = True
-    thread.join()
+    with serving(create_app(parts), listening):
+        loop.start()
+        while loop.passes.seconds == 0:
+            time.sleep(0.05)
+        print(f"the first pass, which reads everything: {1000 * loop.passes.seconds:.0f} ms")
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            loop.stop()
 
 
 def ask(port: int, home: Path, seconds: float) -> dict[str, list[float]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from bench.jobs import at, make, serving
+from bench.jobs import at, at_work, make
 from bench.result import Result
 
 GOAL = 200.0  # milliseconds
@@ -24,7 +24,7 @@ def run(quick: bool, args: Sequence[str]) -> Result:
     waiting, times = (1000, 10) if quick else (10_000, 60)
     with tempfile.TemporaryDirectory() as name:
         loop = make(Path(name), waiting, f"sqlite:///{name}/ledger.db")
-        with serving(loop) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as browser:
+        with at_work(loop) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as browser:
             newest = browser.get("/v1/jobs", params={"limit": 1}).json()["jobs"][0]["id"]
             pages = {"list": "/", "waiting": "/?state=waiting", "found": "/?q=n", "job": f"/jobs/{newest}"}
             took = {

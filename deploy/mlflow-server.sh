@@ -3,8 +3,8 @@
 # nor into the image; MLflow reads them from the environment of this one process and from a file that only it can read.
 set -eu
 password=$(cat "${POSTGRES_PASSWORD_FILE:?names the file that holds the password of the database}")
-# The driver is named: SQLAlchemy's own choice for "postgresql:" is another one than the image holds.
-MLFLOW_BACKEND_STORE_URI="postgresql+psycopg2://${POSTGRES_USER:-mlflow}:${password}@${POSTGRES_HOST:-postgres}:${POSTGRES_PORT:-5432}/${POSTGRES_DB:-mlflow}"
+# The driver is named: which one "postgresql:" means is another with another SQLAlchemy.
+MLFLOW_BACKEND_STORE_URI="postgresql+psycopg://${POSTGRES_USER:-mlflow}:${password}@${POSTGRES_HOST:-postgres}:${POSTGRES_PORT:-5432}/${POSTGRES_DB:-mlflow}"
 export MLFLOW_BACKEND_STORE_URI
 export MLFLOW_DISABLE_TELEMETRY=true
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false # evaluations of its own, which nothing here asks for: processes less

@@ -176,7 +176,7 @@ def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
     command, admin, its_password, key, *settings = said.splitlines()
     assert command.startswith("server --app-name basic-auth ")
     assert (admin, its_password) == (user, password) and len(key) == 64
-    database = f"postgresql+psycopg2://mlflow:{made['postgres_password']}@postgres:5432/mlflow"
+    database = f"postgresql+psycopg://mlflow:{made['postgres_password']}@postgres:5432/mlflow"
     assert settings == ["[mlflow]", "default_permission = READ", f"database_uri = {database}"]
     assert not any(secret in command for secret in (password, key, made["postgres_password"]))
     del environment["MLFLOW_CREDENTIALS_FILE"]

@@ -11,8 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import uvicorn
-
 from conf import compose
 from model.errors import ServiceError, UserError
 from model.files import atomic_write, exclusive
@@ -29,9 +27,11 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.planning.planner import Planner
 from services.jobs.secret_files import enter_tokens, read_secret
 from services.jobs.service.app import Parts, create_app
+from services.jobs.service.arrears import Arrears
 from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
+from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.settings import ServiceConfig
@@ -99,14 +99,11 @@ def _serve(
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **_neighbours(config, where))
     app = create_app(parts)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, backlog=2048)
-    )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    thread = threading.Thread(target=server.run, args=([listening],), name="http", daemon=True)
-    thread.start()
-    stack.callback(thread.join, 10)
-    stack.callback(setattr, server, "should_exit", True)
+    stack.enter_context(serving(app, listening))
+    if parts.tracking:
+        arrears = Arrears(ledger, parts.tracking)
+        arrears.start()
+        stack.callback(arrears.stop)
     app.state.observer.start()
     stack.callback(app.state.observer.stop)
     loop.start()

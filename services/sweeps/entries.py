@@ -9,7 +9,7 @@ from conf import compose
 from model.errors import UserError, unknown
 from model.names import check_name
 from services.sweeps.settings import SweepRoot
-from services.sweeps.space import read_space
+from services.sweeps.space import read_space, read_words
 
 OURS = re.compile(r"[+~]*(sweep[.=]|jobs[.=]|name=)")  # the sweep's own; everything else is the trials'
 TRIES = ("train",)  # verbs with a curve to judge by
@@ -18,10 +18,13 @@ TRIES = ("train",)  # verbs with a curve to judge by
 def main(argv: Sequence[str]) -> int:
     """The verb's entry point; its exit code."""
     verb, *words = argv if argv and not argv[0].startswith("-") and "=" not in argv[0] else ("", *argv)
-    if any(word.startswith("-") for word in words):
-        return compose.run(lambda _: None, SweepRoot, words, "sweep")  # options are Hydra's, and ask for no search
+    options = [word for word in words if word.startswith("-")]
     ours = [word for word in words if OURS.match(word)]
     try:
+        if options:  # Hydra's, which asks for no search: some trial stands for all
+            theirs = [word for word in words if "=" in word and word not in (*options, *ours)]
+            rest = [word for word in words if word not in theirs]
+            return compose.run(lambda _: None, SweepRoot, [*read_words(theirs).example(), *rest], "sweep")
         if not verb:
             raise UserError("say which verb: dragoman sweep train 'model.dropout=choice(0.1,0.3)' [key=value ...]")
         if verb not in TRIES:

@@ -1,8 +1,7 @@
 """The MLflow run under which the trials' own runs stand: what was searched, the best, and the pictures."""
 
-import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,8 @@ from model.errors import UserError
 from services.models.registry import Registry
 
 logger = logging.getLogger(__name__)
+NOTE = "mlflow.note.content"
+ABOUT = "Their runs stand under this one. At its end the artifacts hold the pictures, the tags the best settings."
 
 
 class Parent:
@@ -23,38 +24,47 @@ class Parent:
         self.registry, self.experiment, self.name, self.run_id = registry, experiment, name, run_id
         self._said = False
 
-    def begin(self, params: Mapping[str, Any], user: str) -> str | None:
-        """Begin the run where there is none yet; its id, None where MLflow does not answer."""
-        if self.run_id is not None:
-            return self.run_id
-        with self._asking() as client:
+    def begin(self, params: Mapping[str, Any], user: str, pages: str) -> str | None:
+        """Begin the run where there is none yet; its id, None where MLflow does not answer.
+
+        Its description leads to its trials on the job service's `pages`, and names the pictures to come.
+        """
+
+        def begin(client: Any) -> None:
             found = client.get_experiment_by_name(self.experiment)
             place = found.experiment_id if found else client.create_experiment(self.experiment)
             tags = {"kind": "sweep", "mlflow.user": user, "mlflow.source.name": "dragoman sweep"}
-            run = client.create_run(place, tags=tags, run_name=self.name)
+            self.run_id = str(client.create_run(place, tags=tags, run_name=self.name).info.run_id)
             for key, value in params.items():
-                client.log_param(run.info.run_id, key, value)
-            self.run_id = run.info.run_id
+                client.log_param(self.run_id, key, value)
+            trials = f"{pages.rstrip('/')}/?sweep={self.run_id}"
+            client.set_tag(self.run_id, NOTE, f"[Its trials]({trials}) as jobs. {ABOUT}")
+
+        if self.run_id is None:
+            self._ask(begin)
         return self.run_id
 
-    def end(self, metrics: Mapping[str, float], tags: Mapping[str, str], files: list[Path]) -> None:
+    def end(
+        self, metrics: Mapping[str, float], tags: Mapping[str, str], files: Sequence[Path], state: str = "FINISHED"
+    ) -> None:
         """What came of it."""
-        if self.run_id is None:
-            return
-        with self._asking() as client:
+
+        def end(client: Any) -> None:
             for key, metric in metrics.items():
                 client.log_metric(self.run_id, key, metric)
             for key, text in tags.items():
                 client.set_tag(self.run_id, key, text)
             for path in files:
                 client.log_artifact(self.run_id, str(path))
-            client.set_terminated(self.run_id, "FINISHED")
+            client.set_terminated(self.run_id, state)
 
-    @contextlib.contextmanager
-    def _asking(self) -> Iterator[Any]:
+        if self.run_id is not None:
+            self._ask(end)
+
+    def _ask(self, work: Callable[[Any], None]) -> None:
         try:
             with self.registry.asking() as client:
-                yield client
+                work(client)
         except (UserError, OSError) as problem:
             if not self._said:
                 logger.warning("%s; the sweep goes on without its page", problem)

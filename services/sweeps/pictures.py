@@ -23,10 +23,11 @@ ENOUGH = 4  # trials with a value before a word on importance is worth anything
 def draw(study: optuna.Study, metric: str, folder: Path) -> list[Path]:
     """The pictures as PNG files in `folder`; none of which there is too little to see."""
     trials = finished(study)
-    found = {"parallel-coordinates": parallel_coordinates(trials, metric), "curves": curves(study.trials, metric)}
-    weights = importance(study)
+    best = trials[0].number if trials else -1
+    found = {"parallel-coordinates": parallel_coordinates(trials, metric), "curves": curves(study.trials, metric, best)}
+    weights, after = importance(study)
     if weights:
-        found["importance"] = bars(weights, metric)
+        found["importance"] = bars(weights, f"{metric} after validation {after}" if after else metric)
     paths = []
     for name, figure in found.items():
         if figure is not None:
@@ -86,8 +87,8 @@ def _places(trials: Sequence[FrozenTrial], key: str) -> tuple[list[float], list[
     return [height(float(one.params.get(key, low))) for one in trials], [(0.0, f"{low:g}"), (1.0, f"{high:g}")]
 
 
-def curves(trials: Sequence[FrozenTrial], metric: str) -> Figure | None:
-    """What each trial reported, validation by validation."""
+def curves(trials: Sequence[FrozenTrial], metric: str, best: int) -> Figure | None:
+    """What each trial reported, validation by validation; `best` is the number of the one that is marked."""
     shown = [one for one in trials if one.intermediate_values]
     if not shown:
         return None
@@ -96,27 +97,41 @@ def curves(trials: Sequence[FrozenTrial], metric: str) -> Figure | None:
     complete = [one for one in shown if one.state == TrialState.COMPLETE]
     for one in shown:
         steps, values = zip(*sorted(one.intermediate_values.items()), strict=True)
-        if one.state == TrialState.COMPLETE:
+        if one.number == best:
+            axes.plot(steps, values, label=f"trial {one.number}", color=BEST, linewidth=2.4, marker=".", zorder=3)
+        elif one.state == TrialState.COMPLETE:
             colour = colormaps[COLOURS](0.9 * complete.index(one) / max(1, len(complete) - 1))
             axes.plot(steps, values, color=colour, label=f"trial {one.number}", marker=".", markersize=4)
         else:
             axes.plot(steps, values, color=LOSER, linewidth=1, marker="x", markevery=[-1], markersize=5)
     axes.set_xlabel("validation")
     axes.set_ylabel(metric)
-    axes.set_title("every trial's curve; grey: ended early", fontsize=10, loc="left")
+    axes.set_title("every trial's curve; the best in orange, those that ended early in grey", fontsize=10, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
-    if 0 < len(complete) <= 12:
+    if len(complete) <= 12 and axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8, frameon=False)
     return figure
 
 
-def importance(study: optuna.Study) -> dict[str, float]:
-    """How much of the values' variance each setting explains (Hutter et al. 2014, fANOVA); empty where too few ran."""
-    done = [one for one in study.trials if one.state == TrialState.COMPLETE]
-    if len(done) < ENOUGH or len({one.value for one in done}) < 2:
-        return {}
-    found: dict[str, float] = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=1))
-    return found
+def importance(study: optuna.Study) -> tuple[dict[str, float], int]:
+    """How much of the values' variance each setting explains (Hutter et al. 2014, fANOVA); nothing where too few ran.
+
+    Where a pruner left too few complete trials, all of them are compared at the last validation that each has come to:
+    the number beside the weights, 0 where the values are those of complete trials.
+    """
+    done, after = [one for one in study.trials if one.state == TrialState.COMPLETE], 0
+    values = [float(one.value or 0) for one in done]
+    if len(done) < ENOUGH:
+        done = [one for one in study.trials if one.intermediate_values and one.state != TrialState.FAIL]
+        after = min((max(one.intermediate_values) for one in done), default=0)
+        values = [one.intermediate_values[after] for one in done]
+    if len(done) < ENOUGH or len(set(values)) < 2:
+        return {}, 0
+    compared = optuna.create_study(direction=study.direction)
+    for one, value in zip(done, values, strict=True):
+        compared.add_trial(optuna.create_trial(params=one.params, distributions=one.distributions, value=value))
+    found: dict[str, float] = get_param_importances(compared, evaluator=FanovaImportanceEvaluator(seed=1))
+    return found, after
 
 
 def bars(weights: dict[str, Any], metric: str) -> Figure:
@@ -129,5 +144,5 @@ def bars(weights: dict[str, Any], metric: str) -> Figure:
     axes.set_xlim(0, 1.1 * max(weights.values()) or 1)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.set_xticks([])
-    axes.set_title(f"share of what {metric} varies by", fontsize=10, loc="left")
+    axes.set_title(f"shares of the variance of {metric}", fontsize=10, loc="left")
     return figure

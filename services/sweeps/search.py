@@ -19,6 +19,7 @@ from services.sweeps.space import Space
 from services.sweeps.study import best_of, finished, shown
 
 TICK = 1.0  # seconds between two looks at what runs
+TRIED = ("registry.register=false", "evaluate.split=valid")  # a trial is no version, and leaves the test set alone
 HOPELESS = 3  # trials that fail before any has a value end the sweep
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,11 @@ class Search:
         return f"{self.study.study_name}-{number:03d}"
 
     def words(self, trial: Trial | FrozenTrial) -> list[str]:
-        """The overrides of a trial's job."""
+        """The overrides of a trial's job; the sweep's own come last, and count."""
+        return [*TRIED, *self.release_words(trial)]
+
+    def release_words(self, trial: Trial | FrozenTrial) -> list[str]:
+        """The same for its run as any other training: evaluated on the test set."""
         return [*self.space.words(trial.params), *self.common, f"name={self.name(trial.number)}"]
 
     def _begun(self) -> int:
@@ -83,7 +88,9 @@ class Search:
         key = f"{self.study.study_name[:40]}-{trial.number}-{int(trial.datetime_start.timestamp())}"  # type: ignore[union-attr]
         job = self.client.submit("train", self.words(trial), key=key)
         trial.set_user_attr("job", job["id"])
-        logger.info("trial %d of %d: %s  (%s)", trial.number + 1, self.most, _settings(trial), job["id"])
+        logger.info(
+            "trial %d, %d of %d: %s  (%s)", trial.number, trial.number + 1, self.most, _settings(trial), job["id"]
+        )
         return trial
 
     def _look(self, trial: Trial) -> bool:
@@ -104,7 +111,8 @@ class Search:
                 self.client.act(job["id"], "stop")
             except UserError:
                 return False  # it has ended meanwhile: the next look says how
-            self._tell(trial, TrialState.PRUNED, best, f"ended after {len(values)} validations: others do better")
+            after = f"{len(values)} validation{'s' * (len(values) != 1)}"
+            self._tell(trial, TrialState.PRUNED, best, f"ended after {after}: others do better")
             return True
         return False
 
@@ -128,7 +136,7 @@ class Search:
             self.study.tell(trial, value, state=state)
         outcome = f"{self.config.metric} {value:.5g}" if value is not None else reason
         ending = {TrialState.PRUNED: f", {reason}"}.get(state, "") if value is not None else ""
-        logger.info("trial %d of %d: %s%s  (%s)", trial.number + 1, self.most, outcome, ending, _settings(trial))
+        logger.info("trial %d: %s%s  (%s)", trial.number, outcome, ending, _settings(trial))
 
     def _check_hope(self) -> None:
         failed = self.study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
@@ -137,13 +145,12 @@ class Search:
 
 
 def release(search: Search, best: FrozenTrial, patience: float = 3600.0) -> str:
-    """Register the best trial's run and promote it where the gate lets it pass; what came of it.
+    """Evaluate the best trial on the test set, register it, promote it where the gate lets it pass; what came of it.
 
     Raises:
         ServiceError: one of the two jobs did not succeed.
     """
-    words = [*search.words(best), "registry.register=true"]
-    job = search.client.submit("train", words)
+    job = search.client.submit("train", [*search.release_words(best), "registry.register=true"])
     _wait(search.client, job["id"], patience)
     version = search.client.curves(job["id"])["released"]
     model, number = str(version.get("model")), str(version.get("version"))

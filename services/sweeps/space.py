@@ -45,6 +45,17 @@ def read_space(words: Sequence[str]) -> Space:
     Raises:
         UserError: a word cannot be parsed, its interval is empty, or nothing varies.
     """
+    space = read_words(words)
+    if not space.varied:
+        raise UserError(
+            "nothing varies: give at least one key as choice(a,b), range(1,8,2), interval(0.1,0.5) or "
+            "tag(log,interval(1e-5,1e-2)), in quotation marks for the shell"
+        )
+    return space
+
+
+def read_words(words: Sequence[str]) -> Space:
+    """The same, and nothing need vary."""
     parser = OverridesParser.create()
     fixed: list[str] = []
     varied: dict[str, BaseDistribution] = {}
@@ -66,11 +77,6 @@ def read_space(words: Sequence[str]) -> Space:
             varied[key] = _range(word, sweep)
         else:
             varied[key] = CategoricalDistribution(list(override.sweep_string_iterator()))
-    if not varied:
-        raise UserError(
-            "nothing varies: give at least one key as choice(a,b), range(1,8,2), interval(0.1,0.5) or "
-            "tag(log,interval(1e-5,1e-2)), in quotation marks for the shell"
-        )
     return Space(tuple(fixed), varied)
 
 

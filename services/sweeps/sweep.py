@@ -8,6 +8,7 @@ from pathlib import Path
 import optuna
 
 from conf import compose
+from model.errors import UserError
 from services.jobs import entries
 from services.jobs.client import table, verbs
 from services.models.registry import Registry
@@ -34,12 +35,16 @@ def sweep(root: SweepRoot, space: Space) -> int:
     with quiet_optuna(), verbs.client(root.jobs, entries.address(_asked(root))) as client:
         study = open_study(folder, root.name, root.sweep, space, root.seed)
         parent = _parent(root, folder)
-        run = parent.begin(_params(root, space, most), getpass.getuser())
+        run = parent.begin(_params(root, space, most), getpass.getuser(), client.address)
         if run is not None:
             (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
-        common = ["registry.register=false", *([f"tracking.parent={run}"] if run else [])]
+        common = [f"tracking.parent={run}"] if run else []
         search = Search(client, study, space, root.sweep, most=most, common=common)
-        search.run()
+        try:
+            search.run()
+        except UserError as problem:  # no trial comes to a value
+            parent.end({}, {"reason": str(problem)}, [], "FAILED")
+            raise
         best = finished(study)[0]
         print(table.table(rows(study, root.sweep.metric)))
         print(f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}", flush=True)

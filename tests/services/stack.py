@@ -112,7 +112,7 @@ class Stack:
 
 @contextlib.contextmanager
 def stack() -> Iterator[Stack]:
-    """The job service over PostgreSQL, and an S3 server; skips where PostgreSQL is not installed."""
+    """Everything but Ray, Prometheus and Grafana; skips where PostgreSQL is not installed."""
     folder = Path(tempfile.mkdtemp(prefix="dragoman-stack-"))
     folder.chmod(0o755)
     one = Stack(folder)
@@ -128,6 +128,15 @@ def stack() -> Iterator[Stack]:
         _start_s3(one)
         ends.enter_context(_postgres(one))
         one.start("jobs", "service.port=" + str(one.ports["jobs"]), "service.ports=0")
+        subprocess.run(one.command("buckets"), env=one.environment("buckets"), check=True, stdout=subprocess.DEVNULL)
+        one.start(
+            "mlflow",
+            POSTGRES_HOST="127.0.0.1",
+            POSTGRES_PORT=str(one.ports["postgres"]),
+            MLFLOW_PORT=str(one.ports["mlflow"]),
+            MLFLOW_WORKERS="1",
+        )
+        one.start("endpoint", f"serve.port={one.ports['endpoint']}", "serve.poll=0.5", "serve.threads=1")
         yield one
 
 

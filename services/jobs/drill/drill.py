@@ -8,16 +8,20 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from model.errors import ServiceError, UserError
 from services.jobs.drill.faults import FAULTS, Fault, ImpossibleError
-from services.jobs.drill.processes import ranks
+from services.jobs.drill.processes import alive, ranks
 from services.jobs.drill.scene import Scene
 
 CHECKPOINT = 40  # steps
+BEYOND = 5  # steps after a checkpoint, at which a fault is made
+CORPUS = ["corpus=phrasebook", "corpus.pairs=4000", "pair=en-de", "tokenizer.vocabulary=1000"]
 TRAINING = [
-    *("corpus=phrasebook", "pair=en-de", "tokenizer.vocabulary=2000", "model=rnnsearch_additive", "model.width=64"),
-    *("model.embedding=64", "model.encoder_width=64", "model.attention_width=64"),
+    *CORPUS,
+    *("model=rnnsearch_additive", "model.width=64", "model.embedding=64"),
+    *("model.encoder_width=64", "model.attention_width=64"),
     *("loader.batch_tokens=1024", "loader.lanes=2", "train.max_steps=1000000"),
     *(f"train.checkpoint_every={CHECKPOINT}", "train.evaluate_every=1000000", "train.precision=fp32"),
     *("tracking.offline=true", "tracking.system_metrics=false", "cluster.device=cpu", "cluster.max_failures=20"),
@@ -32,7 +36,8 @@ class Row:
     fault: str
     about: str
     lasted: float = 0.0  # until it was undone
-    recovered: float | None = None  # from its end until the training was further than before; null: not tried
+    recovered: float | None = None  # from then, or from the fault where nothing undoes it, until the training was
+    # further than before; null: not tried
     lost_steps: int = 0  # trained again
     attempts: int = 0  # that it cost
     note: str = ""
@@ -66,9 +71,8 @@ def drill(scene: Scene, names: Sequence[str]) -> Result:
     jobs, result = list[str](), Result()
     try:
         paths = [f"paths.shards={scene.folder}/shards", f"paths.runs={scene.folder}/runs"]
-        words = [word for word in TRAINING if word.split(".")[0] in ("corpus=phrasebook", "pair=en-de", "tokenizer")]
         logger.info("shards first")
-        jobs.append(scene.service.submit("shard", [*words, *paths, "cluster.workers=1"])["id"])
+        jobs.append(scene.service.submit("shard", [*CORPUS, *paths, "cluster.workers=1"])["id"])
         scene.finish(jobs[0])
         cpus = max(1, int(max(node["cpus"] for node in scene.service.status()["nodes"]) / 2))
         size = ["cluster.workers=1..2", f"cluster.cpus_per_worker={cpus}", f"name={scene.name}"]
@@ -86,46 +90,42 @@ def drill(scene: Scene, names: Sequence[str]) -> Result:
 def _strike(scene: Scene, name: str, fault: Fault) -> Row:
     """One fault, made while a checkpoint is some steps behind, and the way back from it."""
     row = Row(name, fault.about)
-    start = scene.progress().kept
-    scene.wait("a checkpoint", lambda: scene.progress().kept > start and scene.further(0))
-    scene.wait("a step beyond it", lambda: scene.progress().step >= scene.progress().kept + 5)
-    attempts, before = scene.state().get("attempt", 0), scene.progress()
     try:
+        fault.prepare(scene)
+        start = scene.progress().kept
+        scene.wait("a checkpoint", lambda: scene.progress().kept > start and scene.further(0))
+        scene.wait("a step beyond it", lambda: scene.progress().step >= scene.progress().kept + BEYOND)
+        scene.wait("the service answers", lambda: scene.state().get("state") == "running")
+        attempts, before, hit = scene.state()["attempt"], scene.progress().step, ranks(scene.job)
+        began = time.monotonic()
         undo = fault.make(scene)
     except ImpossibleError as problem:
         row.note = f"not tried: {problem}"
         logger.info("%s: %s", name, row.note)
         return row
-    began = time.monotonic()
     try:
-        if undo is not None:
-            _hold(scene, fault)
+        if fault.ends:  # they go on for a moment, which is no recovery
+            scene.wait(f"the workers are gone after {name}", lambda: not alive(hit))
+        time.sleep(fault.seconds)
     finally:
         if undo is not None:
+            row.lasted = time.monotonic() - began
+            began = time.monotonic()
             undo()
-    row.lasted = time.monotonic() - began
-    at = max(before.step, scene.progress().step)
-    lowest = [at]
+    at = max(before, scene.progress().step)
+    lowest, state = [at], dict[str, Any]()
 
     def back() -> bool:
         lowest.append(scene.progress().step)
-        return scene.further(at) and scene.state().get("state") == "running"
+        state.update(scene.state())
+        return scene.further(at) and state.get("state") == "running"
 
-    # a fault that ends the processes shows only when they are gone
-    row.recovered = scene.wait(f"the training goes on after {name}", back)
+    scene.wait(f"the training goes on after {name}", back)
+    row.recovered = time.monotonic() - began
     row.lost_steps = max(0, at - min(lowest))
-    row.attempts = scene.state()["attempt"] - attempts
+    row.attempts = state["attempt"] - attempts
     logger.info("%s: further than before after %.1f s, %d steps again", name, row.recovered, row.lost_steps)
     return row
-
-
-def _hold(scene: Scene, fault: Fault) -> None:
-    """While the fault lasts: its time, or until the workers that it has hit are gone."""
-    hit = ranks(scene.job)
-    if fault.seconds:
-        time.sleep(fault.seconds)
-    else:
-        scene.wait("the fault shows", lambda: not any(one.is_running() for one in hit), 120)
 
 
 def _prove(scene: Scene, result: Result) -> None:
@@ -140,7 +140,8 @@ def _prove(scene: Scene, result: Result) -> None:
         log = scene.home / "jobs" / scene.job / f"a{number}.log"
         if not log.exists() or not log.stat().st_size:
             result.problems.append(f"the log of attempt {number} is lost")
-    command = [sys.executable, "-m", "services.cli", "verify", scene.name, f"paths.runs={scene.folder}/runs"]
+    places = [f"paths.runs={scene.folder}/runs", f"paths.shards={scene.folder}/shards"]
+    command = [sys.executable, "-m", "services.cli", "verify", scene.name, *places]
     found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     result.verified = found.returncode == 0
     if not result.verified:

@@ -5,6 +5,7 @@ import signal
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -12,6 +13,7 @@ from services.jobs.drill import processes
 from services.jobs.drill.scene import Scene
 
 FROZEN = 10.0  # seconds that something is frozen, or held
+ROOMIER = 4  # times the CPUs of the others that a second node says it has, so that Ray prefers it
 Undo = Callable[[], None]
 
 
@@ -25,6 +27,8 @@ class Fault:
     about: str
     make: Callable[[Scene], Undo | None]
     seconds: float = 0.0  # that it lasts until it is undone
+    ends: bool = False  # whether the workers' processes end by it
+    prepare: Callable[[Scene], None] = lambda _: None  # what is to be there before
 
 
 class ImpossibleError(Exception):
@@ -61,6 +65,27 @@ def driver(scene: Scene) -> None:
 
 def head(scene: Scene) -> None:
     processes.send(processes.tree(_ray(scene)), signal.SIGKILL)
+
+
+def second_node(scene: Scene) -> None:
+    """Another machine joins, as large as all that jobs may use, and the training goes there."""
+    words = _words(_ray(scene))
+    folder = next(word.partition("=")[2] for word in words if word.startswith("--temp-dir="))
+    cpus = sum(node["cpus"] for node in scene.service.status()["nodes"])
+    scene.node = processes.join_ray(Path(folder), _ray(scene).environ(), round(ROOMIER * cpus))
+    scene.wait("a second node joins", lambda: len(scene.service.status()["nodes"]) > 1)
+    attempt, at = scene.state()["attempt"], scene.progress().step
+    scene.service.act(scene.job, "yield")
+    scene.wait("it goes on", lambda: scene.state().get("attempt", 0) > attempt and scene.further(at))
+
+
+def node(scene: Scene) -> None:
+    """All of its processes are gone at once, as when a machine loses its power."""
+    lost = [] if scene.node is None else processes.tree(scene.node)
+    hit = {process.pid for process in lost} & {process.pid for process in processes.ranks(scene.job)}
+    processes.send(lost, signal.SIGKILL)
+    if not hit:
+        raise ImpossibleError("Ray had put no worker on the second node")
 
 
 def late(scene: Scene) -> Undo:
@@ -140,14 +165,15 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 FAULTS: dict[str, Fault] = {
-    "preemption": Fault("a job of another owner and higher priority needs its place", preemption),
-    "yield": Fault("it is asked to make room", yielding),
-    "worker": Fault("a worker's process is killed", worker),
-    "driver": Fault("the job's own processes are killed", driver),
+    "preemption": Fault("a job of another owner and higher priority needs its place", preemption, ends=True),
+    "yield": Fault("it is asked to make room", yielding, ends=True),
+    "worker": Fault("a worker's process is killed", worker, ends=True),
+    "driver": Fault("the job's own processes are killed", driver, ends=True),
     "silence": Fault("all its processes stand still", silence, FROZEN),
-    "disk": Fault("the workers can write nothing, as on a full disk", full_disk),
+    "disk": Fault("the workers can write nothing, as on a full disk", full_disk, ends=True),
     "ledger": Fault("the ledger is locked by another program", ledger, FROZEN),
     "service": Fault("the job service stands still", service, FROZEN),
+    "node": Fault("a node is lost on which its workers train", node, ends=True, prepare=second_node),
     "late": Fault("Ray's job server answers late", late, FROZEN),
-    "head": Fault("Ray's head is killed with everything below it", head),
+    "head": Fault("Ray's head is killed with everything below it", head, ends=True),
 }

@@ -3,9 +3,14 @@
 import contextlib
 import os
 import signal
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import psutil
+
+OBJECTS = 100 * 2**20  # bytes of the shared memory of a node that joins
 
 
 def listener(port: int) -> psutil.Process | None:
@@ -48,11 +53,33 @@ def ray_head() -> list[psutil.Process]:
     return found
 
 
+def join_ray(folder: Path, environment: Mapping[str, str], cpus: int) -> psutil.Process:
+    """Another node of the cluster whose head keeps its files in `folder`."""
+    address = (folder / "ray_current_cluster").read_text(encoding="utf-8").strip()
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"),
+        *(f"--num-cpus={cpus}", f"--object-store-memory={OBJECTS}", "--disable-usage-stats"),
+        *("--dashboard-agent-listen-port=0", "--metrics-export-port=0", "--min-worker-port=0", "--max-worker-port=0"),
+    ]
+    quiet = subprocess.DEVNULL
+    return psutil.Popen(command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
 def tree(process: psutil.Process) -> list[psutil.Process]:
     """A process and all below it."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return [process, *process.children(recursive=True)]
     return []
+
+
+def alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Those that have not ended."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def send(processes: Sequence[psutil.Process], number: signal.Signals) -> None:

@@ -3,16 +3,21 @@
 import contextlib
 import json
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from model.errors import ServiceError, UserError
 from services.jobs.client.client import JobClient
+from services.jobs.drill import processes
 from services.jobs.service.progress import Progress, progress
 
+LOOK = 0.2  # seconds between two looks
 PATIENCE = 300.0  # seconds that anything may take until the drill gives it up
 ENDED = {"succeeded", "failed", "stopped", "lost"}
 
@@ -27,6 +32,7 @@ class Scene:
     name: str
     job: str = ""
     others: list[str] = field(default_factory=list)  # what the faults have submitted
+    node: psutil.Process | None = None  # of Ray, that a fault has let join
 
     @property
     def folder(self) -> Path:
@@ -70,7 +76,7 @@ class Scene:
         while not until():
             if time.monotonic() - began > patience:
                 raise ServiceError(f"the drill waited {patience:.0f} s in vain for this: {what}")
-            time.sleep(0.1)
+            time.sleep(LOOK)
         return time.monotonic() - began
 
     def further(self, than: int) -> bool:
@@ -100,7 +106,7 @@ class Scene:
             raise ServiceError(f"job {job} is {found['state']}: {found['reason']}")
 
     def clean(self, jobs: list[str]) -> None:
-        """Take away jobs and files."""
+        """Take away jobs and files, and a node that has joined."""
         for job in jobs:
             with contextlib.suppress(UserError, ServiceError):
                 if self.service.job(job)["state"] not in ENDED:
@@ -109,3 +115,5 @@ class Scene:
                 self.service.remove(job)
             shutil.rmtree(self.home / "jobs" / job, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.node is not None:
+            processes.send(processes.tree(self.node), signal.SIGKILL)

@@ -27,6 +27,9 @@ class UnknownJobError(KeyError):
     """The ledger has no such job."""
 
 
+OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds")
+
+
 class Ledger:
     """The jobs of a database. `now` is the clock, and `changed` is called after each commit of this process that
     changed something."""
@@ -147,7 +150,7 @@ class Ledger:
             ConflictError: it is no longer as it was read.
         """
         now = self.now()
-        lost = {name: values.pop(name) for name in ("lost_seconds", "lost_tokens") if name in values}
+        lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
         with self.database.write() as session:
             took = max(0.0, now - (job.started or now))
             session.execute(

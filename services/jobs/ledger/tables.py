@@ -96,6 +96,8 @@ class Attempt(Base):
     message: Mapped[str] = mapped_column(Text, default="")
     lost_seconds: Mapped[float] = mapped_column(default=0.0)  # trained and not kept
     lost_tokens: Mapped[int] = mapped_column(default=0)
+    kept_step: Mapped[int] = mapped_column(default=0)  # where the next attempt goes on
+    kept_seconds: Mapped[float] = mapped_column(default=0.0)  # of training until then, over all attempts
 
 
 class Change(Base):

@@ -63,8 +63,8 @@ def _settings(jobs: Sequence[Job]) -> tuple[list[Line], list[Line]]:
     different: list[Line] = []
     given = {word.partition("=")[0].lstrip("+") for job in jobs for word in job.words}
     for key in sorted({key for one in changed for key in one}):
-        if "${" in str(defaults().get(key)) and key not in {*given, "name"}:
-            continue  # it follows from another key
+        if key == "name" or ("${" in str(defaults().get(key)) and key not in given):
+            continue  # it heads the column, or follows from another key
         cells = [
             Cell(plain(one[key])) if key in one else Cell(plain(defaults().get(key, "–")), given=False)
             for one in changed

@@ -19,6 +19,7 @@ from services.jobs.states import ACTIVE, ENDED, State
 
 BARS = 40  # attempts in the drawing; the table has all
 CHANGES = 200  # newest rows of the audit trail
+PARENT = "tracking.parent="  # the word of a sweep's trial that names the run above it
 DONE = {  # words of the address after something was done
     "stop": "It is asked to stop.",
     "yield": "It is asked to make room: a checkpoint first, then it waits for its next turn.",
@@ -164,6 +165,9 @@ def _links(site: Site, job: Job, plan: dict[str, Any]) -> list[Link]:
     if tracked.get("run_id"):
         page = site.tracking.run_page(str(tracked["run_id"]))
         found.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
+    above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
+    if above:
+        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
     maker = _maker(site, job, str(released.get("shards") or ""))
     if maker is not None:

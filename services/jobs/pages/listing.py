@@ -1,21 +1,25 @@
 """The page of jobs: what the ledger has, some at a time, with why each waits and about when it starts."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request
-from sqlalchemy import String, cast, or_, select
+from sqlalchemy import ColumnElement, String, cast, func, or_, select
 
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
+from services.jobs.pages.compare import MOST
+from services.jobs.pages.jobpage import PARENT
 from services.jobs.pages.outlook import Prospect
 from services.jobs.pages.site import Site
 from services.jobs.states import ACTIVE, QUEUED, State
 
 ROWS = 50
+RUN = re.compile(r"[0-9a-f]{32}")  # an id of MLflow's
 GROUPS: dict[str, tuple[str, frozenset[State]]] = {
     "all": ("All", frozenset(State)),
     "running": ("Running", ACTIVE),
@@ -28,28 +32,31 @@ GROUPS: dict[str, tuple[str, frozenset[State]]] = {
 
 @dataclass(frozen=True)
 class Filter:
-    """What is asked for. `before` is the cursor: the `seq` where the last page ended."""
+    """What is asked for. `before` is the cursor: the `seq` where the last page ended; `sweep` the run above trials."""
 
     group: str = "all"
     text: str = ""
     owner: str = ""
+    sweep: str = ""
     before: int | None = None
 
     @classmethod
     def of(cls, request: Request) -> "Filter":
         """From the address; what cannot be is left out."""
         asked = request.query_params
-        before = asked.get("before", "")
+        before, sweep = asked.get("before", ""), asked.get("sweep", "")
         return cls(
             asked.get("state", "all") if asked.get("state") in GROUPS else "all",
             asked.get("q", "").strip()[:200],
             asked.get("owner", "").strip()[:160],
+            sweep if RUN.fullmatch(sweep) else "",
             int(before) if before.isdecimal() and len(before) < 10 else None,
         )
 
     def query(self, **changed: Any) -> str:
         """The address of another list of these."""
-        asked = {"state": self.group, "q": self.text, "owner": self.owner, "before": self.before, **changed}
+        asked = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep, "before": self.before}
+        asked |= changed
         kept = {key: value for key, value in asked.items() if value not in ("", None, "all")}
         return f"?{urlencode(kept)}" if kept else ""
 
@@ -66,6 +73,14 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """Whose trials are listed: addresses of its pictures, in MLflow, and of its trials side by side."""
+
+    pictures: str
+    compare: str  # empty: there are none, or too many
+
+
+@dataclass(frozen=True)
 class Listing:
     """What the template shows."""
 
@@ -73,6 +88,7 @@ class Listing:
     counts: Mapping[str, int]
     filter: Filter
     older: int | None  # the cursor of those before; None at the end
+    sweep: Sweep | None
     groups: Mapping[str, tuple[str, frozenset[State]]] = field(default_factory=lambda: GROUPS)
 
 
@@ -83,9 +99,18 @@ def listing(site: Site, person: Person, asked: Filter) -> Listing:
     shown = found[:ROWS]
     prospects = site.outlook.view().prospects
     rows = [_row(site, job, prospects.get(job.id)) for job in shown]
-    by_state = site.desk.ledger.counts(owner)
+    by_state = _counts(site.desk.ledger, asked, owner)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
-    return Listing(rows, counts, asked, shown[-1].seq if len(found) > ROWS else None)
+    return Listing(rows, counts, asked, shown[-1].seq if len(found) > ROWS else None, _sweep(site, asked, shown))
+
+
+def _sweep(site: Site, asked: Filter, shown: Sequence[Job]) -> Sweep | None:
+    if not asked.sweep:
+        return None
+    page = site.tracking.run_page(asked.sweep)
+    trials = {job.run: job.id for job in shown}  # the best one's run has a second job, that registers it
+    together = urlencode([("job", trials[run]) for run in sorted(trials)]) if 1 < len(trials) <= MOST else ""
+    return Sweep(f"{page}/artifacts" if page else "", f"/compare?{together}" if together else "")
 
 
 def _row(site: Site, job: Job, prospect: Prospect | None) -> Row:
@@ -97,17 +122,30 @@ def _row(site: Site, job: Job, prospect: Prospect | None) -> Row:
 
 
 def _jobs(ledger: Ledger, asked: Filter, owner: str | None) -> list[Job]:
-    query = select(Job).order_by(Job.seq.desc()).limit(ROWS + 1)
+    query = select(Job).order_by(Job.seq.desc()).limit(ROWS + 1).where(*_wanted(asked, owner))
     if asked.group != "all":
         query = query.where(Job.state.in_(sorted(GROUPS[asked.group][1])))
-    if owner is not None:
-        query = query.where(Job.owner == owner)
-    if asked.text:
-        like = asked.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        words = cast(Job.words, String)
-        found = [one.ilike(f"%{like}%", escape="\\") for one in (Job.run, Job.verb, words)]
-        query = query.where(or_(Job.id == asked.text, *found))
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
     with ledger.database.read() as session:
         return list(session.scalars(query))
+
+
+def _counts(ledger: Ledger, asked: Filter, owner: str | None) -> dict[str, int]:
+    """How many jobs there are in each state, of those that are asked for."""
+    query = select(Job.state, func.count()).where(*_wanted(asked, owner)).group_by(Job.state)
+    with ledger.database.read() as session:
+        return {str(state): count for state, count in session.execute(query)}
+
+
+def _wanted(asked: Filter, owner: str | None) -> list[ColumnElement[bool]]:
+    """What is asked for, in whatever state."""
+    wanted: list[ColumnElement[bool]] = [] if owner is None else [Job.owner == owner]
+    words = cast(Job.words, String)
+    if asked.sweep:
+        wanted.append(words.contains(f"{PARENT}{asked.sweep}"))
+    if asked.text:
+        like = asked.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        found = [one.ilike(f"%{like}%", escape="\\") for one in (Job.run, Job.verb, words)]
+        wanted.append(or_(Job.id == asked.text, *found))
+    return wanted

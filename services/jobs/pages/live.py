@@ -7,7 +7,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fastapi import Request
@@ -16,8 +16,7 @@ from fastapi.responses import StreamingResponse
 from services.jobs.ledger.ledger import Ledger, UnknownJobError
 from services.jobs.pages.logs import cut
 from services.jobs.pages.site import part
-from services.jobs.records import attempt_of
-from services.jobs.service.events import BEAT, BLOCK, PAUSE, event
+from services.jobs.service.streams import BLOCK, LogReader, Rests, event
 from services.jobs.states import ENDED
 
 PACE = 2.0  # seconds between two looks at what changes without the ledger: curves, forecasts
@@ -50,17 +49,13 @@ def answer(source: AsyncIterator[str]) -> StreamingResponse:
 async def parts(newest: Callable[[], int], render: Render) -> AsyncIterator[str]:
     """A page without a log."""
     yield RETRY
-    looks, quiet = _Looks(render), 0.0
+    looks, rests = _Looks(render), Rests()
     while True:
-        found = await looks.fresh(newest())
-        if found:
-            quiet = 0.0
+        if found := await looks.fresh(newest()):
+            rests.told()
             yield event(str(newest()), "parts", found)
-        quiet += PAUSE
-        if quiet >= BEAT:
-            quiet = 0.0
-            yield ": still here\n\n"
-        await asyncio.sleep(PAUSE)
+        if beat := await rests.rest():
+            yield beat
 
 
 async def job(
@@ -68,7 +63,8 @@ async def job(
 ) -> AsyncIterator[str]:
     """A job's page: its parts and its log, until it has ended."""
     yield RETRY
-    looks, quiet = _Looks(render), 0.0
+    looks, rests = _Looks(render), Rests()
+    reader = LogReader(home, name, place.attempt, place.offset, _lines)
     while True:
         change = newest()
         try:
@@ -77,40 +73,27 @@ async def job(
         except UnknownJobError:
             yield event(str(change), "end", json.dumps({"gone": True}))
             return
-        ended = current.state in ENDED
         if found:
-            quiet = 0.0
-            yield event(f"{change}:{place.attempt}:{place.offset}", "parts", found)
-        last = place.attempt >= current.attempt
-        text, end = await asyncio.to_thread(_read, home, name, place, ended or not last)
-        if end > place.offset:
-            quiet = 0.0
-            data = {"attempt": place.attempt, "start": place.offset, "end": end, "text": text}
-            place = Place(place.attempt, end)
-            yield event(f"{change}:{place.attempt}:{place.offset}", "log", json.dumps(data))
-            continue
-        if not last:
-            place = Place(place.attempt + 1, 0)
-            continue
-        if ended:
+            rests.told()
+            yield event(f"{change}:{reader.place}", "parts", found)
+        ended = current.state in ENDED
+        piece = await reader.piece(current.attempt, ended)
+        if piece is not None:
+            rests.told()
+            yield event(f"{change}:{reader.place}", "log", json.dumps(asdict(piece)))
+        elif ended:
             if final := await looks.fresh(-1):  # what the curves show since
-                yield event(f"{change}:{place.attempt}:{place.offset}", "parts", final)
-            yield event(f"{change}:{place.attempt}:{place.offset}", "end", "{}")
+                yield event(f"{change}:{reader.place}", "parts", final)
+            yield event(f"{change}:{reader.place}", "end", "{}")
             return
-        quiet += PAUSE
-        if quiet >= BEAT:
-            quiet = 0.0
-            yield ": still here\n\n"
-        await asyncio.sleep(PAUSE)
+        elif beat := await rests.rest():
+            yield beat
 
 
-def _read(home: Path, name: str, place: Place, whole: bool) -> tuple[str, int]:
-    block = attempt_of(home, name, place.attempt).read_log(place.offset, BLOCK)
-    if not block:
-        return "", place.offset
+def _lines(block: bytes, start: int, whole: bool) -> tuple[str, int]:
     if not whole and b"\n" not in block and len(block) < BLOCK:
-        return "", place.offset  # a line that is still being written
-    return cut(block, place.offset, whole and len(block) < BLOCK)
+        return "", start  # a line that is still being written
+    return cut(block, start, whole)
 
 
 class _Looks:

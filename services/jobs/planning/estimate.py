@@ -43,14 +43,16 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
     same = [one for one in measured if one.shape == plan["shape"]]
     steps = plan.get("steps")
     if steps is None:
-        times = [one.training + one.around for one in (same or [m for m in measured if m.verb == plan["verb"]])[:KEPT]]
+        sized = [one for one in same if one.workers == workers] or same
+        times = [one.training + one.around for one in (sized or [m for m in measured if m.verb == plan["verb"]])[:KEPT]]
         if not times:
             return None
         spread = NARROW if same else PRIOR
         return _range(median(times), spread, f"{len(times)} jobs before", min(times), max(times))
     left = max(0, int(steps) - done)
     trained = [one for one in measured if one.verb == plan["verb"] and one.steps > 0 and one.training > 0]
-    around = median([one.around for one in [*(one for one in same if one.steps), *trained][:KEPT]] or [AROUND])
+    known = [one for one in same if one.steps] or trained
+    around = median([one.around for one in known[:KEPT]] or [AROUND])
     equal = [one for one in trained if one.shape == plan["shape"] and one.workers == workers][:KEPT]
     if equal:
         paces = [one.training / one.steps for one in equal]

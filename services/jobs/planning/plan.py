@@ -20,6 +20,12 @@ from services.verbs import SHARED_MODULES, VERBS
 
 CLAIMS = {"train": "run {name}", "shard": "shards {paths[shards]}"}  # what they write and no other job may at once
 
+# What of a configuration says how long it takes: of sharding, of a training with steps, of all else with the section of
+# its own name.
+SHARDED = ("corpus", "pair", "tokenizer", "shards")
+TRAINED = ("corpus", "pair", "tokenizer", "model", "evaluate", "decode")
+READ = (*TRAINED, "models", "train", "vectors", "embeddings", "loader")
+
 
 def make_plan(
     verb: str,
@@ -70,7 +76,7 @@ def make_plan(
         },
         **{"cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0, "lanes": lanes},
         **{"gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0, "changed": _changed(values)},
-        **{"shape": _shape(verb, values, lanes), "fingerprint": compose.fingerprint(values)},
+        **{"shape": _shape(verb, values, lanes, work is not None), "fingerprint": compose.fingerprint(values)},
     }
     if work is not None:
         plan |= {"steps": work.steps, "tokens": work.tokens, "flops": work.flops, "parameters": work.parameters}
@@ -150,10 +156,15 @@ def _flat(values: Mapping[str, Any], where: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def _shape(verb: str, values: Mapping[str, Any], lanes: int) -> str:
-    """Jobs of the same shape take the same time a step on as many workers of the same cluster."""
+def _shape(verb: str, values: Mapping[str, Any], lanes: int, steps: bool) -> str:
+    """Jobs of the same shape take the same time a step on as many workers of the same cluster, and the same time beside
+    their steps; those that have no `steps`, the same time."""
     train = {key: values["train"].get(key) for key in ("precision", "evaluate_every", "checkpoint_every", "bleu_every")}
-    loader = {**values["loader"], "lanes": lanes}
-    sections = {"model": values["model"], "tokenizer": values["tokenizer"], "loader": loader, "train": train}
+    if verb == "shard":
+        told = {key: values[key] for key in SHARDED}
+    elif steps:
+        told = {key: values[key] for key in TRAINED} | {"loader": {**values["loader"], "lanes": lanes}, "train": train}
+    else:
+        told = {key: values[key] for key in (*READ, verb) if key in values}
     device = {key: values["cluster"][key] for key in ("backend", "device", "cpus_per_worker")}
-    return compose.fingerprint([verb, sections if verb == "train" else values["corpus"], device])[:32]
+    return compose.fingerprint([verb, told, device])[:32]

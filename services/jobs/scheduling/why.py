@@ -87,16 +87,18 @@ def _amount(one: Entry, resource: str) -> float:
 
 def sentence(job: Entry, wait: Wait, ahead: int) -> str:
     """Why a job waits whose turn comes after `ahead` others."""
-    lacks = f"needs {wait.needed:g} {wait.resource}s, {wait.free:g} are free"
+    needs = f"needs {wait.needed:g} {wait.resource}{'s' * (wait.needed != 1)}"
+    verb = "is" if wait.free == 1 else "are"
+    lacks = f"{needs}, {wait.free:g} {verb} free"
     match wait.kind:
         case "after":
             return f"it comes after job {wait.behind}, which has not succeeded yet"
         case "run":
             return f"job {wait.behind} works on the same run {job.run!r}"
         case "never":
-            return f"needs {wait.needed:g} {wait.resource}s; the cluster has {wait.free:g} in all"
+            return f"{needs}; the cluster has {wait.free:g} in all"
         case "quota":
-            return f"needs {wait.needed:g} {wait.resource}s, of the quota of {wait.behind} {wait.free:g} are left"
+            return f"{needs}, of the quota of {wait.behind} {wait.free:g} {verb} left"
         case "drivers":
             return "as many jobs run as the service starts at once"
         case "reserved":
@@ -104,4 +106,5 @@ def sentence(job: Entry, wait: Wait, ahead: int) -> str:
         case "preempting":
             return f"{lacks}; asked to make room: job {wait.behind}"
         case _:
-            return f"{lacks}" + (f"; {ahead} jobs come first" if ahead else "")
+            first = "1 job comes first" if ahead == 1 else f"{ahead} jobs come first"
+            return f"{lacks}; {first}" if ahead else lacks

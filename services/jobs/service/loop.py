@@ -24,7 +24,7 @@ from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
 from services.jobs.service.intake import Intake
 from services.jobs.service.passes import Passes
-from services.jobs.service.progress import progress
+from services.jobs.service.progress import Progress, progress
 from services.jobs.service.verdict import Verdict, of_exit, of_vanishing
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
@@ -244,6 +244,7 @@ class Loop:
         values = dict(verdict.values)
         if verdict.outcome != "succeeded" and job.verb == "train":
             values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
+            values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
         if verdict.state == State.WAITING:
             values |= self.intake.left(job, run.kept)
         self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, verdict.reason, code, **values)
@@ -252,23 +253,27 @@ class Loop:
         if self.executor.queues:  # or it would have another attempt of its own
             self.executor.kill(handed(job))
         if verdict.state == State.SUCCEEDED:
-            self._measure(self.ledger.job(job.id), run.step, run.seconds, job.workers)
+            self._measure(self.ledger.job(job.id), run)
 
-    def _measure(self, job: Job, steps: int, training: float, workers: int) -> None:
-        """Remember what it took; of one that was started several times only the first row's worth is comparable."""
+    def _measure(self, job: Job, run: Progress) -> None:
+        """Remember what the last attempt took, from where the one before it had kept the run."""
         plan = job.plan or {}
-        attempts = self.ledger.attempts(job.id)
-        ran = sum((one.ended or 0) - (one.started or one.decided) for one in attempts)
-        expected = plan.get("seconds", {}).get(str(workers))
-        if any(one.workers != workers for one in attempts):
+        *before, last = self.ledger.attempts(job.id)
+        if before and job.verb != "train":  # what is done in several goes is not told of one
             return
+        kept_step, kept_seconds = (before[-1].kept_step, before[-1].kept_seconds) if before else (0, 0.0)
+        steps, training = run.step - kept_step, run.seconds - kept_seconds
+        ran = (last.ended or 0) - (last.started or last.decided)
+        if training > ran:  # an earlier job had trained a part of it
+            return
+        expected = plan.get("seconds", {}).get(str(last.workers))
         with self.ledger.database.write() as session:
             session.execute(
                 insert(Measurement).values(
                     **{"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb},
-                    **{"shape": plan.get("shape", ""), "steps": steps, "workers": workers, "training": training},
+                    **{"shape": plan.get("shape", ""), "steps": steps, "workers": last.workers, "training": training},
                     flops=float(plan.get("flops", 0.0)) / max(1, int(plan.get("steps", 1))),
-                    around=max(0.0, ran - training) / len(attempts),
+                    around=max(0.0, ran - training),
                     predicted=expected["expected"] if expected else None,
                 )
             )

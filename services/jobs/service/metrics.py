@@ -35,7 +35,8 @@ from services.telemetry.telemetry import Telemetry
 WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0)
 PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 RECOVERIES = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0)
-CAUSES = ("end", "stop", "preemption", "signal", "mistake", "cluster", "vanished", "exit 1")  # shown from the start
+# Shown from the start: Prometheus sees no increase in a series that begins with its first event.
+CAUSES = ("end", "stop", "preemption", "signal", "mistake", "cluster", "vanished", "exit 1", "exit 137")
 NO_SLICES = {"cpu": 0.0, "gpu": 0.0}
 
 
@@ -65,6 +66,7 @@ class Metrics:
         for cause in CAUSES:
             self.attempts.labels(cause)
             self.lost.labels(cause)
+            self.recovery.labels(cause)
 
     def show(self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path) -> None:
         """Have the ledger's state read whenever metrics are fetched. `cluster` gives what jobs may use, by resource;

@@ -12,6 +12,7 @@ class Progress:
     step: int = 0
     kept: int = 0  # the newest checkpoint's
     seconds: float = 0.0  # of training, over all starts
+    kept_seconds: float = 0.0  # of it until the newest checkpoint
     lost_tokens: int = 0  # of the steps after the checkpoint
     lost_seconds: float = 0.0
 
@@ -31,7 +32,7 @@ def progress(run_dir: str | None) -> Progress:
             at_kept = seconds
         else:
             lost += int(line.get("tokens", 0))
-    return Progress(step, kept, seconds, lost, max(0.0, seconds - at_kept) if step > kept else 0.0)
+    return Progress(step, kept, seconds, at_kept, lost, max(0.0, seconds - at_kept) if step > kept else 0.0)
 
 
 def _step(path: Path) -> int:

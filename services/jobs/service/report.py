@@ -3,6 +3,7 @@
 No script; curves are SVG of at most 1,000 points. Everything that somebody else has written is escaped.
 """
 
+import json
 import time
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -10,25 +11,41 @@ from pathlib import Path
 from typing import Any
 
 from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.pages.logs import clean
 from services.jobs.records import attempt_of
 from services.jobs.service.curves import Point, read_curves, read_json, run_of
 
 LOG_END = 20_000  # bytes
-WIDTH, HEIGHT, LEFT, BOTTOM = 720, 220, 64, 28
+WIDTH, HEIGHT = 600, 180  # of a curve, in units of its own
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:#1a1a1a;background:#fff}
-h1{font-size:1.5rem;margin:0 0 .2rem}h2{font-size:1.1rem;margin:2rem 0 .5rem;border-bottom:1px solid #ddd}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .75rem .25rem 0;vertical-align:top}
-th{font-weight:600;color:#555}td{border-top:1px solid #eee;overflow-wrap:anywhere}
-pre{background:#f6f6f6;padding:1rem;overflow:auto;font-size:13px;max-height:30rem}
+h1{font-size:1.5rem;line-height:1.25;margin:0 0 .4rem;overflow-wrap:anywhere}
+h2{font-size:1.1rem;margin:2rem 0 .5rem;border-bottom:1px solid #ddd}
+table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem 1rem .25rem 0;vertical-align:top}
+th{font-weight:600;color:#555}tbody th{font-weight:400;white-space:nowrap;width:9rem}
+td,tbody th{border-top:1px solid #eee}td{overflow-wrap:anywhere}td.short{white-space:nowrap}
+pre{background:#f6f6f6;padding:1rem;overflow:auto;font-size:13px;max-height:30rem;white-space:pre-wrap}
 .state{display:inline-block;padding:.1rem .6rem;border-radius:1rem;background:#eee}
 .succeeded{background:#d7f0dc}.failed,.lost{background:#f7d9d6}.running{background:#d9e6f7}
-svg{width:100%;height:auto}text{font:12px system-ui,sans-serif;fill:#555}
-@media(prefers-color-scheme:dark){body{background:#161616;color:#e6e6e6}pre{background:#222}td{border-color:#333}
-.state{color:#111}h2{border-color:#444}th,text{color:#aaa;fill:#aaa}}
+.curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1.5rem}
+figure{margin:0;display:grid;grid-template-columns:auto 1fr;font-size:12px;color:#555}
+figcaption{grid-column:1/3;font-size:15px;color:#1a1a1a;margin-bottom:.3rem}
+.y{display:flex;flex-direction:column;justify-content:space-between;text-align:right;padding-right:.5rem}
+.x{grid-column:2;display:flex;justify-content:space-between}
+svg{width:100%;height:11rem;border-left:1px solid #999;border-bottom:1px solid #999}
+polyline{fill:none;stroke:#2b6cb0;stroke-width:1.5;vector-effect:non-scaling-stroke}
+@media(max-width:40rem){body{margin:1rem auto}thead{display:none}
+tr{display:block;padding:.4rem 0;border-top:1px solid #eee}
+td,tbody th{display:block;border:0;padding:0;width:auto}td.short{white-space:normal}
+td[data-name]{display:flex}td:empty{display:none}
+td[data-name]::before{content:attr(data-name);flex:0 0 5.5rem;color:#555}}
+@media(prefers-color-scheme:dark){body{background:#161616;color:#e6e6e6}pre{background:#222}h2{border-color:#444}
+td,tbody th,tr{border-color:#333}th,figure,td[data-name]::before{color:#aaa}figcaption{color:#e6e6e6}.state{color:#111}
+polyline{stroke:#7fb2ea}}
 """
 CURVES = {"loss": "training loss (nats a token)", "valid_loss": "validation loss", "lr": "learning rate"}
-ATTEMPT = ("", "workers", "started", "took", "outcome", "why", "lost")
+ATTEMPT = ("attempt", "workers", "started", "took", "outcome", "why", "lost")
+SHORT = frozenset({"attempt", "workers", "started", "took", "outcome", "when", "by", "state"})  # not to be broken
 Rows = Iterable[Sequence[Any]]
 
 
@@ -39,17 +56,16 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[Change], hom
     return "".join(
         [
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Job {escape(job.id)}</title>',
-            f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>',
+            '<meta name="color-scheme" content="light dark">',
+            f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>',
             f"<h1>{escape(job.verb)} {escape(str(plan.get('run', '')))}</h1>",
-            f'<p><span class="state {escape(job.state)}">{escape(job.state)}</span> {escape(job.reason)}</p>',
-            _table((), _facts(job, plan)),
+            f'<p><span class="state {escape(job.state)}">{escape(job.state)}</span> '
+            f"{escape(job.reason) if job.reason != job.state else ''}</p>",
+            _facts_table(_facts(job, plan)),
             _section("Curves", _curves(run_dir)),
-            _section(
-                "Attempts",
-                _table(ATTEMPT, map(_attempt, attempts)),
-            ),
-            _section("Changed settings", _table(("key", "value"), sorted((plan.get("changed") or {}).items()))),
-            _section("Lineage", _table((), _lineage(run_dir, plan))),
+            _section("Attempts", _table(ATTEMPT, map(_attempt, attempts))),
+            _section("Changed settings", _facts_table(sorted((plan.get("changed") or {}).items()))),
+            _section("Lineage", _facts_table(_lineage(run_dir, plan))),
             _section("What happened", _table(("when", "by", "state", "why"), map(_change, changes))),
             _section("End of the log", _log(job, home)),
             "</body></html>",
@@ -67,7 +83,7 @@ def _facts(job: Job, plan: dict[str, Any]) -> Rows:
         yield "network", f"{plan['parameters']:,} parameters, about {plan['memory'] / 2**20:,.0f} MiB a worker"
     for workers, found in (plan.get("seconds") or {}).items():
         span = f"{_span(found['low'])} to {_span(found['high'])}, from {found['basis']}"
-        yield f"expected on {workers}", f"{_span(found['expected'])} ({span})"
+        yield f"on {workers} worker{'s' * (workers != '1')}", f"{_span(found['expected'])} expected ({span})"
 
 
 def _attempt(one: Attempt) -> Sequence[Any]:
@@ -88,11 +104,16 @@ def _change(one: Change) -> Sequence[Any]:
 
 def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
     yield "configuration", f"sha256 {plan.get('fingerprint', '-')}"
-    for name, keys in (("run.json", ("shards", "seed")), ("release.json", ("run", "version", "bleu", "perplexity"))):
-        found = read_json(run_dir / name) if run_dir else {}
-        for key in keys:
-            if found.get(key) is not None:
-                yield f"{name} {key}", found[key]
+    begun, released = (read_json(run_dir / name) if run_dir else {} for name in ("run.json", "release.json"))
+    version = released.get("version")
+    told = {
+        "shards": begun.get("shards") and f"manifest {begun['shards']}",
+        "seed": begun.get("seed"),
+        "MLflow run": released.get("run_id"),
+        "model version": version and f"{released.get('model')} {version}",
+        "score": released.get("bleu") or released.get("scores"),
+    }
+    yield from ((name, value) for name, value in told.items() if value is not None)
 
 
 def _log(job: Job, home: Path) -> str:
@@ -101,34 +122,32 @@ def _log(job: Job, home: Path) -> str:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - LOG_END))
-            return f"<pre>{escape(file.read().decode('utf-8', 'replace'))}</pre>"
+            return f"<pre>{escape(clean(file.read().decode('utf-8', 'replace')))}</pre>"
     except OSError:
         return ""
 
 
 def _curves(run_dir: Path | None) -> str:
     found = read_curves(run_dir)
-    return "".join(_curve(words, found.get(key, ())) for key, words in CURVES.items())
+    drawn = "".join(_curve(words, found.get(key, ())) for key, words in CURVES.items())
+    return f'<div class="curves">{drawn}</div>' if drawn else ""
 
 
 def _curve(words: str, points: Sequence[Point]) -> str:
+    """Drawn in its own units and stretched; what is to be read is text beside it, and so of one size everywhere."""
     if len(points) < 2:
         return ""
     steps, values = zip(*points, strict=True)
     low, high = min(values), max(values)
     span, length = high - low or 1.0, steps[-1] - steps[0] or 1
     place = " ".join(
-        f"{LEFT + (x - steps[0]) / length * (WIDTH - LEFT - 8):.1f},{8 + (high - y) / span * (HEIGHT - BOTTOM - 8):.1f}"
-        for x, y in points
+        f"{(x - steps[0]) / length * WIDTH:.1f},{2 + (high - y) / span * (HEIGHT - 4):.1f}" for x, y in points
     )
     return (
-        f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(words)}: from {values[0]:.4g} to '
-        f'{values[-1]:.4g}"><path d="M{LEFT} 8V{HEIGHT - BOTTOM}H{WIDTH - 8}" fill="none" stroke="#999"/>'
-        f'<polyline points="{place}" fill="none" stroke="#2b6cb0" stroke-width="1.5"/>'
-        f'<text x="4" y="16">{high:.4g}</text><text x="4" y="{HEIGHT - BOTTOM}">{low:.4g}</text>'
-        f'<text x="{LEFT}" y="{HEIGHT - 8}">step {steps[0]:,}</text>'
-        f'<text x="{WIDTH - 8}" y="{HEIGHT - 8}" text-anchor="end">{steps[-1]:,}</text></svg>'
-        f"<figcaption>{escape(words)}</figcaption></figure>"
+        f'<figure><figcaption>{escape(words)}</figcaption><div class="y"><span>{high:.4g}</span><span>{low:.4g}</span>'
+        f'</div><svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{escape(words)}: '
+        f'from {values[0]:.4g} to {values[-1]:.4g}"><polyline points="{place}"/></svg>'
+        f'<div class="x"><span>step {steps[0]:,}</span><span>{steps[-1]:,}</span></div></figure>'
     )
 
 
@@ -137,9 +156,29 @@ def _section(title: str, body: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Rows) -> str:
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    above = "<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>" if head else ""
-    return f"<table>{above}{body}</table>" if body else ""
+    """A row a thing; on a narrow screen each of its cells is a line with its name."""
+    body = "".join(
+        f"<tr>{''.join(_cell(name, cell) for name, cell in zip(head, row, strict=True))}</tr>" for row in rows
+    )
+    above = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    return f"<table><thead><tr>{above}</tr></thead><tbody>{body}</tbody></table>" if body else ""
+
+
+def _cell(name: str, cell: object) -> str:
+    short = ' class="short"' if name in SHORT else ""
+    return f'<td{short} data-name="{escape(name)}">{escape(str(cell))}</td>'
+
+
+def _facts_table(rows: Rows) -> str:
+    """What is so: its name, and what it is."""
+    body = "".join(
+        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(_plain(value))}</td></tr>' for name, value in rows
+    )
+    return f"<table><tbody>{body}</tbody></table>" if body else ""
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _when(at: float | None) -> str:

@@ -38,8 +38,8 @@ class ProcessExecutor:
 
     queues = False
 
-    def __init__(self, home: Path, cpus: float = 2) -> None:
-        self.home, self.cpus = home, cpus
+    def __init__(self, home: Path, cpus: float = 2, stub: Path = STUB) -> None:
+        self.home, self.cpus, self.stub = home, cpus, stub
         self.away = False
         self.started = home / "started"
         self.before_submit: Callable[[Start], None] = lambda _: None
@@ -50,7 +50,7 @@ class ProcessExecutor:
         self.before_submit(start)
         known = self._known()
         if start.id not in known:
-            command = [sys.executable, "-c", RUNNER, str(STUB), str(self.home), start.job, str(start.number)]
+            command = [sys.executable, "-c", RUNNER, str(self.stub), str(self.home), start.job, str(start.number)]
             words = [word.partition("=")[2] for word in start.words if not word.startswith("cluster.")]
             process = subprocess.Popen(
                 [*command, start.verb, *words],

@@ -10,48 +10,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+import httpx
 
 from bench.s3_server import proxy_before
 from model.errors import ServiceError
 from model.ports import free_ports
+from services.jobs import beside
+from services.jobs.children import Children
 from services.jobs.client.client import JobClient
 from services.jobs.executors.base import Start
 from services.jobs.records import attempt_of
-from services.jobs.service.app import Parts, create_app
+from services.jobs.service.arrears import Arrears, pending
 from services.jobs.service.loop import Loop
 from services.jobs.states import ENDED, State
+from tests.services.jobs.at_work import at_work
 from tests.services.jobs.conftest import Postgres, new_database
-from tests.services.jobs.processes import PROCESSES, ProcessExecutor, make_loop, words
+from tests.services.jobs.processes import ProcessExecutor, make_loop, words
 
 PATIENCE = 120.0
-
-
-@contextlib.contextmanager
-def serving(loop: Loop) -> Iterator[int]:
-    """The port of a server over the loop, which runs."""
-    (port,) = free_ports(1)
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
-    server = uvicorn.Server(uvicorn.Config(create_app(parts), port=port, log_config=None, access_log=False))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    loop.start()
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while not server.started:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        yield port
-    finally:
-        loop.stop()
-        server.should_exit = True
-        thread.join()
-        for process in PROCESSES:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, 9)
-        while PROCESSES:
-            PROCESSES.pop().wait(10)
-        loop.ledger.database.close()
 
 
 def wait(loop: Loop, jobs: list[str]) -> None:
@@ -86,7 +62,7 @@ def test_a_database_that_is_started_again_under_load_loses_nothing_and_nothing_r
     loop = make_loop(new_database(postgres), tmp_path, cpus=4)
     names = [f"{owner}{number}" for owner in "ab" for number in range(6)]
     restarts = threading.Timer(0.3, postgres.restart)
-    with serving(loop) as port:
+    with at_work(loop) as port:
         restarts.start()
         jobs = submit(port, tmp_path, names)
         restarts.join()
@@ -114,7 +90,7 @@ def test_a_network_that_answers_late_or_loses_answers_makes_no_second_job_and_st
             raise ServiceError("the answer was lost")
 
     executor.after_submit = late
-    with serving(loop) as port, proxy_before(port) as proxy:
+    with at_work(loop) as port, proxy_before(port) as proxy:
         proxy.fault("lost", "POST", times=3)
         proxy.fault("reset", "POST", times=2)
         proxy.fault("delay", "POST", times=20, seconds=0.5)
@@ -129,7 +105,7 @@ def test_a_network_that_answers_late_or_loses_answers_makes_no_second_job_and_st
 
 def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(tmp_path: Path) -> None:
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    with serving(loop) as port:
+    with at_work(loop) as port:
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "full-at").write_text("10")  # what the stub's checkpoint of that step meets, once
         with JobClient(f"http://127.0.0.1:{port}", owner="anna") as service:
@@ -144,3 +120,45 @@ def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(
         log = attempt_of(tmp_path, job, 1).log.read_text()
         assert "File too large" in log
         assert not list((tmp_path / "run").glob("checkpoints/.part*"))
+
+
+def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    where = f"http://127.0.0.1:{port}"
+    (tmp_path / "server").write_text(where)
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    loop.executor = ProcessExecutor(tmp_path, stub=Path(__file__).with_name("tracked_job.py"))
+    arrears = Arrears(loop.ledger, where)
+    with at_work(loop) as service, contextlib.ExitStack() as stack:
+        (job,) = submit(service, tmp_path, ["run"])
+        wait(loop, [job])
+        assert loop.ledger.job(job).state == State.SUCCEEDED
+        assert pending(tmp_path / "run") > 0
+        assert arrears.look() == 1  # nobody answers: it is kept in mind
+        stack.enter_context(mlflow_server(tmp_path, port))
+        assert arrears.look() == 0
+        found = httpx.post(f"{where}/api/2.0/mlflow/runs/search", json={"experiment_ids": ["1"]}).json()["runs"]
+        query = {"run_id": found[0]["info"]["run_id"], "metric_key": "loss"}
+        sent = httpx.get(f"{where}/api/2.0/mlflow/metrics/get-history", params=query).json()["metrics"]
+    assert [int(one["step"]) for one in sent] == list(range(1, 11))
+    assert (len(found), found[0]["info"]["status"]) == (1, "FINISHED")
+    assert pending(tmp_path / "run") == 0
+
+
+@contextlib.contextmanager
+def mlflow_server(folder: Path, port: int) -> Iterator[None]:
+    """A real one, until the end of the block."""
+    places = beside.Places(folder, port, 0, 0)
+    child = beside.tracking(places, folder / "mlflow", dict(os.environ))
+    with contextlib.ExitStack() as stack:
+        children = Children(folder / "children.json")
+        stack.callback(children.stop)
+        children.start(child)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"http://127.0.0.1:{port}/health", timeout=1).status_code == 200:
+                    break
+            assert time.monotonic() < deadline, child.log.read_text()
+            time.sleep(0.1)
+        yield

@@ -127,6 +127,27 @@ def test_every_job_that_ends_makes_the_next_prediction_narrower(intake: Intake) 
     assert abs(same - 4060) < 1 and 2060 < alike < 4060
 
 
+def test_what_is_beside_the_steps_is_taken_from_jobs_like_it_alone(intake: Intake) -> None:
+    with intake.ledger.database.write() as session:
+        for _ in range(8):  # others, whose evaluation is short
+            row = {"at": NOW, "job": "o", "cluster": "here", "shape": "other", "verb": "train", "steps": 100}
+            row |= {"flops": 1e9, "workers": 1, "training": 50.0, "around": 5.0, "predicted": None}
+            session.execute(insert(Measurement).values(**row))
+    measure(intake, 1, 1.0, around=90.0)
+    plan = intake.plan("anna", "train", [*TRAIN, "cluster.workers=1"], SMALL)
+    assert plan["seconds"]["1"]["expected"] == pytest.approx(1090)
+
+
+def test_jobs_without_steps_are_alike_where_all_that_takes_time_is(planner: Planner) -> None:
+    def shape(*words: str) -> object:
+        return planner.plan(*words[:1], words[1:])["shape"]  # type: ignore[arg-type]  # the verb
+
+    words = ("shard", "corpus=phrasebook")
+    assert shape(*words) == shape(*words, "model=rnnenc", "name=other") != shape(*words, "tokenizer.vocabulary=500")
+    vectors = ("train", "model=skipgram", "corpus=phrasebook")
+    assert shape(*vectors) == shape(*vectors, "name=other") != shape(*vectors, "vectors.epochs=9")
+
+
 @pytest.mark.parametrize("words", [["cluster.device=cuda"], []])
 def test_a_training_takes_gpus_where_the_cluster_has_them(words: list[str], intake: Intake) -> None:
     plan = intake.plan("anna", "train", [*TRAIN, *words, "cluster.workers=1..4"], GPUS)

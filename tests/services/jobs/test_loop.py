@@ -128,7 +128,10 @@ def test_a_killed_attempt_is_started_again_from_its_checkpoint_and_its_loss_is_o
     job = submit(loop, home, "run", steps=40)
     turn(loop, lambda: (home / "run" / "steps.jsonl").exists() and len(steps(home, "run")) > 7)
     runner = psutil.Process(executor(loop).pid(f"{job.id}-a1"))
-    for one in [*runner.children(recursive=True), runner]:
+    below = runner.children(recursive=True)
+    for one in below:
+        one.suspend()  # or the runner sees it end, and writes that down
+    for one in [runner, *below]:
         one.kill()
     turn(loop, lambda: ended(loop))
     assert state(loop, job) == State.SUCCEEDED
@@ -137,6 +140,10 @@ def test_a_killed_attempt_is_started_again_from_its_checkpoint_and_its_loss_is_o
     assert (lost.outcome, lost.cause) == ("lost", "vanished")
     assert lost.lost_tokens % 10 == 0
     assert loop.ledger.job(job.id).losses == 1
+    (measured,) = loop.intake.measured()  # the next prediction is made of what the last attempt took
+    kept = starts(home, "run")[-1]
+    assert (measured.steps, lost.kept_step) == (40 - kept, kept)
+    assert measured.training == pytest.approx(0.02 * (40 - kept))
 
 
 def test_a_cluster_that_is_silent_has_nothing_started_again(loop: Loop, home: Path) -> None:

@@ -2,7 +2,7 @@
 
 A setting above 5 is slow and goes on until it is stopped: the others overtake it.
 
-python stub_trial.py HOME VALIDATIONS SETTING ... NAME (the values of the job's words, in their order)
+python stub_trial.py HOME VALIDATIONS SETTING NAME
 """
 
 import json
@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 
-def main(home: str, validations: str, setting: str, *rest: str) -> int:
+def main(home: str, validations: str, setting: str, name: str) -> int:
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
-    run = Path(home) / rest[-1]
+    run = Path(home) / name
     run.mkdir()  # a second job of the same trial would fail here
     if setting == "broken":
         return 1

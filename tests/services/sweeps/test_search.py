@@ -11,7 +11,7 @@ from model.errors import UserError
 from services.jobs.client.client import JobClient
 from services.jobs.service.app import Parts, create_app
 from services.jobs.service.loop import Loop
-from services.sweeps.pictures import draw
+from services.sweeps.pictures import draw, importance
 from services.sweeps.search import Search
 from services.sweeps.settings import SweepConfig
 from services.sweeps.space import Space, read_space
@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
     pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning"),
 ]
+COMPLETE, PRUNED = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED
 LOCAL = "http://127.0.0.1:8300"
 
 
@@ -31,7 +32,8 @@ class TrialPlanner(processes.StubPlanner):
     def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
         values = dict(word.split("=", 1) for word in words)
         run = str(Path(values["home"]) / values["name"])
-        return super().plan(verb, [f"run={run}", f"steps={values['steps']}"], gpus, early) | {"words": list(words)}
+        given = [f"{key}={values[key]}" for key in ("home", "steps", "x", "name")]  # in the order of the stub
+        return super().plan(verb, [f"run={run}", f"steps={values['steps']}"], gpus, early) | {"words": given}
 
 
 @pytest.fixture
@@ -84,7 +86,10 @@ def test_a_grid_is_tried_once_losers_end_early_and_the_best_is_found(
     (slow,) = (one.user_attrs["job"] for one in pruned if one.params["x"] == "5.5")
     assert slow in stopped  # a quicker one may have come to its end before it heard
     assert stopped <= {one.user_attrs["job"] for one in pruned}
-    assert jobs[best.user_attrs["job"]]["words"][-1].startswith("name=s-00")
+    tried = jobs[best.user_attrs["job"]]["words"]
+    assert tried[-1].startswith("name=s-00")
+    assert {"evaluate.split=valid", "registry.register=false"} <= set(tried)  # the test set is for the best alone
+    assert not {"evaluate.split=valid", "registry.register=false"} & set(search.release_words(best))
     rows = table(search.study, "valid_loss")
     assert rows[0] == ["TRIAL", "JOB", "STATE", "valid_loss", "x"] and rows[1][4] == "0.3" and len(rows) == 7
     pictures = draw(search.study, "valid_loss", tmp_path)
@@ -137,4 +142,19 @@ def test_tpe_learns_which_setting_is_best(tmp_path: Path) -> None:
         best = finished(study)[0]
         pictures = draw(study, "valid_loss", tmp_path)
     assert abs(best.params["x"] - 1) < 0.3 and best.params["y"] == "a"
+    assert "importance.png" in {path.name for path in pictures}
+
+
+def test_where_most_were_pruned_importance_compares_what_all_came_to(tmp_path: Path) -> None:
+    space = read_space(["x=interval(0,1)", "y=choice(a,b)"])
+    with quiet_optuna():
+        study = open_study(tmp_path, "s", SweepConfig(sampler="random", pruner="none"), space, 1)
+        for number in range(8):
+            trial = study.ask(dict(space.varied))
+            for step in range(1, 3 if number else 7):  # the first goes on, the others end after two validations
+                trial.report(trial.params["x"] + 1 / step, step)
+            study.tell(trial, trial.params["x"] if number == 0 else None, COMPLETE if number == 0 else PRUNED)
+        weights, after = importance(study)
+        pictures = draw(study, "valid_loss", tmp_path)
+    assert after == 2 and weights["x"] > 0.9 > 0.1 > weights["y"]
     assert "importance.png" in {path.name for path in pictures}

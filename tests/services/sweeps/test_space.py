@@ -62,3 +62,9 @@ def test_what_cannot_be_searched_is_named(words: list[str], said: str) -> None:
 def test_a_mistake_ends_before_anything_starts(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert entries.main(words) == compose.USER_MISTAKE
     assert said in capsys.readouterr().err
+
+
+def test_options_of_hydras_show_what_a_trial_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "model.dropout=choice(0.1,0.2)", "sweep.trials=7"]
+    assert entries.main([*words, "--cfg", "job", "--package", "sweep"]) == compose.OK
+    assert "trials: 7" in capsys.readouterr().out

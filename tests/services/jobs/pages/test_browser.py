@@ -51,7 +51,7 @@ def jobs(world: World) -> dict[str, Job]:
 
 
 def every_page(jobs: dict[str, Job]) -> dict[str, str]:
-    both = f"job={jobs['succeeded'].id}&job={jobs['failed'].id}&job={jobs['long'].id}"
+    both = "&".join(f"job={job.id}" for job in reversed(jobs.values()))  # the best one in the last column
     return {
         **{"jobs": "/", "none": "/?q=nothing-like-it", "compare": f"/compare?{both}", "cluster": "/cluster"},
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},

@@ -169,7 +169,6 @@ def test_compared_runs_show_what_was_set_differently_first(world: World, browser
     cells = {re.sub("<.*?>", "", key): re.findall(r"<bdi>(.*?)</bdi>", row) for key, row in rows}
     assert {key: [re.sub("<.*?>", "", one) for one in values] for key, values in cells.items()} == {
         "model.dropout": ["0.1", "0.3"],
-        "name": ["first-run", "second-run"],
         "train.optimizer.lr": ["0.001", "0.0007"],
     }
     assert page.count("<polyline") == 2 * len(re.findall("<figure", page))
@@ -204,6 +203,25 @@ def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, b
     assert "/#/experiments/1/runs/" + "e" * 32 in page
     assert f'href="/jobs/{shards.id}"' in page
     assert 'href="/models/demo-en-de?version=2"' in page
+
+
+def test_a_sweep_leads_to_its_trials_and_they_to_their_sweep(world: World, browser: httpx.Client) -> None:
+    run, others = "7" * 32, "8" * 32
+    trials = [world.job(f"search-00{number}", words=[f"tracking.parent={run}"]) for number in range(3)]
+    world.job("search-000", words=[f"tracking.parent={run}", "registry.register=true"])  # the best, registered
+    other = world.job("elsewhere-000", words=[f"tracking.parent={others}"])
+    page = browser.get(f"/jobs/{trials[1].id}").text
+    assert f'href="/?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
+    page = browser.get("/", params={"sweep": run}).text
+    assert all(one.id in page for one in trials) and other.id not in page
+    assert f"/#/experiments/1/runs/{run}/artifacts" in page
+    assert re.findall(r"<b>(\d+)</b></a></li>", page)[:3] == ["4", "0", "4"]  # counted are these alone
+    together = re.search(r'href="(/compare[^"]*)">Compare them', page)
+    assert together is not None
+    compared = browser.get(together[1].replace("&amp;", "&")).text
+    assert "Compare 3 jobs" in compared
+    assert "No job is like that" in browser.get("/", params={"sweep": "9" * 32}).text
+    assert other.id in browser.get("/", params={"sweep": "%"}).text  # no id: nothing is asked for
 
 
 def test_with_tokens_a_person_signs_in_and_sees_his_own(tmp_path: Path) -> None:

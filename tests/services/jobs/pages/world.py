@@ -1,23 +1,22 @@
 """A job service for its pages: a ledger with jobs of every kind, a stand-in for MLflow and the endpoint, a server that
 can be stopped and started again on its port."""
 
+import contextlib
 import json
 import math
 import os
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-
-import uvicorn
 
 from services.endpoint.connections import bind
 from services.jobs.ledger.tables import Job
 from services.jobs.planning.planner import Planner
 from services.jobs.records import attempt_of
 from services.jobs.service.app import Parts, create_app
+from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.states import State
 from tests.services.jobs.processes import make_loop
@@ -53,8 +52,7 @@ class World:
         self.others = ThreadingHTTPServer(("127.0.0.1", 0), Others)
         threading.Thread(target=self.others.serve_forever, daemon=True).start()
         self.port, self.keys = 0, False
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
+        self._serving = contextlib.ExitStack()
 
     @property
     def address(self) -> str:
@@ -68,18 +66,10 @@ class World:
         )
         listening = bind("127.0.0.1", self.port, "service")
         self.port = listening.getsockname()[1]
-        config = uvicorn.Config(create_app(parts), log_config=None, access_log=False, timeout_graceful_shutdown=1)
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([listening],), daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.02)
+        self._serving.enter_context(serving(create_app(parts), listening))
 
     def stop(self) -> None:
-        assert self._server is not None and self._thread is not None
-        self._server.should_exit = True
-        self._thread.join(20)
-        assert not self._thread.is_alive()
+        self._serving.close()
 
     def close(self) -> None:
         self.stop()
@@ -110,7 +100,8 @@ class World:
             **{"fingerprint": "ab" * 32, "traffic": {}, "shape": "s", "lanes": 2},
             "seconds": {"1": {"low": 300.0, "expected": 360.0, "high": 450.0, "basis": "4 jobs like it"}},
         }
-        job = self.ledger.submit(owner, "train", [f"name={name}", "model.dropout=0.1"], **more)
+        words = [f"name={name}", "model.dropout=0.1", *more.pop("words", [])]
+        job = self.ledger.submit(owner, "train", words, **more)
         planned = {
             "plan": plan,
             "choices": [1],

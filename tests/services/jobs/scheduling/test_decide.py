@@ -112,7 +112,7 @@ def test_time_that_is_over_ends_a_job() -> None:
 def test_why_names_what_lacks_who_holds_it_and_when_it_starts() -> None:
     jobs = [running("j1", 3, low=50.0), job("j2", 2, owner="ben")]
     why = explain("j2", Queue(jobs), {}, FOUR, 10)
-    assert why.text == "needs 2 CPUs, 1 are free"
+    assert why.text == "needs 2 CPUs, 1 is free"
     assert [(one.job, one.owner, one.amount, one.latest) for one in why.holders] == [("j1", "anna", 3, 100)]
     assert (why.earliest, why.latest) == (50, 100)
     unknown = explain("j2", Queue([running("j1", 4, high=UNKNOWN), job("j2", 2)]), {}, FOUR, 10)

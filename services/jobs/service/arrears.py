@@ -1,0 +1,121 @@
+"""What ended runs could not tell MLflow, because it was away, is sent when it is there again.
+
+A run keeps its records in a spool on its disk, and sends what it can until it ends; `dragoman sync` sends the rest.
+Here the service starts that verb for the trainings of its ledger, one after the other, as soon as the server answers.
+"""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy.exc import SQLAlchemyError
+
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.states import ENDED
+
+TICK = 5.0  # seconds between two looks
+NEWEST = 100  # ended jobs that are looked at
+PATIENCE = 600.0  # seconds for one run
+AGAIN = 60.0  # seconds until a run is tried again that could not be sent though the server answers
+logger = logging.getLogger(__name__)
+
+
+def pending(run: Path) -> int:
+    """Bytes of a run's spool that have not reached the server."""
+    try:
+        size = (run / "spool" / "records.jsonl").stat().st_size
+    except OSError:
+        return 0
+    try:
+        sent = int(json.loads((run / "spool" / "sent.json").read_text(encoding="utf-8"))["offset"])
+    except (OSError, ValueError, KeyError):
+        sent = 0
+    return max(0, size - sent)
+
+
+class Arrears:
+    """Of one service's ledger and the MLflow that its jobs tell."""
+
+    def __init__(self, ledger: Ledger, server: str, tick: float = TICK) -> None:
+        """`server`: MLflow's address, http(s)."""
+        self.ledger, self.server, self.tick = ledger, server, tick
+        self._looked = -1
+        self._left: dict[str, Path] = {}  # job -> its run's folder
+        self._not_before: dict[str, float] = {}
+        self._ending = threading.Event()
+        self._sending: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._run, name="arrears", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what is being sent is sent by the next service."""
+        self._ending.set()
+        if self._sending is not None:
+            self._sending.terminate()
+        if self._thread.ident is not None:
+            self._thread.join(10)
+
+    def look(self) -> int:
+        """Send what is left, if the server answers; how many runs are left then."""
+        newest = self.ledger.newest
+        if newest != self._looked:
+            found = self.ledger.jobs(ENDED, limit=NEWEST, plans=True)
+            self._left = {job.id: run for job in found if (run := _told(job.plan)) is not None}
+            self._looked = newest
+        now = time.monotonic()
+        self._left = {job: run for job, run in self._left.items() if pending(run)}
+        due = [job for job in self._left if self._not_before.get(job, 0.0) <= now]
+        for job in due if due and self._answers() else ():
+            if self._ending.is_set():
+                break
+            if self._send(self._left[job]):
+                logger.info("job %s: MLflow has what it missed of the run", job)
+                del self._left[job]
+            else:
+                self._not_before[job] = time.monotonic() + AGAIN
+        return len(self._left)
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.server.rstrip('/')}/health", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def _send(self, run: Path) -> bool:
+        self._sending = subprocess.Popen(
+            [sys.executable, "-m", "services.cli", "sync", f"name={run.name}", f"paths.runs={run.parent}"],
+            env={**os.environ, "MLFLOW_TRACKING_URI": self.server},  # it may hold a password: no word of a command line
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            return self._sending.wait(PATIENCE) == 0
+        except subprocess.TimeoutExpired:
+            self._sending.kill()
+            self._sending.wait()
+            return False
+
+    def _run(self) -> None:
+        while not self._ending.wait(self.tick):
+            try:
+                self.look()
+            except SQLAlchemyError as problem:  # it comes back
+                logger.debug("the ledger does not answer: %s", problem)
+
+
+def _told(plan: Mapping[str, Any] | None) -> Path | None:
+    """The folder of a run that tells MLflow; None where it does not, or was told not to."""
+    if not plan or plan.get("verb") != "train" or plan.get("changed", {}).get("tracking.offline"):
+        return None
+    return Path(plan["run_dir"]) if plan.get("run_dir") else None

@@ -1,0 +1,80 @@
+"""What every stream of server-sent events needs: an event's form, its rests, and the way through a job's logs."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.jobs.records import attempt_of
+
+PAUSE = 0.3  # seconds between two looks
+BEAT = 15.0  # seconds of silence until a comment says that the connection lives
+BLOCK = 65_536  # bytes of a log in one event
+Cut = Callable[[bytes, int, bool], tuple[str, int]]  # block, where it starts, whether no more comes: text, its end
+
+
+def event(name: str, kind: str, data: str) -> str:
+    """One event as it is sent; `data` is JSON, and so one line."""
+    return f"id: {name}\nevent: {kind}\ndata: {data}\n\n"
+
+
+class Rests:
+    """The rests of one stream."""
+
+    def __init__(self) -> None:
+        self._quiet = 0.0
+
+    def told(self) -> None:
+        """Something was sent."""
+        self._quiet = 0.0
+
+    async def rest(self) -> str:
+        """Wait until the next look; the comment that is due then, mostly none."""
+        await asyncio.sleep(PAUSE)
+        self._quiet += PAUSE
+        if self._quiet < BEAT:
+            return ""
+        self._quiet = 0.0
+        return ": still here\n\n"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of the log of an attempt, from byte `start` to `end`."""
+
+    attempt: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass
+class LogReader:
+    """Where a client is in a job's logs; it goes on from one attempt to the next."""
+
+    home: Path
+    job: str
+    attempt: int
+    offset: int
+    cut: Cut  # how a block becomes text
+
+    @property
+    def place(self) -> str:
+        """From where a client goes on: ATTEMPT:BYTES."""
+        return f"{self.attempt}:{self.offset}"
+
+    async def piece(self, newest: int, ended: bool) -> Piece | None:
+        """The next one; None where there is no more yet. `newest` is the job's attempt, `ended` whether it has ended:
+        both as they were before, so that nothing is missed that is written last."""
+        while True:
+            text, end = await asyncio.to_thread(self._read, ended or self.attempt < newest)
+            if end > self.offset:
+                start, self.offset = self.offset, end
+                return Piece(self.attempt, start, end, text)
+            if self.attempt >= newest:
+                return None
+            self.attempt, self.offset = self.attempt + 1, 0
+
+    def _read(self, whole: bool) -> tuple[str, int]:
+        block = attempt_of(self.home, self.job, self.attempt).read_log(self.offset, BLOCK)
+        return self.cut(block, self.offset, whole and len(block) < BLOCK) if block else ("", self.offset)
