@@ -37,9 +37,10 @@ class TrialPlanner(processes.StubPlanner):
 
 
 @pytest.fixture
-def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
-    monkeypatch.setattr(processes, "STUB", Path(__file__).with_name("stub_trial.py"))
+def loop(tmp_path: Path) -> Iterator[Loop]:
     one = processes.make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    assert isinstance(one.executor, processes.ProcessExecutor)
+    one.executor.stub = Path(__file__).with_name("stub_trial.py")
     one.intake.planner = TrialPlanner(tmp_path)  # type: ignore[assignment]  # as far as it is asked
     one.capacity = one.executor.capacity()
     one.start()
