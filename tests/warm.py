@@ -96,6 +96,8 @@ def _become(words: tuple[str, ...], environment: dict[str, str], output: Connect
     for descriptor in (sys.stdout.fileno(), sys.stderr.fileno()):
         os.dup2(output.fileno(), descriptor)
     output.close()
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  # as a new Python would find it
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace")  # noqa: SIM115
     from services import cli
 
     sys.argv = [str(cli.__file__), *words]

@@ -158,7 +158,8 @@ class Sender:
         except ExistsError:
             found = newest(self.elsewhere)
             attempt_there = found.attempt if found else 0
-            atomic_write(self.run / ATTEMPT, str(max(attempt_there, attempt + 1)))  # whoever asks next stops
+            # whoever asks next stops; and what this folder knows is not the attempt that has taken over
+            atomic_write(self.run / ATTEMPT, str(max(attempt_there, attempt) + 1))
             raise checkpoint.StaleAttemptError(
                 f"{self.elsewhere.address}: attempt {attempt} was replaced by attempt {attempt_there}; nothing more of "
                 f"this one is kept"

@@ -161,7 +161,7 @@ def test_a_paused_training_that_wakes_up_publishes_nothing(
     assert facts("paused") == before
     sent = [request.rpartition("/runs/paused/")[2] for request in s3.requests if request.startswith("PUT")]
     commits = [name for name in sent if name.startswith("snapshots/")]
-    assert len(commits) <= 1, "one try to commit, refused"
+    assert len(set(commits)) <= 1, "one snapshot that is refused, perhaps asked twice"
     assert all(name.startswith(("objects/", "snapshots/")) or name == "head.json" for name in sent)
 
 

@@ -100,6 +100,7 @@ def test_an_attempt_that_was_overtaken_publishes_nothing(machines: "itertools.ch
     first.save(2, attempt)
     with pytest.raises(checkpoint.StaleAttemptError, match=f"attempt {attempt} was replaced by attempt {later}"):
         sender.send(attempt)
+    assert not publishing.pull_own(first.run), "the end of its record is not sent either"
     with pytest.raises(checkpoint.StaleAttemptError):
         first.save(3, attempt)
     with pytest.raises(checkpoint.StaleAttemptError):
