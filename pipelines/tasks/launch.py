@@ -17,7 +17,7 @@ from pipelines.cluster.ranks import Ranks, from_environment
 from pipelines.config import Config
 from pipelines.tasks.base import Plan, Task, task_for
 from pipelines.tasks.release import release
-from pipelines.tasks.run_directory import claim_run_dir, is_first, with_lanes, worker_sizes
+from pipelines.tasks.run_directory import check_run_dir, claim_run_dir, is_first, with_lanes, worker_sizes
 from pipelines.tasks.schedule import describe_plans, settle_schedule
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
@@ -74,11 +74,16 @@ def check(config: Config) -> None:
     """Refuse what a start would refuse at once, as far as it can be known where the shards may be out of sight.
 
     Raises:
-        UserError: what the task's `validate` refuses; without shards, what its `validate_settings` does.
+        UserError: what the task's `validate` refuses, the folder belongs to a run of other settings; without shards,
+            what the task's `validate_settings` refuses.
     """
     config = with_lanes(config, [config.run_dir])
     task = task_for(config.model)
-    (task.validate if config.paths.visible else task.validate_settings)(config)
+    if not config.paths.visible:
+        task.validate_settings(config)
+        return
+    task.validate(config)
+    check_run_dir(config, task.fingerprint(config))
 
 
 @contextlib.contextmanager

@@ -103,11 +103,21 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     Raises:
         UserError: a run of this name was started with other settings; names each.
     """
+    check_run_dir(config, fingerprint)
     path = config.run_dir / RECORD
-    found = read(path)
-    if found is None:
+    if not path.is_file():
         config.run_dir.mkdir(parents=True, exist_ok=True)
         atomic_write(path, json.dumps(fingerprint, indent=2, sort_keys=True))
+
+
+def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
+    """Check that the run's folder, where there is one, belongs to a run of this fingerprint.
+
+    Raises:
+        UserError: a run of this name was started with other settings; names each.
+    """
+    found = read(config.run_dir / RECORD)
+    if found is None:
         return
     stored = current_values(found)
     stored.pop(PLANS, None)

@@ -15,6 +15,7 @@ from model.errors import UserError
 from pipelines import entries, evaluate, train
 from pipelines.config import Config
 from pipelines.shard import shard
+from pipelines.tasks import launch
 from pipelines.tasks.language_release import judge
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import Version
@@ -80,6 +81,18 @@ def test_a_run_becomes_a_measured_bundle(model: str, home: Path, capsys: pytest.
     before = [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")]
     assert train.task(config(home, f"model={model}", f"name={model}", *MODELS[model])) == 0
     assert [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")] == before
+
+
+def test_a_plan_refuses_the_name_of_a_run_of_other_settings(home: Path) -> None:
+    """Before a job of it is queued; and nothing is written."""
+    run = home / "artifacts" / "runs" / "gpt_tiny"
+    same = ["model=gpt_tiny", "name=gpt_tiny", *MODELS["gpt_tiny"]]
+    before = sorted(run.rglob("*"))
+    launch.check(config(home, *same))
+    launch.check(config(home, *same, "name=of-its-own"))
+    with pytest.raises(UserError, match="name=gpt_tiny: .* was started with other settings: seed was 1, is 2"):
+        launch.check(config(home, *same, "seed=2"))
+    assert sorted(run.rglob("*")) == before and not (run.parent / "of-its-own").exists()
 
 
 @pytest.mark.parametrize("model", MODELS)
