@@ -90,7 +90,7 @@ def test_a_plan_refuses_the_name_of_a_run_of_other_settings(home: Path) -> None:
     before = sorted(run.rglob("*"))
     launch.check(config(home, *same))
     launch.check(config(home, *same, "name=of-its-own"))
-    with pytest.raises(UserError, match="name=gpt_tiny: .* was started with other settings: seed was 1, is 2"):
+    with pytest.raises(UserError, match=r"name=gpt_tiny: .* was started with other settings: seed was 1, is 2"):
         launch.check(config(home, *same, "seed=2"))
     assert sorted(run.rglob("*")) == before and not (run.parent / "of-its-own").exists()
 
