@@ -99,14 +99,16 @@ class Search:
         curve = dict(self.client.curves(job["id"])["curves"].get(self.config.metric, []))
         values = [float(curve[step]) for step in sorted(curve)]
         before = self.told.get(trial.number, len(self.study.trials[trial.number].intermediate_values))
-        for place in range(before, len(values)):
+        lost = False
+        for place in range(before, len(values)):  # asked after each: a rung compares what trials had at its own place
             trial.report(values[place], place + 1)
+            lost = trial.should_prune() or lost
         self.told[trial.number] = max(before, len(values))
         best = best_of(values, self.config.direction) if values else None
         if job["state"] in ENDED:
             self._end(trial, job["state"], job["reason"], best)
             return True
-        if len(values) > before and trial.should_prune():
+        if lost:
             try:
                 self.client.act(job["id"], "stop")
             except UserError:

@@ -112,8 +112,9 @@ def _strike(scene: Scene, name: str, fault: Fault) -> Row:
             row.lasted = time.monotonic() - began
             began = time.monotonic()
             undo()
-    at = max(before, scene.progress().step)
-    lowest, state = [at], dict[str, Any]()
+    now = scene.progress()
+    at = max(before, now.step)
+    lowest, state = [now.kept if fault.ends else at], dict[str, Any]()  # whoever begins again does so from a checkpoint
 
     def back() -> bool:
         lowest.append(scene.progress().step)

@@ -1,6 +1,7 @@
 """How the drill measures: at a stub's training, with real processes."""
 
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -28,8 +29,14 @@ def test_a_step_of_an_attempt_that_is_ending_is_no_recovery(tmp_path: Path, monk
         threading.Timer(0.5, scene.service.act, (scene.job, "yield")).start()
 
     def kill(scene: Scene) -> None:
-        for process in stubs(scene.job):
-            process.kill()
+        """Between two of its checkpoints: it stands still while that is looked at."""
+        (process,) = stubs(scene.job)
+        process.suspend()
+        while scene.journal()[-1]["step"] % 5 == 0:
+            process.resume()
+            time.sleep(0.005)
+            process.suspend()
+        process.kill()
 
     monkeypatch.setattr(drill, "ranks", stubs)
     monkeypatch.setattr(drill, "BEYOND", 2)  # the stub keeps every fifth step
