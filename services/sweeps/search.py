@@ -67,7 +67,7 @@ class Search:
         return f"{self.study.study_name}-{number:03d}"
 
     def words(self, trial: Trial | FrozenTrial) -> list[str]:
-        """The overrides of a trial's job; the sweep's own come last, and count."""
+        """The overrides of a trial's job. What the user gave counts before `TRIED`; the sweep's own words come last."""
         return [*TRIED, *self.release_words(trial)]
 
     def release_words(self, trial: Trial | FrozenTrial) -> list[str]:
