@@ -122,7 +122,8 @@ def _node(device: str, workers: Path | None) -> Iterator["subprocess.Popen[str]"
     environment = dict(os.environ)
     if workers is not None:
         settings["setup_worker_path"] = str(Path(worker_program.__file__))
-        settings["_system_config"] = {"enable_worker_prestart": True}  # they are there when they are asked for
+        # they are there when they are asked for, also where that is more than Ray's second later
+        settings["_system_config"] = {"enable_worker_prestart": True, "idle_worker_killing_time_threshold_ms": 60_000}
         environment[worker_program.PLACE] = str(workers)
     words = [sys.executable, "-m", "pipelines.cluster.ray_node", json.dumps(settings)]
     with subprocess.Popen(

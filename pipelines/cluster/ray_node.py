@@ -6,7 +6,10 @@ It starts while the command that asked for it imports torch, and it ends them wh
 import json
 import logging
 import sys
+from pathlib import Path
 from typing import Any
+
+from pipelines.cluster import ray_agent
 
 
 def main(settings: dict[str, Any]) -> None:
@@ -21,6 +24,7 @@ def main(settings: dict[str, Any]) -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)
     services.start_api_server = lambda *_, **__: (None, None)  # what it gives where it cannot start
     utils.get_dashboard_dependency_error = lambda: ImportError("not wanted")  # the agent alone, without HTTP
+    services._build_python_executable_command_memory_profileable = _agent
     started = node.Node(
         parameter.RayParams(
             node_ip_address="127.0.0.1",
@@ -35,6 +39,12 @@ def main(settings: dict[str, Any]) -> None:
     )
     print(started.gcs_address, flush=True)
     sys.stdin.read()
+
+
+def _agent(component: str, *_: Any) -> list[str]:
+    """What stands before the path of a program of Ray's: its agent is started by ours."""
+    ours = {"dashboard_agent": [str(Path(ray_agent.__file__))]}
+    return [sys.executable, "-u", *ours.get(component, [])]
 
 
 def read_environment() -> None:
