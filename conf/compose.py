@@ -5,6 +5,7 @@ that the verb's root declares for it. Nothing here knows what a section means.
 """
 
 import contextlib
+import copy
 import dataclasses
 import errno
 import hashlib
@@ -17,6 +18,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, get_type_hints
 
 from conf.groups import FOLDER, sections
+from conf.parsing import parsing_quickly
 from model.errors import ServiceError, UserError, unknown
 from model.renamed import current_words
 from model.schema import convert
@@ -29,6 +31,7 @@ Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
+_composed: ContextVar[dict[tuple[str, ...], Any] | None] = ContextVar("composed", default=None)  # words -> node
 
 
 class Interrupted(KeyboardInterrupt):
@@ -108,30 +111,53 @@ def rehearsal() -> Iterator[None]:
         _rehearsing.reset(before)
 
 
+@contextlib.contextmanager
+def composed_once() -> Iterator[None]:
+    """Within the block the same words are composed once; it must not outlive a change of the configuration's files."""
+    before = _composed.set({})
+    try:
+        yield
+    finally:
+        _composed.reset(before)
+
+
 def values(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, Any]:
     """The composed and fully resolved configuration as plain values.
 
     Raises:
         UserError: an override that cannot be parsed, an unknown key or choice, an interpolation that leads nowhere.
     """
-    from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
     words = current_words(overrides)
+    try:
+        with parsing_quickly():
+            return _resolve(_compose(words), words, facts)
+    except MissingConfigException as problem:
+        group, _, choice = str(problem.missing_cfg_file).rpartition("/")
+        raise unknown(group, choice, problem.options or ()) from None
+    except (HydraException, OmegaConfBaseException) as problem:
+        cause = problem.__cause__
+        if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
+            section = str(cause.full_key).rpartition(".")[0]
+            choices = [key for key in cause.parent_node if key not in ("hydra", "experiment")]
+            raise unknown(f"{section}: unknown key" if section else "unknown key", cause.key, choices) from None
+        raise UserError(str(problem).strip().splitlines()[0]) from None
+
+
+def _compose(words: Sequence[str]) -> Any:
+    from hydra import compose, initialize_config_dir
+
+    composed = _composed.get()
+    key = tuple(words)
+    if composed is not None and key in composed:
+        return copy.deepcopy(composed[key])
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
-        try:
-            return _resolve(compose("config", overrides=words), words, facts)
-        except MissingConfigException as problem:
-            group, _, choice = str(problem.missing_cfg_file).rpartition("/")
-            raise unknown(group, choice, problem.options or ()) from None
-        except (HydraException, OmegaConfBaseException) as problem:
-            cause = problem.__cause__
-            if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
-                section = str(cause.full_key).rpartition(".")[0]
-                choices = [key for key in cause.parent_node if key not in ("hydra", "experiment")]
-                raise unknown(f"{section}: unknown key" if section else "unknown key", cause.key, choices) from None
-            raise UserError(str(problem).strip().splitlines()[0]) from None
+        node = compose("config", overrides=list(words))
+    if composed is not None:
+        composed[key] = copy.deepcopy(node)
+    return node
 
 
 def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, Any]:
@@ -190,7 +216,8 @@ def _run_by_hydra(
     before = sys.argv
     sys.argv = [f"dragoman {verb}", *words]
     try:
-        application()
+        with parsing_quickly():
+            application()
     finally:
         sys.argv = before
     return max(codes, default=OK)

@@ -43,6 +43,13 @@ def make_plan(
     Raises:
         UserError: whatever the verb would refuse, and what refusals.py does.
     """
+    with compose.composed_once():  # what is planned, and then rehearsed
+        return _make_plan(verb, words, roots, gpus, early, reads)
+
+
+def _make_plan(
+    verb: str, words: Sequence[str], roots: Sequence[Path], gpus: float, early: bool, reads: dict[str, Stamp] | None
+) -> dict[str, Any]:
     check_words(verb, [word for word in words if not ELASTIC.fullmatch(word)])
     least, most, words = _elastic(verb, words)
     values = compose.values(words)

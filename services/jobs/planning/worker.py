@@ -19,6 +19,8 @@ from services.jobs.planning.fields import fields
 from services.jobs.planning.plan import make_plan
 from services.jobs.planning.stamps import Stamp
 
+NICE = 5  # requests come first where the machine is full; jobs, to which Ray gives 15, come last
+
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
     """`{"plan": ..., "reads": stamps}`, `{"fields": ...}` , `{"refused": reason}`, `{"failed": reason}`: our fault."""
@@ -38,6 +40,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     """Answer until the input ends."""
+    os.nice(NICE)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     logging.getLogger().addHandler(logging.NullHandler())

@@ -1,6 +1,7 @@
 """Playing the scheduler forward: when a waiting job will start, and how it does with many jobs."""
 
 import heapq
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -115,14 +116,20 @@ def forecast(
     target: str,
     seconds: Seconds,
     passes: int = 200,
+    budget: float = 0.15,
 ) -> float | None:
-    """When `target` will start if every job runs for `seconds`; None where that is too far away to say. A queue that is
-    handed over stays as it is.
+    """When `target` will start if every job runs for `seconds`; None where that is too far away to say: more than so
+    many passes, or more than `budget` seconds of computing. A queue that is handed over stays as it is.
 
     Jobs that wait for others are taken to wait for ever; so are those that the cluster never holds.
     """
-    simulation = Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds)
+    simulation, until = (
+        Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds),
+        time.monotonic() + budget,
+    )
     for _ in range(passes):
+        if time.monotonic() > until:
+            return None
         simulation.step()
         if target in simulation.first:
             return simulation.first[target]

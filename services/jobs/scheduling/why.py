@@ -52,7 +52,8 @@ def explain(
     earliest = latest = None
     if forecasts and wait.kind not in ("never", "after"):
         earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low)
-        if all(one.high < UNKNOWN for one in (*before, *queue.active.values())):
+        # what is too far away at the best is so at the worst
+        if earliest is not None and all(one.high < UNKNOWN for one in (*before, *queue.active.values())):
             latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high)
     text = sentence(job, wait, ahead)
     return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)

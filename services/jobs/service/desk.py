@@ -1,5 +1,6 @@
 """What people may ask of the service, each checked: whose job it is, and whether its state allows it."""
 
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import HTTPException
@@ -37,6 +38,17 @@ class Desk:
         if self.only(person, None) not in (None, job.owner):
             raise UnknownJobError(name)
         return job
+
+    def page(
+        self, person: Person, states: Collection[State], owner: str | None, before: int | None, limit: int
+    ) -> schemas.JobPage:
+        """Jobs by age, the newest first, and how many there are in each state."""
+        whose = self.only(person, owner)
+        newest = self.ledger.newest  # before the jobs are read: a change in between is not missed
+        found = self.ledger.rows(("seq", *schemas.JobView.model_fields), states, whose, before, limit)
+        jobs = [schemas.JobView.model_validate(row) for row in found]
+        following = found[-1].seq if len(found) == limit else None
+        return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(whose), newest=newest)
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Raises UserError where it is refused."""

@@ -5,11 +5,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.orm import Session
 
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
-from services.jobs.ledger.tables import Job, Meta
+from services.jobs.ledger.tables import Change, Job, Meta
 from services.jobs.scheduling.decide import decide_queue
 from services.jobs.scheduling.entries import Capacity, Outcome, Quota, Start, Stop, Yield
 from services.jobs.scheduling.queue import Queue
@@ -17,6 +18,9 @@ from services.jobs.service.entries import entry, quotas
 from services.jobs.states import ACTIVE, State
 
 LIVE = sorted({State.WAITING, *ACTIVE})
+WHOLE = 30.0  # seconds until the whole queue is compared again with what is known of it
+# On PostgreSQL a change may be committed after one of a higher number: so many numbers are looked at again each time.
+LOOK_BACK = 200
 
 
 class Passes:
@@ -31,6 +35,7 @@ class Passes:
         self._known: dict[int, Job] = {}  # by `seq`
         self._seqs: dict[str, int] = {}
         self._after: dict[str, Job] = {}  # those that come after jobs which have not succeeded
+        self._seen, self._compared = 0, float("-inf")  # the last change, and when the whole was compared (monotonic)
         with ledger.database.write() as session:
             if session.get(Meta, "passes") is None:
                 session.execute(insert(Meta).values(key="passes", value="0"))
@@ -58,17 +63,45 @@ class Passes:
         """Bring the queue up to the ledger; the number of the last pass."""
         with self.ledger.database.read() as session:
             number = session.scalars(select(Meta.value).where(Meta.key == "passes")).one()
-            rows = session.execute(select(Job.seq, Job.version).where(Job.state.in_(LIVE)))
-            versions = {int(seq): int(version) for seq, version in rows}
-            for seq in self._known.keys() - versions.keys():
-                self._leave(seq)
-            new = [seq for seq, version in versions.items() if self._version(seq) != version]
-            for start in range(0, len(new), AT_ONCE):
-                query = select(Job).options(*SHORT).where(Job.seq.in_(new[start : start + AT_ONCE]))
+            newest = session.scalar(select(func.max(Change.id))) or 0
+            if time.monotonic() - self._compared > WHOLE:
+                changed = self._compare(session)
+                self._compared = time.monotonic()
+            else:
+                changed = self._changed(session, newest)
+            self._seen = newest
+            for start in range(0, len(changed), AT_ONCE):
+                query = select(Job).options(*SHORT).where(Job.seq.in_(changed[start : start + AT_ONCE]))
                 self._enter(session.scalars(query).all())
         if self._after:
             self._enter(list(self._after.values()))
         return number
+
+    def _compare(self, session: Session) -> list[int]:
+        """Those of all live jobs that are not known as they are; what is no longer live is left."""
+        rows = session.execute(select(Job.seq, Job.version).where(Job.state.in_(LIVE)))
+        versions = {int(seq): int(version) for seq, version in rows}
+        for seq in self._known.keys() - versions.keys():
+            self._leave(seq)
+        return [seq for seq, version in versions.items() if self._version(seq) != version]
+
+    def _changed(self, session: Session, newest: int) -> list[int]:
+        """The same, of those that the audit trail names since the last look: a row for each, not for all that wait."""
+        since = self._seen if self.ledger.database.is_sqlite else self._seen - LOOK_BACK
+        if newest == since:
+            return []
+        named = select(Change.job).where(Change.id > since, Change.job.is_not(None)).distinct()
+        names = [str(name) for name in session.scalars(named)]
+        live: dict[str, tuple[int, int]] = {}
+        for start in range(0, len(names), AT_ONCE):
+            query = select(Job.id, Job.seq, Job.version).where(
+                Job.id.in_(names[start : start + AT_ONCE]), Job.state.in_(LIVE)
+            )
+            live |= {str(name): (int(seq), int(version)) for name, seq, version in session.execute(query)}
+        for name in names:
+            if name in self._seqs and name not in live:
+                self._leave(self._seqs[name])
+        return [seq for seq, version in live.values() if self._version(seq) != version]
 
     def _version(self, seq: int) -> int:
         known = self._known.get(seq)

@@ -75,34 +75,43 @@ def test_workers_are_forked_only_where_their_socket_can_be_had(monkeypatch: pyte
 
 
 FORKS = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 import psutil
 from pipelines.cluster import embedded_ray, ray_train
 from pipelines.settings import ClusterConfig
 
-def modules_of_task(_):
-    return "fractions" in sys.modules, os.getppid(), os.environ.get("RAY_AUTH_MODE")
+def modules_of_task():
+    return os.getpid(), os.getppid(), "fractions" in sys.modules, os.environ.get("RAY_AUTH_MODE")
 
 with embedded_ray.begin_ray("cpu", ["fractions"]), ray_train.connect_ray(ClusterConfig()):
-    (known,) = ray_train.map_tasks(modules_of_task, [0], ClusterConfig())
+    import ray  # the driver has it only now: a process with Ray is not forked
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
     me = psutil.Process()
+    (forker,) = [process for process in me.children() if process.cmdline() == me.cmdline()]
+    while len(waiting := [process.pid for process in forker.children()]) < 2:
+        time.sleep(0.05)
+    group = ray.util.placement_group([{"CPU": ray.cluster_resources()["CPU"]}])  # as a training reserves all there are
+    group.wait()
+    time.sleep(2.5)  # no CPU is free: Ray itself ends idle workers after a second
+    place = PlacementGroupSchedulingStrategy(group)
+    known = ray.get(ray.remote(num_cpus=1)(modules_of_task).options(scheduling_strategy=place).remote())
     processes = [process.pid for process in me.children(recursive=True)]
-    forker = [process.pid for process in me.children() if process.cmdline() == me.cmdline()]
-    print(json.dumps([known, processes, forker]), flush=True)
+    print(json.dumps([known, waiting, forker.pid, processes]), flush=True)
     os.kill(me.pid, signal.SIGKILL)
 """
 
 
-def test_workers_are_forks_of_one_process_and_nothing_is_left_of_a_driver_that_is_killed() -> None:
+def test_workers_are_forks_that_wait_for_their_task_and_nothing_is_left_of_a_driver_that_is_killed() -> None:
     """In a process of its own: this one has loaded Ray, and has threads."""
     root = Path(__file__).parents[3]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     with subprocess.Popen([sys.executable, "-c", FORKS], cwd=root, env=environment, stdout=subprocess.PIPE) as driver:
         assert driver.stdout is not None
         line = driver.stdout.readline()
-    (imported, parent, mode), processes, forker = json.loads(line)
+    (worker, parent, imported, mode), waiting, forker, processes = json.loads(line)
     assert (imported, mode) == (True, "token")
-    assert forker == [parent]
+    assert worker in waiting and parent == forker
     there = [psutil.Process(pid) for pid in processes if psutil.pid_exists(pid)]
     _, alive = psutil.wait_procs(there, timeout=30)
     assert alive == []

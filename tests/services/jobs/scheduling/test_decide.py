@@ -139,6 +139,11 @@ def test_a_forecast_counts_those_that_come_first() -> None:
     assert forecast(jobs, {}, FOUR, 0, "j4", lambda one: one.high) == 120
 
 
+def test_a_forecast_that_takes_too_long_says_nothing() -> None:
+    jobs = [running("j1", 4), job("j2", 4, high=10.0, low=10.0)]
+    assert forecast(jobs, {}, FOUR, 0, "j2", lambda one: one.high, budget=-1.0) is None
+
+
 class Promises(RuleBasedStateMachine):
     """Whatever is submitted, ends or yields, in any order: the promises of the pass hold."""
 
