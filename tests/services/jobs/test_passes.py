@@ -1,0 +1,63 @@
+"""The queue that is kept from pass to pass is the one that a new service would read."""
+
+import random
+from collections.abc import Iterator
+
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.scheduling.entries import Entry
+from services.jobs.scheduling.queue import Queue
+from services.jobs.service.passes import Passes
+from services.jobs.states import State
+
+
+def test_a_queue_that_follows_the_audit_trail_is_that_of_the_ledger(ledger: Ledger) -> None:
+    """Jobs are submitted, planned, moved, given another priority, stopped and removed in any order."""
+    rng = random.Random(3)
+    access = Access(ledger)
+    kept = Passes(ledger, access)
+    kept.snapshot()  # the one comparison of the whole within this test
+    names: list[str] = []
+    for _ in range(60):
+        act(ledger, rng, names)
+        if rng.random() < 0.5:
+            queue, fresh = kept.snapshot()[0], Passes(ledger, access).snapshot()[0]
+            assert queue.jobs == fresh.jobs
+            assert queue.active == fresh.active
+            assert [entry.id for entry in walk(queue)] == [entry.id for entry in walk(fresh)]
+    assert len(names) > 5
+
+
+def walk(queue: Queue) -> Iterator[Entry]:
+    steps = queue.walk()
+    while (entry := steps.next()) is not None:
+        yield entry
+
+
+def act(ledger: Ledger, rng: random.Random, names: list[str]) -> None:
+    if not names or rng.random() < 0.4:
+        after = rng.sample(names, 1) if names and rng.random() < 0.3 else []
+        job = ledger.submit(rng.choice(["anna", "bert"]), "train", ["name=a"], after=after)
+        for state in (State.PLANNED, State.WAITING):
+            job = ledger.change(job, state, "service", "", choices=[rng.choice([1, 2])], cpus=1.0)
+        names.append(job.id)
+        return
+    job = ledger.job(rng.choice(names))
+    match State(job.state):
+        case State.WAITING if rng.random() < 0.3:
+            ledger.set_priority(job, rng.choice([-10, 10]), "anna")
+        case State.WAITING if rng.random() < 0.6:
+            with ledger.database.write() as session:
+                ledger.begin(session, job, 1, "scheduler", "free")
+            ledger.committed()
+        case State.WAITING:
+            ledger.change(job, State.STOPPED, "anna", "no longer needed")
+        case State.STARTING:
+            ledger.mark_started(job)
+        case State.RUNNING:
+            ledger.end(job, rng.choice([State.SUCCEEDED, State.WAITING]), "succeeded", "", "")
+        case _ if job.state in (State.SUCCEEDED, State.STOPPED) and not any(
+            job.id in ledger.job(name).after for name in names
+        ):
+            ledger.remove(job, "anna")
+            names.remove(job.id)
