@@ -25,7 +25,7 @@ from services.jobs.scheduling.room import Node
 from services.jobs.service.intake import Intake
 from services.jobs.service.passes import Passes
 from services.jobs.service.progress import Progress, progress
-from services.jobs.service.verdict import Verdict, of_exit, of_vanishing
+from services.jobs.service.verdict import SHUTDOWN, Verdict, of_exit, of_vanishing
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 from services.telemetry.traceparent import TraceParent, parse
@@ -82,7 +82,7 @@ class Loop:
             for job in active:
                 if job.state in (State.STARTING, State.RUNNING):
                     try:
-                        self.ledger.change(job, State.YIELDING, "service", "the service is stopped")
+                        self.ledger.change(job, State.YIELDING, "service", SHUTDOWN)
                     except ConflictError:
                         continue
             if not active:

@@ -36,7 +36,7 @@ WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.
 PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 RECOVERIES = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0)
 # Shown from the start: Prometheus sees no increase in a series that begins with its first event.
-CAUSES = ("end", "stop", "preemption", "signal", "mistake", "cluster", "vanished", "exit 1", "exit 137")
+CAUSES = ("end", "stop", "preemption", "shutdown", "signal", "mistake", "cluster", "vanished", "exit 1", "exit 137")
 NO_SLICES = {"cpu": 0.0, "gpu": 0.0}
 
 

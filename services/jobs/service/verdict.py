@@ -9,6 +9,7 @@ from services.jobs.states import State
 
 MISTAKE = 2  # the exit code of a command that the user must change
 SIGNALLED = (130, 143)  # ended in order, by SIGINT or SIGTERM
+SHUTDOWN = "the service is stopped"  # why all that runs is asked to yield
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def of_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
     if job.state == State.STOPPING:
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
     if code == YIELDED or code in SIGNALLED:
-        cause = "preemption" if job.state == State.YIELDING else "signal"
+        cause = "signal" if job.state != State.YIELDING else "shutdown" if job.reason == SHUTDOWN else "preemption"
         what = job.reason if job.state == State.YIELDING else f"ended in order by a signal (exit code {code})"
         return Verdict(State.WAITING, "yielded", cause, f"yielded: {what}")
     if code == MISTAKE:

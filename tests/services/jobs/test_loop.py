@@ -228,6 +228,7 @@ def test_a_stopped_service_leaves_everything_to_the_next(loop: Loop, home: Path)
     assert loop.quiesce(60)
     loop.stop()
     assert state(loop, job) == State.WAITING
+    assert [one.cause for one in loop.ledger.attempts(job.id)] == ["shutdown"]  # the bill blames no other job
     following = make_loop(f"sqlite:///{home}/ledger.db", home)
     try:
         turn(following, lambda: ended(following))
