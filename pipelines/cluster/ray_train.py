@@ -185,6 +185,8 @@ def fit(
             "argument": argument,
             "device": "cuda" if use_gpu else "cpu",
             "refusal": str(refusal),
+            # A cluster is shared: two jobs whose threads wait for the same cores are many times slower than in turns.
+            "threads": 0 if config.address is None else max(1, int(config.cpus_per_worker)),
         }
         # Ray gives its workers this long to find room, and once again as long (controller_failure_limit below)
         os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / 2)
@@ -319,7 +321,7 @@ def _worker(payload: dict[str, Any]) -> None:
     device = pick_device(payload["device"], context.get_local_rank())
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    use_cores(context.get_local_world_size())
+    use_cores(context.get_local_world_size(), payload["threads"])
     ranks = Ranks(context.get_world_rank(), context.get_world_size(), device)
     try:
         payload["function"](payload["argument"], ranks)
