@@ -20,7 +20,7 @@ class ClusterConfig:
     workers: int | str = 2  # a number, or a range (1..4): as many as there is room for
     device: Literal["auto", "cpu", "cuda"] = "auto"
     gpus_per_worker: float = 1.0  # asked for only where the device is cuda
-    cpus_per_worker: float = 1.0
+    cpus_per_worker: float = 1.0  # reserved for each; on a cluster that is not our own it computes on so many threads
     max_failures: int = 3  # worker groups that may die before the run is given up
     start_timeout: float = 60.0  # seconds to wait for the workers to start
     resize_every: float = 60.0  # of a range of workers: seconds between two looks whether there is room for more
