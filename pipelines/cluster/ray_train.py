@@ -185,8 +185,7 @@ def fit(
             "argument": argument,
             "device": "cuda" if use_gpu else "cpu",
             "refusal": str(refusal),
-            # A cluster is shared: two jobs whose threads wait for the same cores are many times slower than in turns.
-            "threads": 0 if config.address is None else max(1, int(config.cpus_per_worker)),
+            "threads": most_threads(config),
         }
         # Ray gives its workers this long to find room, and once again as long (controller_failure_limit below)
         os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / 2)
@@ -295,6 +294,14 @@ def _end_where_refused(refusal: Path) -> Any:
                     raise UserError(str(problem))
 
     return EndWhereRefused()
+
+
+def most_threads(config: ClusterConfig) -> int:
+    """That a worker computes with; 0: its share of all cores of its machine.
+
+    A cluster is shared: two jobs whose threads wait for the same cores are several times slower than in turns.
+    """
+    return 0 if config.address is None else max(1, int(config.cpus_per_worker))
 
 
 def _largest(sizes: tuple[int, ...], per_worker: dict[str, float]) -> int:

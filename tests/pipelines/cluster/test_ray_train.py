@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from pipelines.cluster.ray_train import most_threads
+from pipelines.settings import ClusterConfig
+
 SCRIPT = """
 import json, logging, pathlib, sys
 import psutil
@@ -78,3 +81,12 @@ def test_ray_starts_no_process_that_training_does_not_use(outcome: dict[str, Any
     names = {name.removeprefix("ray::").partition(".")[0] for name in outcome["processes"] if name.startswith("ray::")}
     assert "RayTrainWorker" in names
     assert names <= {"RayTrainWorker", "DashboardAgent", "RuntimeEnvAgent", "IDLE"}
+
+
+@pytest.mark.parametrize(
+    ("address", "cpus", "most"), [(None, 1.0, 0), ("auto", 1.0, 1), ("h:6379", 2.5, 2), ("auto", 0.5, 1)]
+)
+def test_on_a_shared_cluster_a_worker_computes_with_what_it_has_reserved(
+    address: str | None, cpus: float, most: int
+) -> None:
+    assert most_threads(ClusterConfig(address=address, cpus_per_worker=cpus)) == most
