@@ -18,9 +18,12 @@ MLFLOW_AUTH_ADMIN_PASSWORD=$(credential password)
 MLFLOW_FLASK_SERVER_SECRET_KEY=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n') # for forms, until the next start
 MLFLOW_AUTH_CONFIG_PATH=$(mktemp)
 export MLFLOW_AUTH_ADMIN_USERNAME MLFLOW_AUTH_ADMIN_PASSWORD MLFLOW_FLASK_SERVER_SECRET_KEY MLFLOW_AUTH_CONFIG_PATH
+# A password is hashed slowly on purpose, and a registration is more than a hundred requests: each worker remembers for a
+# minute whom it has let in.
 cat > "$MLFLOW_AUTH_CONFIG_PATH" <<END
 [mlflow]
 default_permission = READ
+auth_cache_ttl_seconds = 60
 database_uri = $MLFLOW_BACKEND_STORE_URI
 END
 

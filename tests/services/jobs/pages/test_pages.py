@@ -8,6 +8,7 @@ import httpx
 import pytest
 from sqlalchemy import insert
 
+from conf import compose
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.logs import clean, cut
 from services.jobs.pages.words import between, span
@@ -137,7 +138,8 @@ def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits
     other = browser.post("/submit", data={**shown, **typed}).text  # only what was typed goes on to the other model
     assert 'name="set.model.width" value="512"' in other and 'name="set.model.heads" value="2"' in other
     demo = browser.get("/submit?verb=train&set.experiment=demo").text
-    assert 'name="set.train.max_steps" value="600"' in demo  # what the experiment says
+    steps = compose.values(["experiment=demo"])["train"]["max_steps"]
+    assert f'name="set.train.max_steps" value="{steps}"' in demo  # what the experiment says
     sent = {"csrf": csrf(page), "verb": "shard", "set.corpus": "phrasebook", "do": "plan"}
     told = browser.post("/submit", data=sent)
     assert told.status_code == 200, told.text
