@@ -177,7 +177,8 @@ def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
     assert command.startswith("server --app-name basic-auth ")
     assert (admin, its_password) == (user, password) and len(key) == 64
     database = f"postgresql+psycopg://mlflow:{made['postgres_password']}@postgres:5432/mlflow"
-    assert settings == ["[mlflow]", "default_permission = READ", f"database_uri = {database}"]
+    remembered = "auth_cache_ttl_seconds = 60"
+    assert settings == ["[mlflow]", "default_permission = READ", remembered, f"database_uri = {database}"]
     assert not any(secret in command for secret in (password, key, made["postgres_password"]))
     del environment["MLFLOW_CREDENTIALS_FILE"]
     assert subprocess.run([server], env=environment, capture_output=True, timeout=60, check=False).returncode != 0
