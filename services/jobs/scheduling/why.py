@@ -9,6 +9,8 @@ from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.simulate import forecast
 from services.jobs.states import State
 
+FAR = 1000  # jobs that come first, beyond which nobody can say when it starts: to play so many forward takes long
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -50,7 +52,7 @@ def explain(
     concerned = {**queue.active, **{other: queue.jobs[other] for other in (wait.behind,) if other in queue.jobs}}
     holders = tuple(_holder(one, wait, now) for one in concerned.values() if _holds(one, job, wait))
     earliest = latest = None
-    if forecasts and wait.kind not in ("never", "after"):
+    if forecasts and ahead <= FAR and wait.kind not in ("never", "after"):
         earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low)
         # what is too far away at the best is so at the worst
         if earliest is not None and all(one.high < UNKNOWN for one in (*before, *queue.active.values())):

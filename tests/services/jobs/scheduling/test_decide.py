@@ -13,7 +13,7 @@ from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, St
 from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.room import Needs, Node
 from services.jobs.scheduling.simulate import Simulation, forecast
-from services.jobs.scheduling.why import explain
+from services.jobs.scheduling.why import FAR, explain
 from services.jobs.states import State
 
 FOUR = Capacity((Node("a", 2), Node("b", 2)))
@@ -137,6 +137,14 @@ def test_why_has_a_sentence_for_each_reason(jobs: list[Entry], text: str) -> Non
 def test_a_forecast_counts_those_that_come_first() -> None:
     jobs = [running("j1", 4), *(job(f"j{n}", 4, high=10.0, low=10.0) for n in (2, 3, 4))]
     assert forecast(jobs, {}, FOUR, 0, "j4", lambda one: one.high) == 120
+
+
+def test_of_a_job_far_behind_it_is_said_why_it_waits_but_not_when_it_starts() -> None:
+    queue = Queue([running("j0", 4), *(job(f"j{n}", 4, high=10.0, low=10.0) for n in range(1, FAR + 3))])
+    near, far = explain("j2", queue, {}, FOUR, 0), explain(f"j{FAR + 2}", queue, {}, FOUR, 0)
+    assert near.earliest is not None
+    assert (far.ahead, far.earliest, far.latest) == (FAR + 1, None, None)
+    assert "needs 4 CPUs" in far.text
 
 
 def test_a_forecast_that_takes_too_long_says_nothing() -> None:
