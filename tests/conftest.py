@@ -1,6 +1,5 @@
 """Fixtures that many tests share, and how tests share the machine."""
 
-import functools
 import json
 import os
 import random
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from bench.s3_server import Proxy, s3_server
+from conf.parsing import parsing_quickly
 
 # Before anything imports NumPy or torch: with several workers (pytest-xdist) each takes one core.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -81,17 +81,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def parsed_once() -> Iterator[None]:
-    """OmegaConf parses the text of a value once a session, and files by libyaml: the same texts come back in every
-    composed configuration, and reading them is more than half of what composing costs."""
-    import yaml
-    from omegaconf import _utils as utils
-    from omegaconf import base, grammar_parser
-
-    parse = functools.cache(grammar_parser.parse)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (base, utils):
-            patch.setattr(module, "parse", parse)
-        patch.setattr(yaml, "SafeLoader", yaml.CSafeLoader)
+    """Also where a test composes by Hydra itself."""
+    with parsing_quickly():
         yield
 
 

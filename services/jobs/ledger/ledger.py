@@ -11,15 +11,16 @@ from sqlalchemy.orm import Session, defer
 from sqlalchemy.sql.base import ExecutableOption
 
 from services.jobs.ledger.database import Database
-from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.ledger.tables import Attempt, Base, Change, Job
 from services.jobs.states import ENDED, MOVES, UNENDED, State
 
 PASS = 7_100_115  # the advisory lock of a scheduler's pass
 AT_ONCE = 500  # names in one question
 Chosen = TypeVar("Chosen", bound=Select[Any])
-JOBS, CHANGES = Job.__table__, Change.__table__  # asked without the mapper where that is asked often
+# Without the mapper, where it is asked or written often.
+JOBS, CHANGES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change))
 NEWEST = select(func.max(CHANGES.c.id))
-NOTE = insert(CHANGES)  # type: ignore[arg-type]  # a Table, which mypy knows as a FromClause
+NOTE = insert(CHANGES)
 SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than all the rest of a job
 
 

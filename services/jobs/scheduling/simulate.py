@@ -123,10 +123,8 @@ def forecast(
 
     Jobs that wait for others are taken to wait for ever; so are those that the cluster never holds.
     """
-    simulation, until = (
-        Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds),
-        time.monotonic() + budget,
-    )
+    simulation = Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds)
+    until = time.monotonic() + budget
     for _ in range(passes):
         if time.monotonic() > until:
             return None

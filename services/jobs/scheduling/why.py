@@ -42,7 +42,7 @@ def explain(
     name: str, queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, forecasts: bool = True
 ) -> Why:
     """Why the job `name`, one that waits in the queue, would wait in a pass at this moment; without `forecasts`, which
-    take long where many wait, it is not said when it will start."""
+    take long where many wait, it is not said when it will start, nor where more than `FAR` come first."""
     job = queue.jobs[name]
     before = queue.before(job)
     ahead = len(before)

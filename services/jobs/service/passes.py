@@ -5,11 +5,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
+from services.jobs.ledger.ledger import AT_ONCE, NEWEST, PASS, SHORT, ConflictError, Ledger
 from services.jobs.ledger.tables import Change, Job, Meta
 from services.jobs.scheduling.decide import decide_queue
 from services.jobs.scheduling.entries import Capacity, Outcome, Quota, Start, Stop, Yield
@@ -63,7 +63,7 @@ class Passes:
         """Bring the queue up to the ledger; the number of the last pass."""
         with self.ledger.database.read() as session:
             number = session.scalars(select(Meta.value).where(Meta.key == "passes")).one()
-            newest = session.scalar(select(func.max(Change.id))) or 0
+            newest = session.scalar(NEWEST) or 0
             if time.monotonic() - self._compared > WHOLE:
                 changed = self._compare(session)
                 self._compared = time.monotonic()
