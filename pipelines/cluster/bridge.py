@@ -62,7 +62,7 @@ class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
         """Another first rank: it has been told nothing, and its files need not go on from what came before."""
         Bridge.active = self
         self._group, self._delivered, self._paused, self._coming, self._have = worker_group, None, False, None, {}
-        worker_group.execute_single(0, self.ends.begin)
+        worker_group.execute_single(0, _run, self.ends.begin)
 
     def before_worker_group_shutdown(self, worker_group: Any) -> None:
         self._fetch(wait=2.0)
@@ -75,7 +75,7 @@ class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
             self._leave(leaving)
         asked = self.ends.asked()
         if asked is not None and asked != self._delivered and self._group is not None:
-            self._group.execute_single_async(0, self.ends.ask, asked)
+            self._group.execute_single_async(0, _run, self.ends.ask, asked)
             self._delivered = asked
         self._fetch()
 
@@ -83,7 +83,7 @@ class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
         """Have the workers write a checkpoint and end, once."""
         if self._group is not None and not self._paused:
             self._paused = True
-            self._group.execute_single_async(0, self.ends.pause)
+            self._group.execute_single_async(0, _run, self.ends.pause)
 
     def _leave(self, leaving: Any) -> None:
         """Nodes are to be taken away: on with the workers that stay, or to the end in order."""
@@ -100,7 +100,7 @@ class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
             return
         try:
             if self._coming is None:
-                self._coming = self._group.execute_single_async(0, self.ends.tell, dict(self._have))
+                self._coming = self._group.execute_single_async(0, _run, self.ends.tell, dict(self._have))
             ready, _ = ray.wait([self._coming], timeout=wait)
             if not ready:
                 return
@@ -118,6 +118,11 @@ class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
             with path.open("ab") as file:
                 file.write(piece.content)
         self._have[name] = (piece.file, piece.start + len(piece.content))
+
+
+def _run(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Ray asks what it runs for its `__name__`, which a partial function has not."""
+    return function(*arguments)
 
 
 def new_pieces(folder: Path, have: Have, names: tuple[str, ...]) -> dict[str, Piece]:
