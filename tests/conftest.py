@@ -23,7 +23,7 @@ pytest_plugins = ["tests.random_shards"]
 RAY = (
     "tests/test_end_to_end.py",
     "tests/pipelines/test_train.py",
-    "tests/pipelines/test_cluster_in_bucket.py",
+    "tests/pipelines/test_train_over_nodes.py",
     "tests/pipelines/tasks/test_language_ray.py",
     "tests/pipelines/tasks/test_vectors_train.py",
     "tests/pipelines/cluster/test_ray_train.py",

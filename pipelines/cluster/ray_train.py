@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 SAID_AFTER = 5.0  # seconds without room for the workers until that is said
+ELASTIC_TRY = 10.0  # seconds that a group of one size waits for room, where another size may find it
 logger = logging.getLogger(__name__)
 
 
@@ -187,12 +188,13 @@ def fit(
             "refusal": str(refusal),
             "threads": most_threads(config),
         }
-        # Ray gives its workers this long to find room, and once again as long (controller_failure_limit below)
-        os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / 2)
-        os.environ.setdefault("RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S", str(config.silence))
         if config.address is None:
             sizes = (_largest(sizes, per_worker),)
         elastic = len(sizes) > 1
+        # workers find room within `start_timeout` in so many tries; one of a range of sizes is another size each time
+        tries = max(2, int(config.start_timeout / ELASTIC_TRY)) if elastic else 2
+        os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / tries)
+        os.environ.setdefault("RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S", str(config.silence))
         settings: dict[str, Any] = {
             "train_loop_config": payload,
             "backend_config": ProcessGroup(KERNELS["cuda" if use_gpu else "cpu"].ddp_backend),
@@ -208,18 +210,19 @@ def fit(
                 failure_config=FailureConfig(
                     max_failures=config.max_failures,
                     max_preemption_failures=config.max_failures,
-                    controller_failure_limit=1,
+                    controller_failure_limit=1 if config.address is None else config.max_failures,
                 ),
                 callbacks=[_end_where_refused(refusal)],
             ),
         }
-        if ends is None or config.address is None:
-            trainer = LeanTrainer(_worker, embedded=config.address is None, **settings)
+        if config.address is None:
+            trainer = LeanTrainer(_worker, embedded=True, **settings)
         else:
             from pipelines.cluster.bridge import Bridge
             from pipelines.cluster.elastic import ClusterTrainer
 
-            trainer = ClusterTrainer(_worker, bridge=Bridge(ends(), sizes), **settings)
+            bridge = None if ends is None else Bridge(ends(), sizes)
+            trainer = ClusterTrainer(_worker, tries=tries, bridge=bridge, **settings)
         room = f"{sizes[0]} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
         try:
             _in_thread(trainer.fit, lambda: _say_what_lacks(room), trainer.end)

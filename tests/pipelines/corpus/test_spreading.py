@@ -1,6 +1,6 @@
 """Tasks of a sharding that see nothing of this machine's disk: the same bytes, in the bucket, and each made once.
 
-Nodes are played by this process with a cache of another; tests/pipelines/test_cluster_in_bucket.py has real ones.
+Nodes are played by this process with a cache of another; tests/pipelines/test_train_over_nodes.py has real ones.
 """
 
 import contextlib
