@@ -44,7 +44,7 @@ class _Follower:
         self._offset = path.stat().st_size if path.is_file() else 0
         self._said = max((line["step"] for line in journal.lines(path)), default=0)  # the last step of an evaluation
         self._recent: list[dict[str, Any]] = []
-        self._last_line = 0.0
+        self._last_line, self._last_step = 0.0, 0
 
     def follow(self) -> None:
         while not self.over.wait(0.5):
@@ -73,8 +73,9 @@ class _Follower:
                 self._said = line["step"]
                 self._say(_evaluation(line) if "valid_loss" in line else _epoch(line))
         now = time.monotonic()
-        if self._recent and (self._terminal or now - self._last_line >= LINE_SECONDS):
-            self._last_line = now
+        step = self._recent[-1]["step"] if self._recent else self._last_step
+        if step != self._last_step and (self._terminal or now - self._last_line >= LINE_SECONDS):
+            self._last_line, self._last_step = now, step
             self._say(_training(self._recent, self.max_steps, self.unit), live=self._terminal)
 
     def _say(self, text: str, live: bool = False) -> None:

@@ -34,6 +34,18 @@ def test_a_log_gets_steps_and_evaluations(
     assert "step 20 | validation loss 1.500 | perplexity 4.48 | BLEU 30.2" in text
 
 
+def test_a_log_is_not_told_again_of_a_step_while_the_workers_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+    follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens")
+    write_steps(tmp_path, 1, 20)
+    for _ in range(3):
+        follower._read()
+    assert caplog.text.count("step 20/1,000") == 1
+
+
 def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with progress.show_progress(tmp_path, 1000):
