@@ -7,7 +7,7 @@ from pathlib import Path
 from model.storage.mirror import remote_of
 from pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
 from pipelines.config import Config, PathsConfig
-from pipelines.training import journal, pace, progress, stopping
+from pipelines.training import journal, pace, progress, publishing, stopping
 
 FILES = (
     journal.NAME,
@@ -51,6 +51,8 @@ def _begin(paths: PathsConfig, name: str, mark: str) -> None:
     (run / stopping.PAUSE).unlink(missing_ok=True)
     if not _own(paths, name, mark):
         stopping.forget(run)
+        run.mkdir(parents=True, exist_ok=True)
+        (run / publishing.BEHIND).touch()  # what lies here may be of long ago, until the rank has fetched the rest
 
 
 def _ask(paths: PathsConfig, name: str, mark: str, text: str) -> None:
@@ -64,7 +66,9 @@ def _pause(paths: PathsConfig, name: str, mark: str) -> None:
 
 
 def _tell(paths: PathsConfig, name: str, mark: str, have: Have) -> dict[str, Piece]:
-    return {} if _own(paths, name, mark) else new_pieces(_folder(paths, name), have, FILES)
+    run = _folder(paths, name)
+    behind = (run / publishing.BEHIND).exists()
+    return {} if behind or _own(paths, name, mark) else new_pieces(run, have, FILES)
 
 
 def _stop(run: Path, reason: str) -> None:

@@ -19,6 +19,7 @@ from pipelines.training.pace import Pace
 
 AGAIN = 10.0  # seconds until what could not be sent is tried again
 PATIENCE = 20.0  # seconds of one try
+BEHIND = "behind"  # in a run's folder: newer files of it are elsewhere, and are about to be fetched
 logger = logging.getLogger(__name__)
 
 
@@ -182,6 +183,7 @@ def pull(run: Path) -> None:
     elsewhere = remote_of(run)
     if elsewhere is not None:
         snapshots.pull(run, elsewhere)
+    (run / BEHIND).unlink(missing_ok=True)
 
 
 def pull_own(run: Path) -> bool:

@@ -9,7 +9,7 @@ from pipelines.cluster.bridge import Bridge
 from pipelines.config import Config, PathsConfig
 from pipelines.settings import ClusterConfig
 from pipelines.tasks.ends import ends_of
-from pipelines.training import stopping
+from pipelines.training import publishing, snapshots, stopping
 
 
 @pytest.fixture
@@ -42,6 +42,19 @@ def test_a_journal_comes_line_by_line_and_anew_where_another_follows_it(config: 
     for name, piece in ends.tell(have).items():
         bridge._keep(name, piece)
     assert here.read_text() == '{"c":3}\n'
+
+
+def test_what_lies_on_a_node_from_long_ago_does_not_come(
+    config: Config, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "pull", lambda run, elsewhere: None)
+    ends = ends_of(config)
+    node.mkdir(parents=True)
+    (node / "steps.jsonl").write_text('{"a":1}\n')
+    ends.begin()
+    assert ends.tell({}) == {}
+    publishing.pull(node)  # as the first rank does it before anything else
+    assert ends.tell({})["steps.jsonl"].content == b'{"a":1}\n'
 
 
 def test_what_is_asked_of_the_command_reaches_the_node_and_the_next_group_is_asked_anew(
