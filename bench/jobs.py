@@ -16,14 +16,14 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 
 from bench.result import Result
@@ -236,26 +236,24 @@ def clients(port: int, home: str, seconds: float) -> dict[str, list[float]]:
         words = ["corpus=phrasebook", f"paths.root={home}/o{number}", f"cluster.workers={1 + number % 2}"]
         body = {"verb": "shard", "overrides": words}
         headers = {"X-Dragoman-Owner": f"o{number}"}
-        where = f"http://127.0.0.1:{port}"
-        # no certificates: loading them fifty times takes longer than the first requests
-        with httpx.Client(base_url=where, headers=headers, timeout=60, verify=False) as http:
-            last = http.get("/v1/jobs", params={"limit": 1}).json()["jobs"][0]["id"] if kind == "why" else ""
-            gate.wait()
-            end = time.monotonic() + seconds
-            time.sleep(number / CLIENTS)
-            while time.monotonic() < end:
-                began = time.perf_counter()
-                match kind:
-                    case "submit":
-                        http.post("/v1/jobs", json=body).raise_for_status()
-                    case "list":
-                        http.get("/v1/jobs", params={"limit": 50}).raise_for_status()
-                    case "follow":
-                        follow(http)
-                    case _:
-                        http.get(f"/v1/jobs/{last}/why").raise_for_status()
-                found[kind].append(1000 * (time.perf_counter() - began))
-                time.sleep(1.0)
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)  # kept alive
+        newest = ask_once(connection, "GET", "/v1/jobs?limit=1", headers)["jobs"][0]["id"]
+        gate.wait()
+        end = time.monotonic() + seconds
+        time.sleep(number / CLIENTS)
+        while time.monotonic() < end:
+            began = time.perf_counter()
+            match kind:
+                case "submit":
+                    ask_once(connection, "POST", "/v1/jobs", headers, body)
+                case "list":
+                    ask_once(connection, "GET", "/v1/jobs?limit=50", headers)
+                case "follow":
+                    follow(connection, headers)
+                case _:
+                    ask_once(connection, "GET", f"/v1/jobs/{newest}/why", headers)
+            found[kind].append(1000 * (time.perf_counter() - began))
+            time.sleep(1.0)
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         for done in [pool.submit(client, number) for number in range(CLIENTS)]:
@@ -263,15 +261,30 @@ def clients(port: int, home: str, seconds: float) -> dict[str, list[float]]:
     return found
 
 
-def follow(http: httpx.Client) -> None:
+def ask_once(
+    connection: HTTPConnection, method: str, path: str, headers: Mapping[str, str], body: Any = None
+) -> dict[str, Any]:
+    """What is answered, read to its end."""
+    content = None if body is None else json.dumps(body).encode()
+    connection.request(method, path, content, {**headers, "Content-Type": "application/json"})
+    answer = connection.getresponse()
+    found: dict[str, Any] = json.loads(answer.read())
+    if answer.status >= 400:
+        raise RuntimeError(f"{method} {path}: {answer.status} {found}")
+    return found
+
+
+def follow(connection: HTTPConnection, headers: Mapping[str, str]) -> None:
     """Connect to the stream of changes, and wait for the next one."""
-    newest = http.get("/v1/jobs", params={"limit": 1}).json()["newest"]
-    with http.stream("GET", "/v1/events", params={"after": newest}) as answer:
-        answer.raise_for_status()
-        for line in answer.iter_lines():
-            if line.startswith("data: "):
-                json.loads(line.removeprefix("data: "))
-                return
+    newest = ask_once(connection, "GET", "/v1/jobs?limit=1", headers)["newest"]
+    stream = HTTPConnection(connection.host, connection.port, timeout=60)
+    with contextlib.closing(stream):
+        stream.request("GET", f"/v1/events?after={newest}", headers=dict(headers))
+        answer = stream.getresponse()
+        while not (line := answer.readline()).startswith(b"data: "):
+            if not line:
+                raise RuntimeError("the stream of changes ended")
+        json.loads(line.removeprefix(b"data: "))
 
 
 def at(values: Sequence[float], percent: int) -> float:

@@ -4,6 +4,7 @@ back, are drained and cut off, workers that stand still, and commands that are a
 Each node has a cache of its own and, where that can be had, a network namespace of its own.
 """
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
@@ -124,11 +126,6 @@ def test_nodes_make_the_shards_that_one_machine_makes(nodes: Nodes, undisturbed:
     assert all(made), "each node has made some, and keeps them"
 
 
-def restart(nodes: Nodes, name: str) -> None:
-    nodes.cluster.kill(name)
-    nodes.cluster.start(name)
-
-
 def test_nodes_are_lost_join_are_cut_off_and_drained_and_no_step_differs(nodes: Nodes, undisturbed: Path) -> None:
     words = ("elastic", "cluster.workers=1..2", "train.max_steps=100_000")
     process = nodes.train(*words)
@@ -144,7 +141,7 @@ def test_nodes_are_lost_join_are_cut_off_and_drained_and_no_step_differs(nodes: 
         assert joined["step"] % 10 or joined["step"] > alone["step"], "a checkpoint was made for the change"
     nodes.cluster.drain("b", 60)
     wait_until(lambda: nodes.workers("elastic")[-1] == 1, process)
-    restart(nodes, "b")
+    nodes.cluster.start("b")  # anew
     reached = nodes.step("elastic")
     wait_until(lambda: nodes.step("elastic") > reached + 20, process)
     process.send_signal(signal.SIGTERM)
@@ -157,25 +154,18 @@ def test_nodes_are_lost_join_are_cut_off_and_drained_and_no_step_differs(nodes: 
     assert_same_run(nodes, "elastic", undisturbed)
 
 
-def test_a_node_that_is_to_be_drained_ends_a_run_of_fixed_size_in_order(nodes: Nodes, undisturbed: Path) -> None:
-    process = nodes.train("drained", "train.max_steps=100_000")
-    wait_until(lambda: nodes.step("drained") >= 20, process)
-    nodes.cluster.drain("b", 60)
-    try:
-        said = end_of(process, 75)
-    finally:
-        restart(nodes, "b")
-    assert "a node of its workers is being drained" in said and f"step-{nodes.step('drained'):08d}" in said
-
-
-def test_a_worker_that_stands_still_is_replaced_and_does_nothing_when_it_wakes_up(
+def test_a_worker_that_stands_still_is_replaced_and_a_drained_node_ends_a_run_of_fixed_size_in_order(
     nodes: Nodes, undisturbed: Path
 ) -> None:
-    process = nodes.train("still", "cluster.silence=5")
-    wait_until(lambda: nodes.step("still") >= 20, process)
+    process = nodes.train("fixed", "cluster.silence=5", "train.max_steps=100_000")
+    wait_until(lambda: nodes.step("fixed") >= 20, process)
     (worker,) = nodes.cluster.processes("b", "ray::RayTrainWorker")
     worker.suspend()
-    wait_until(lambda: len(nodes.workers("still")) > 1, process)
-    worker.resume() if worker.is_running() else None
-    end_of(process, 0)
-    assert_same_run(nodes, "still", undisturbed)
+    wait_until(lambda: len(nodes.workers("fixed")) > 1, process)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        worker.resume()
+    wait_until(lambda: nodes.step("fixed") > STEPS, process)
+    nodes.cluster.drain("b", 60)
+    said = end_of(process, 75)
+    assert "a node of its workers is being drained" in said and f"step-{nodes.step('fixed'):08d}" in said
+    assert_same_run(nodes, "fixed", undisturbed)
