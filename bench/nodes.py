@@ -9,12 +9,15 @@ the run is at a step it had not reached before, what `dragoman verify` says, BLE
 """
 
 import json
+import math
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from safetensors import safe_open
 
 from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.result import Result
@@ -102,8 +105,14 @@ def train(
         "rate": items / seconds,
         "bleu": float(scores["bleu"]),
         "verify": verified,
-        "parameters": int(facts.get("parameters", 0)),
+        "parameters": sum(parameters(path) for path in (run / "bundle").glob("*.safetensors")),
     }
+
+
+def parameters(path: Path) -> int:
+    """Numbers in a file of tensors; a network's shared ones are in it once."""
+    with safe_open(path, framework="np") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.offset_keys())
 
 
 def disturb(cluster: Cluster, run: Path, steps: int, said: dict[str, float]) -> None:
