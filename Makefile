@@ -11,7 +11,7 @@ PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
 # What one worker does as a whole, and in which order: tests/conftest.py.
 TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help venv demo test test-portable check format defaults lock pin clean
+.PHONY: help venv demo test test-portable test-long check format defaults lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -26,6 +26,9 @@ test: $(INSTALLED) ## the tests, on two cores; those of the pages where chromium
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
 	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
+
+test-long: $(INSTALLED) ## the tests that `test` leaves out: nodes of a cluster that are drained, cut off, or stand still
+	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py
 
 check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of known vulnerabilities
 	$(BIN)/ruff check .

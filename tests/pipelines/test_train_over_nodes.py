@@ -126,34 +126,56 @@ def test_nodes_make_the_shards_that_one_machine_makes(nodes: Nodes, undisturbed:
     assert all(made), "each node has made some, and keeps them"
 
 
-def test_nodes_are_lost_join_are_cut_off_and_drained_and_no_step_differs(nodes: Nodes, undisturbed: Path) -> None:
-    words = ("elastic", "cluster.workers=1..2", "train.max_steps=100_000")
+def lose(cluster: Cluster, how: str) -> None:
+    match how:
+        case "killed":
+            cluster.kill("b")
+        case "cut off":
+            cluster.cut("b")
+        case _:
+            cluster.drain("b", 60)
+
+
+def regain(cluster: Cluster, how: str) -> None:
+    if how == "cut off":
+        cluster.mend("b")
+    cluster.start("b")  # anew
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "killed",
+        pytest.param("drained", marks=pytest.mark.long),
+        pytest.param(
+            "cut off",
+            marks=[pytest.mark.long, pytest.mark.skipif(bool(no_namespaces()), reason=no_namespaces() or "can be had")],
+        ),
+    ],
+)
+def test_a_node_that_is_lost_and_joins_again_changes_no_step(nodes: Nodes, undisturbed: Path, how: str) -> None:
+    name = how.replace(" ", "-")
+    words = (name, "cluster.workers=1..2", "train.max_steps=100_000")
     process = nodes.train(*words)
-    wait_until(lambda: nodes.step("elastic") >= 20, process)
-    for how in ("killed", *([] if no_namespaces() else ["cut off"])):
-        (nodes.cluster.kill if how == "killed" else nodes.cluster.cut)("b")
-        wait_until(lambda: nodes.workers("elastic")[-1] == 1, process)
-        if how == "cut off":
-            nodes.cluster.mend("b")
-        nodes.cluster.start("b")
-        wait_until(lambda: nodes.workers("elastic")[-1] == 2, process)
-        alone, joined = nodes.lines("elastic", journal.STARTS)[-2:]
-        assert joined["step"] % 10 or joined["step"] > alone["step"], "a checkpoint was made for the change"
-    nodes.cluster.drain("b", 60)
-    wait_until(lambda: nodes.workers("elastic")[-1] == 1, process)
-    nodes.cluster.start("b")  # anew
-    reached = nodes.step("elastic")
-    wait_until(lambda: nodes.step("elastic") > reached + 20, process)
+    wait_until(lambda: nodes.step(name) >= 20, process)
+    lose(nodes.cluster, how)
+    wait_until(lambda: nodes.workers(name)[-1] == 1, process)
+    regain(nodes.cluster, how)
+    wait_until(lambda: nodes.workers(name)[-1] == 2, process)
+    alone, joined = nodes.lines(name, journal.STARTS)[-2:]
+    assert joined["step"] % 10 or joined["step"] > alone["step"], "a checkpoint was made for the change"
+    wait_until(lambda: nodes.step(name) > max(STEPS, joined["step"] + 20), process)
     process.send_signal(signal.SIGTERM)
     said = end_of(process, 75)
-    stopped = nodes.step("elastic")
+    stopped = nodes.step(name)
     assert "interrupted (SIGTERM)" in said and f"step-{stopped:08d}" in said
     out = end_of(nodes.train(*words, f"train.max_steps={stopped + 20}"), 0)
     assert f"found the checkpoint of step {stopped:,}" in out
-    assert nodes.lines("elastic", journal.STARTS)[-1]["step"] == stopped, "the same command goes on at that very step"
-    assert_same_run(nodes, "elastic", undisturbed)
+    assert nodes.lines(name, journal.STARTS)[-1]["step"] == stopped, "the same command goes on at that very step"
+    assert_same_run(nodes, name, undisturbed)
 
 
+@pytest.mark.long
 def test_a_worker_that_stands_still_is_replaced_and_a_drained_node_ends_a_run_of_fixed_size_in_order(
     nodes: Nodes, undisturbed: Path
 ) -> None:
