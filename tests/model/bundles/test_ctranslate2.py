@@ -141,21 +141,30 @@ def test_equal_token_names_are_told_apart() -> None:
 
 def test_an_interrupted_search_leaves_what_has_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exported = engine(random_transformer(), tmp_path / "ct2")
-    released = threading.Event()
+    heard, released = threading.Event(), threading.Event()
     searched = []
+
+    def interrupt(*_: object) -> None:
+        if not heard.is_set():
+            heard.set()
+            raise KeyboardInterrupt
 
     def search(tokens: list[list[str]], **_: object) -> list[object]:
         searched.append(tokens)
         if len(searched) == exported.threads:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            if not released.wait(5):  # it came in the moment before the main thread began to wait, where none is heard
+            while not heard.is_set():  # in the moment before the main thread begins to wait, none is heard
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                heard.wait(1)
         released.wait(60)
         return []
 
     monkeypatch.setattr(exported, "translator", SimpleNamespace(translate_batch=search))
-    with pytest.raises(KeyboardInterrupt):
-        exported.search(sources(80), DecodeConfig(batch_tokens=1))
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            exported.search(sources(80), DecodeConfig(batch_tokens=1))
+    finally:
+        signal.signal(signal.SIGINT, before)
     released.set()
     exported.pool.shutdown()
     assert len(searched) == exported.threads
