@@ -9,7 +9,6 @@ the run is at a step it had not reached before, what `dragoman verify` says, BLE
 """
 
 import json
-import math
 import subprocess
 import tempfile
 import time
@@ -17,12 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-
 from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.result import Result
 from bench.s3_server import proxy_before, s3_server
 from pipelines.training import journal
+from services.commands.contents import tensors
 
 HOME = "s3://bucket/home"
 BYTES = 4  # of a gradient in fp32
@@ -105,18 +103,12 @@ def train(
         "rate": items / seconds,
         "bleu": float(scores["bleu"]),
         "verify": verified,
-        "parameters": sum(parameters(path) for path in (run / "bundle").glob("*.safetensors")),
+        "parameters": sum(tensors(path)["parameters"] for path in (run / "bundle").glob("*.safetensors")),
     }
 
 
-def parameters(path: Path) -> int:
-    """Numbers in a file of tensors; a network's shared ones are in it once."""
-    with safe_open(path, framework="np") as file:
-        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.offset_keys())
-
-
 def disturb(cluster: Cluster, run: Path, steps: int, said: dict[str, float]) -> None:
-    """Kill node b after a third of the steps, have it join again after two thirds."""
+    """Kill node b after a third of the steps, have it join again after half of them."""
     wait_until(lambda: newest(run) >= steps // 3, "a third of the steps")
     reached, began = newest(run), time.monotonic()
     cluster.kill("b")

@@ -87,7 +87,7 @@ def nodes(s3_process: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def undisturbed(nodes: Nodes) -> Path:
-    """Shards made by the nodes, and a run of one process of one of them to which nothing happens."""
+    """Shards made by the nodes, and a run of one process without Ray to which nothing happens."""
     end_of(nodes.cluster.call("shard", *WORDS, f"cluster.address={nodes.cluster.address}"), 0)
     end_of(nodes.cluster.call("train", *WORDS, "name=undisturbed", "cluster.backend=local"), 0)
     return nodes.run("undisturbed")
