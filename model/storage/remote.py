@@ -16,6 +16,7 @@ from model.addresses import mask_address
 from model.errors import UserError
 from model.files import file_sha256
 from model.storage.hosts import checked_socket
+from model.storage.parts import PART, upload_in_parts
 from model.storage.places import is_address, is_loopback, is_writable
 from model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, persist
 
@@ -108,7 +109,7 @@ def create(address: str, content: bytes, patience: Patience = PATIENCE) -> None:
 
 
 def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
-    """Make an object hold what the file does; its size is asked for afterwards.
+    """Make an object hold what the file does; its size is asked for afterwards. On S3 a large one goes in parts.
 
     Raises:
         RefusedError, AwayError.
@@ -117,7 +118,10 @@ def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
 
     def send() -> None:
         files, expected = _files(address), path.stat().st_size
-        files.put_file(str(path), address)
+        if address.startswith("s3://") and expected > PART:
+            upload_in_parts(files, path, address, patience)
+        else:
+            files.put_file(str(path), address)
         found = files.info(address)["size"]
         if found != expected:
             raise BrokenTransferError(f"{found:,} of {expected:,} bytes have arrived")

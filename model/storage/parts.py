@@ -1,0 +1,66 @@
+"""Large objects on S3 are sent in parts: each is tried again by itself, and the object stands once all are joined.
+
+So a connection that breaks costs one part and not the file. Joining takes a server seconds a gigabyte; where its
+answer is lost or late the upload is gone when it is asked for again, and the object there tells whether it is ours.
+"""
+
+import contextlib
+import hashlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from model.storage.retry import BrokenTransferError, Patience, persist
+
+PART = 32 << 20  # bytes; no less than the 5 MiB that S3 asks of all but the last
+MOST_PARTS = 10_000  # S3 takes no more
+
+
+def upload_in_parts(files: Any, path: Path, address: str, patience: Patience) -> None:
+    """Make the object at an address of S3 hold what the file does, through the file system `files` (s3fs).
+
+    Raises:
+        NotThereError, RefusedError.
+        AwayError: one request failed for as long as `patience` lasts; its parts are taken away, where that is possible.
+    """
+    bucket, key, _ = files.split_path(address)
+    where = {"Bucket": bucket, "Key": key}
+    begun = persist(lambda: files.call_s3("create_multipart_upload", **where), address, patience)
+    where["UploadId"] = begun["UploadId"]
+    size = path.stat().st_size
+    part = max(PART, -(-size // MOST_PARTS))
+    try:
+        with path.open("rb") as file:
+            tags = [
+                _send(files, file, part, address, patience, {**where, "PartNumber": number})
+                for number in range(1, -(-size // part) + 1)
+            ]
+        persist(lambda: _join(files, address, where, tags), address, patience)
+    except BaseException:
+        with contextlib.suppress(Exception):  # what went wrong is the news
+            files.call_s3("abort_multipart_upload", **where)
+        raise
+
+
+def _send(files: Any, file: BinaryIO, size: int, address: str, patience: Patience, where: dict[str, Any]) -> str:
+    """The tag of the part that comes next in `file`; botocore has the server check its bytes."""
+    body = file.read(size)
+    return str(persist(lambda: files.call_s3("upload_part", Body=body, **where)["ETag"], address, patience))
+
+
+def _join(files: Any, address: str, where: dict[str, Any], tags: list[str]) -> None:
+    parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
+    try:
+        files.call_s3("complete_multipart_upload", MultipartUpload={"Parts": parts}, **where)
+    except FileNotFoundError as gone:  # no such upload: it was joined when asked before, or is being joined now
+        try:
+            found = files.info(address)["ETag"]
+        except FileNotFoundError:
+            found = ""
+        if found.strip('"') != _joined_tag(tags):
+            raise BrokenTransferError("the upload is gone, and the object there is not what was sent") from gone
+
+
+def _joined_tag(tags: list[str]) -> str:
+    """The tag that S3 gives an object of parts with these tags (where it is not encrypted by keys of a service)."""
+    digests = b"".join(bytes.fromhex(tag.strip('"')) for tag in tags)
+    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(tags)}"
