@@ -18,7 +18,7 @@ MASK_WORD = SPECIAL_PIECES[MASK]  # how a mask is written in a text: <mask>
 ROWS = 64  # of a batch
 
 
-class Guess(NamedTuple):
+class Prediction(NamedTuple):
     """One token that may stand behind a mask."""
 
     piece: str  # as the vocabulary writes it
@@ -29,7 +29,7 @@ class Filled(NamedTuple):
     """A text whose masks are guessed."""
 
     text: str  # with the likeliest token in the place of each mask
-    guesses: list[list[Guess]]  # for each mask, the likeliest first
+    predictions: list[list[Prediction]]  # for each mask, the likeliest first
 
 
 def fill_masks(
@@ -51,11 +51,11 @@ def fill_masks(
     found: list[Filled | None] = [None] * len(rows)
     for first in range(0, len(order), ROWS):
         numbers = order[first : first + ROWS]
-        for number, guesses in zip(
+        for number, predictions in zip(
             numbers, _guesses(network, tokenizer, [rows[i] for i in numbers], best), strict=True
         ):
             found[number] = Filled(
-                _fill_row(tokenizer, rows[number], guesses), [[g for _, g in one] for one in guesses]
+                _fill_row(tokenizer, rows[number], predictions), [[g for _, g in one] for one in predictions]
             )
     return [one for one in found if one is not None]
 
@@ -71,7 +71,7 @@ def masked_ids(tokenizer: Tokenizer, text: str, form: str = "NFC") -> list[int]:
 
 def _guesses(
     network: Network, tokenizer: Tokenizer, rows: Sequence[Sequence[int]], best: int
-) -> list[list[list[tuple[int, Guess]]]]:
+) -> list[list[list[tuple[int, Prediction]]]]:
     """row -> mask -> (id, guess), the likeliest first."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     packed = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
@@ -85,13 +85,13 @@ def _guesses(
         logits = network.logits(states).float()
         logits[:, : len(SPECIAL)] = -torch.inf
         probabilities, ids = torch.softmax(logits, 1).topk(min(best, logits.shape[1] - len(SPECIAL)), 1)
-    found: list[list[list[tuple[int, Guess]]]] = [[] for _ in rows]
+    found: list[list[list[tuple[int, Prediction]]]] = [[] for _ in rows]
     for (row, _), shares, tokens in zip(masks.tolist(), probabilities.tolist(), ids.tolist(), strict=True):
         named = zip(tokens, tokenizer.pieces(tokens), shares, strict=True)
-        found[row].append([(token, Guess(piece, share)) for token, piece, share in named])
+        found[row].append([(token, Prediction(piece, share)) for token, piece, share in named])
     return found
 
 
-def _fill_row(tokenizer: Tokenizer, row: Sequence[int], guesses: Sequence[Sequence[tuple[int, Guess]]]) -> str:
-    likeliest = iter(one[0][0] for one in guesses)
+def _fill_row(tokenizer: Tokenizer, row: Sequence[int], predictions: Sequence[Sequence[tuple[int, Prediction]]]) -> str:
+    likeliest = iter(one[0][0] for one in predictions)
     return tokenizer.decode([[next(likeliest) if token == MASK else token for token in row]])[0]

@@ -26,7 +26,7 @@ from model.word_vectors.products import (
     spread,
 )
 from model.word_vectors.replicas import MEET, Replica
-from model.word_vectors.workspace import HIERARCHICAL, NEGATIVE, TILE, Chances, Rules, Scratch
+from model.word_vectors.workspace import HIERARCHICAL, NEGATIVE, TILE, Rules, SamplingTables, Scratch
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]
@@ -45,7 +45,7 @@ def train_records(
     rows: Rows,
     offsets: NDArray[np.int64],
     rules: Rules,
-    chances: Chances,
+    tables: SamplingTables,
     scratch: Scratch,
     replicas: tuple[Replica, Replica],
     lr: np.float32,
@@ -54,7 +54,7 @@ def train_records(
 
     inputs (V, W), outputs (V or V - 1, W). A prediction is one context word (skip-gram) or one window (CBOW).
     """
-    keep, noise, paths, nodes, branches = chances  # unpacked: what stays packed is counted at each use
+    keep, noise, paths, nodes, branches = tables  # unpacked: what stays packed is counted at each use
     state, drawn, kept, spots, around, order, old, moved, targets, signs, errors, product, powers = scratch
     (near, near_before, near_shares, near_due, near_shift), (far, far_before, far_shares, far_due, far_shift) = replicas
     near_home, far_home = (inputs.shape[1], len(near), near_shift), (outputs.shape[1], len(far), far_shift)

@@ -30,7 +30,7 @@ def shares(text: Text, threads: int) -> list[Text]:
     return parts
 
 
-class Crew:
+class ThreadPool:
     """Threads that wait for the next segment: to start one takes as long as to train on a thousand words."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ from model.word_vectors.huffman import HuffmanTree
 from model.word_vectors.learner import Text
 from model.word_vectors.replicas import Copies, Plan
 from model.word_vectors.sampling import AliasTable, keep_probability
-from model.word_vectors.threads import Crew, shares
-from model.word_vectors.workspace import OUTPUTS, Chances, Rules, Scratch
+from model.word_vectors.threads import ThreadPool, shares
+from model.word_vectors.workspace import OUTPUTS, Rules, SamplingTables, Scratch
 
 NAMES = ("vectors", "contexts")
 REACH = 1.0  # of the first vectors: twice the original tool's, which CBOW is a little slow to leave
@@ -84,8 +84,8 @@ class Word2Vec:
             config.dynamic_window,
             config.negatives,
         )
-        self._chances = Chances.of(self.keep, self.noise, self.tree)
-        self._crew, self._places = Crew(), dict[int, Place]()
+        self._tables = SamplingTables.of(self.keep, self.noise, self.tree)
+        self._pool, self._places = ThreadPool(), dict[int, Place]()
 
     def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:
         """One pass over the segment; (summed loss, predictions), a prediction being a pair, with CBOW a window.
@@ -106,11 +106,11 @@ class Word2Vec:
             inputs, outputs = (self.tables[name] for name in NAMES)
             copies = (place.inputs.of(inputs, plans["vectors"]), place.outputs.of(outputs, plans["contexts"]))
             found: tuple[float, int] = kernels.train_records(
-                inputs, outputs, part.rows, part.offsets, self._rules, self._chances, place.scratch, copies, rate
+                inputs, outputs, part.rows, part.offsets, self._rules, self._tables, place.scratch, copies, rate
             )
             return found
 
-        found = self._crew.work(work, parts)
+        found = self._pool.work(work, parts)
         return sum(loss for loss, _ in found), sum(predictions for _, predictions in found)
 
     def _place(self, number: int, longest: int) -> "Place":

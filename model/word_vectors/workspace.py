@@ -30,7 +30,7 @@ class Rules(NamedTuple):
     negatives: int
 
 
-class Chances(NamedTuple):
+class SamplingTables(NamedTuple):
     """What words are kept and drawn by, and how they are reached."""
 
     keep: NDArray[np.uint32]  # (V,) thresholds for 32 random bits
@@ -40,7 +40,7 @@ class Chances(NamedTuple):
     signs: Floats  # (total length,) +1 for code 0, -1 for code 1
 
     @classmethod
-    def of(cls, keep: NDArray[np.float64], noise: AliasTable | None, tree: HuffmanTree | None) -> "Chances":
+    def of(cls, keep: NDArray[np.float64], noise: AliasTable | None, tree: HuffmanTree | None) -> "SamplingTables":
         """`keep` (V,) probabilities; of `noise` and `tree` what the output layer needs."""
         return cls(
             as_bits(keep),

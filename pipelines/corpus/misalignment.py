@@ -1,8 +1,8 @@
 """The misalignment detector: long runs of lines that are not each other's translation although the line counts agree.
 
-Each line's likeness (see `likeness`) becomes a log-likelihood ratio, shuffled against aligned, by two histograms of the
-sample. A run of lines where the ratios pile up (a CUSUM test, Page 1954) is a suspect; it is reported only if its pairs
-are also no more alike than its own lines shifted against each other, so that a stretch of free translation passes.
+Each line's similarity (see `similarity`) becomes a log-likelihood ratio, shuffled against aligned, by two histograms of
+the sample. A run of lines where the ratios pile up (a CUSUM test, Page 1954) is a suspect; it is reported only if its
+pairs are also no more alike than its own lines shifted against each other: a stretch of free translation passes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.corpus.similarity import Floats, Likeness, fit
+from pipelines.corpus.similarity import CanonicalCorrelation, Floats, fit
 
 LEAST_LINES = 400  # fewer teach nothing reliable: the detector keeps silent
 SAMPLE_LINES = 16_000
 STRIDE = 4  # every 4th line is looked at; the ends of a found run are then looked at line by line
 LEAST_RUN = 24  # lines
 
-_BINS = 40  # of likeness from -1 to 1
+_BINS = 40  # of similarity from -1 to 1
 _SHIFTS = (37, -53, 71, -91)  # lines; which lines a shuffled pair is made of
 _MOST = 3.0  # a single line's log-likelihood ratio, either way
 _ALARM = 15.0  # summed ratio of a run, in nats, with every STRIDE-th line counted
@@ -31,10 +31,10 @@ _NEAR = 3  # lines; slips up to this are named
 
 @dataclass
 class MisalignmentDetector:
-    """What the sample taught: likeness, and how much a likeness speaks for shuffled lines."""
+    """What the sample taught: similarity, and how much a similarity speaks for shuffled lines."""
 
-    likeness: Likeness
-    ratio: Floats  # (_BINS,) log-likelihood ratio by likeness
+    similarity: CanonicalCorrelation
+    ratio: Floats  # (_BINS,) log-likelihood ratio by similarity
     separation: float  # share of (aligned, shuffled) pairs of the sample in the right order; 0.5 is blind
 
 
@@ -54,9 +54,9 @@ def learn(sample: Lines) -> MisalignmentDetector | None:
     parity = np.asarray(sample.number % 2)
     if min(parity.sum(), len(parity) - parity.sum()) < LEAST_LINES // 4:
         parity = np.arange(len(parity)) % 2
-    likeness = fit(sample.source, sample.target, parity)
-    left = likeness.project(sample.source, parity, 0)
-    right = likeness.project(sample.target, parity, 1)
+    similarity = fit(sample.source, sample.target, parity)
+    left = similarity.project(sample.source, parity, 0)
+    right = similarity.project(sample.target, parity, 1)
     aligned, shuffled = [], []
     for half in (0, 1):
         a, b = left[parity == half], right[parity == half]
@@ -66,15 +66,15 @@ def learn(sample: Lines) -> MisalignmentDetector | None:
     ratio = np.log(_histogram(bad)) - np.log(_histogram(good))
     order = np.searchsorted(np.sort(bad), good)
     return MisalignmentDetector(
-        likeness, np.clip(ratio, -_MOST, _MOST).astype(np.float32), float(order.mean() / len(bad))
+        similarity, np.clip(ratio, -_MOST, _MOST).astype(np.float32), float(order.mean() / len(bad))
     )
 
 
 def ratios(detector: MisalignmentDetector, lines: Lines) -> Floats:
     """(n,) log-likelihood ratio of each pair: above 0 speaks for shuffled, below for aligned."""
     parity = np.asarray(lines.number % 2)
-    left = detector.likeness.project(lines.source, parity, 0)
-    right = detector.likeness.project(lines.target, parity, 1)
+    left = detector.similarity.project(lines.source, parity, 0)
+    right = detector.similarity.project(lines.target, parity, 1)
     return detector.ratio[_bin((left * right).sum(1))]
 
 
@@ -133,8 +133,8 @@ def _compare_shifts(detector: MisalignmentDetector, lines: Lines) -> tuple[dict[
     The first is in standard errors.
     """
     parity = np.asarray(lines.number % 2)
-    left = detector.likeness.project(lines.source, parity, 0)
-    right = [detector.likeness.project(lines.target, which, 1) for which in (parity, 1 - parity)]
+    left = detector.similarity.project(lines.source, parity, 0)
+    right = [detector.similarity.project(lines.target, which, 1) for which in (parity, 1 - parity)]
 
     def at(shift: int) -> Floats:
         moved: Floats = np.roll(right[shift % 2], -shift, axis=0)
@@ -161,13 +161,13 @@ def _edge(detector: MisalignmentDetector, lines: Lines, opening: bool, otherwise
     return int(lines.number[near[-1] if opening else near[0]])
 
 
-def _bin(likeness: Floats) -> npt.NDArray[np.int64]:
-    return np.clip(((likeness + 1.0) * (_BINS / 2)).astype(np.int64), 0, _BINS - 1)
+def _bin(similarity: Floats) -> npt.NDArray[np.int64]:
+    return np.clip(((similarity + 1.0) * (_BINS / 2)).astype(np.int64), 0, _BINS - 1)
 
 
-def _histogram(likeness: Floats) -> npt.NDArray[np.float64]:
+def _histogram(similarity: Floats) -> npt.NDArray[np.float64]:
     """(_BINS,) smoothed shares."""
-    counts = np.bincount(_bin(likeness), minlength=_BINS).astype(float)
+    counts = np.bincount(_bin(similarity), minlength=_BINS).astype(float)
     counts = np.convolve(counts, [0.25, 0.5, 0.25], "same") + 0.5
     shares: npt.NDArray[np.float64] = counts / counts.sum()
     return shares

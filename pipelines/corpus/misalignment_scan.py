@@ -21,7 +21,7 @@ from pipelines.corpus.misalignment import (
     settle,
     suspects,
 )
-from pipelines.corpus.similarity import Floats, Likeness
+from pipelines.corpus.similarity import CanonicalCorrelation, Floats
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import BLOCK_LINES, Block
 
@@ -49,9 +49,9 @@ def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> Misali
         with atomic_open(path, durable=False) as file:
             np.savez(
                 file,
-                mean=detector.likeness.mean,
-                deviation=detector.likeness.deviation,
-                projection=detector.likeness.projection,
+                mean=detector.similarity.mean,
+                deviation=detector.similarity.deviation,
+                projection=detector.similarity.projection,
                 ratio=detector.ratio,
                 separation=np.float64(detector.separation),
             )
@@ -62,8 +62,8 @@ def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> Misali
 def load_detector(path: Path) -> MisalignmentDetector:
     """The detector kept at `path`."""
     with np.load(path, allow_pickle=False) as arrays:
-        likeness = Likeness(arrays["mean"], arrays["deviation"], arrays["projection"])
-        return MisalignmentDetector(likeness, arrays["ratio"], float(arrays["separation"]))
+        similarity = CanonicalCorrelation(arrays["mean"], arrays["deviation"], arrays["projection"])
+        return MisalignmentDetector(similarity, arrays["ratio"], float(arrays["separation"]))
 
 
 def scan_block(task: ScanTask) -> int:

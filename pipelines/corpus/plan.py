@@ -115,7 +115,7 @@ def _decide(
             line, source, pair = load_keys(clean, block.number)
             codes = split_codes(block, source)
             if guarded:
-                _mark_likenesses(codes, load_leak_keys(clean, block.number), forbidden)
+                _mark_near_copies(codes, load_leak_keys(clean, block.number), forbidden)
             _mark_misaligned(codes, block, line, misaligned.get(block.source.name, ()))
             if block.source.split == "train":
                 partitions.deal(codes, source, pair, first)
@@ -192,7 +192,7 @@ def _drawn_codes(block: Block, source: Keys, config: CorpusConfig, seed: int) ->
     return codes
 
 
-def _mark_likenesses(codes: Codes, keys: Keys, forbidden: Mapping[Split, leaks.HeldOutKeys]) -> None:
+def _mark_near_copies(codes: Codes, keys: Keys, forbidden: Mapping[Split, leaks.HeldOutKeys]) -> None:
     """Codes that keep a pair become those of the leak guard's rules, the first that holds."""
     for split, others in forbidden.items():
         places = np.flatnonzero(codes == code(split))

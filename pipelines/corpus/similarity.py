@@ -1,9 +1,9 @@
 """How much two sentences of different languages look like translations, learnt from the corpus itself.
 
 A sentence becomes a vector of hashed word beginnings, digits, punctuation and length; canonical correlation analysis
-(Hotelling 1936) finds the directions in which the two sides of a sample agree; the likeness of a pair is the cosine of
-its two projections. No dictionary, no language is assumed: names, numbers, cognates and frequent words all show up as
-correlations. The sample is split by the parity of the line number, and each half is scored by what the other half
+(Hotelling 1936) finds the directions in which the two sides of a sample agree; the similarity of a pair is the cosine
+of its two projections. No dictionary, no language is assumed: names, numbers, cognates and frequent words all show up
+as correlations. The sample is split by the parity of the line number, and each half is scored by what the other half
 taught, so that a pair never vouches for itself.
 
 The matrices are small: one BLAS thread is faster than many that wait for each other, and sums come out the same on any
@@ -80,7 +80,7 @@ def _count_values(bounds: npt.NDArray[np.int64], values: npt.NDArray[np.integer]
 
 
 @dataclass
-class Likeness:
+class CanonicalCorrelation:
     """What a sample taught: per parity the means, deviations and projections of both sides."""
 
     mean: Floats  # (2 parities, 2 sides, F)
@@ -100,7 +100,7 @@ class Likeness:
         return result
 
 
-def fit(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.integer]) -> Likeness:
+def fit(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.integer]) -> CanonicalCorrelation:
     """Learn from a sample of pairs, most of which are aligned; both parities must occur."""
     sides = [features(source), features(target)]
     mean, deviation = (np.empty((2, 2, FEATURES), np.float32) for _ in range(2))
@@ -114,7 +114,7 @@ def fit(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.int
             scaled.append((values[rows] - mean[half, side]) / deviation[half, side])
         with _one_thread():
             projection[half, 0], projection[half, 1] = _find_directions(scaled[0], scaled[1])
-    return Likeness(mean, deviation, projection)
+    return CanonicalCorrelation(mean, deviation, projection)
 
 
 def _find_directions(left: Floats, right: Floats) -> tuple[Floats, Floats]:

@@ -25,7 +25,7 @@ SCORE, LENGTH = "Score", "Length"  # features of every hypothesis: the other sys
 
 
 @dataclass
-class Tally:
+class Statistics:
     """What is counted on the way: BLEU's statistics (K,) before and after, and which features were there."""
 
     lists: int = 0
@@ -173,9 +173,9 @@ class Reranker:
                 f"set rerank.feature={feature}"
             )
 
-    def write(self, lists: Iterable[NBest], weights: Weights, out: TextIO) -> Tally:
+    def write(self, lists: Iterable[NBest], weights: Weights, out: TextIO) -> Statistics:
         """The lists by their new order, or one hypothesis each; a line a sentence then, empty where it has no list."""
-        tally = Tally()
+        statistics = Statistics()
         expected = 0
         for each in lists:
             if self.config.format == "text":
@@ -183,7 +183,7 @@ class Reranker:
             expected = each.number + 1
             totals = [self.total(entry, weights) for entry in each.entries]
             order = sorted(range(len(totals)), key=lambda row: -totals[row])
-            self.count(tally, each, order[0])
+            self.count(statistics, each, order[0])
             if self.config.format == "text":
                 out.write(flat(each.entries[order[0]].text) + "\n")
                 continue
@@ -194,47 +194,47 @@ class Reranker:
                 out.write(entry.line(each.number, ours, entry.score if scored else totals[row]))
         if self.config.format == "text":
             out.write("\n" * (len(self.sources) - expected))
-        return tally
+        return statistics
 
     def total(self, entry: Entry, weights: Weights) -> float:
         if SCORE in weights.weights and SCORE not in entry.features and self.config.format != "scored":
             raise UserError(f"{entry.place}: no score in the last column, which the weights count on")
         return weights.score(entry.features)
 
-    def count(self, tally: Tally, each: NBest, best: int) -> None:
-        tally.lists += 1
-        tally.hypotheses += len(each.entries)
-        tally.moved += best != 0
-        tally.seen.update(*(entry.features for entry in each.entries))
+    def count(self, statistics: Statistics, each: NBest, best: int) -> None:
+        statistics.lists += 1
+        statistics.hypotheses += len(each.entries)
+        statistics.moved += best != 0
+        statistics.seen.update(*(entry.features for entry in each.entries))
         if self.references is not None:
             first, chosen = self.counter.statistics(
                 [each.entries[0].text, each.entries[best].text], self.references[each.number]
             )
-            tally.before.append(first)
-            tally.after.append(chosen)
+            statistics.before.append(first)
+            statistics.after.append(chosen)
 
-    def report(self, tally: Tally, weights: Weights) -> None:
+    def report(self, statistics: Statistics, weights: Weights) -> None:
         """What was done, and BLEU before and after where there are references."""
         logger.info(
             "%s lists, %s hypotheses; another one is best in %s",
-            *map("{:,}".format, (tally.lists, tally.hypotheses, tally.moved)),
+            *map("{:,}".format, (statistics.lists, statistics.hypotheses, statistics.moved)),
         )
-        absent = [name for name in weights.weights if name not in tally.seen]
-        if absent and tally.lists:
+        absent = [name for name in weights.weights if name not in statistics.seen]
+        if absent and statistics.lists:
             logger.warning("weights for features that no hypothesis has: %s", ", ".join(absent))
-        if len(self.sources) > tally.lists:
-            logger.warning("%d sentences have no list", len(self.sources) - tally.lists)
+        if len(self.sources) > statistics.lists:
+            logger.warning("%d sentences have no list", len(self.sources) - statistics.lists)
         digest = weights.facts.get("bundle")
         if digest and "bundle" in self.__dict__ and digest != self.bundle.digest:
             logger.warning("the weights were tuned with another bundle (%s...)", str(digest)[:12])
-        if self.references is not None and tally.lists:
-            before, after = (float(bleu(np.sum(rows, axis=0))) for rows in (tally.before, tally.after))
+        if self.references is not None and statistics.lists:
+            before, after = (float(bleu(np.sum(rows, axis=0))) for rows in (statistics.before, statistics.after))
             logger.info(
                 "BLEU %.2f before, %.2f after: %+.2f (%d sentences) %s",
                 before,
                 after,
                 after - before,
-                tally.lists,
+                statistics.lists,
                 self.counter.signature,
             )
 

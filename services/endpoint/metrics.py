@@ -86,11 +86,11 @@ class Metrics:
         for reason in sorted(set(REASONS.values())):
             self.refused.labels(reason)
 
-    def watch(self, kind: str) -> "Watch":
+    def watch(self, kind: str) -> "ModelMetrics":
         """What the batcher and the follower of one kind of model tell of themselves."""
         for result in ("ok", "failed"):
             self.swaps.labels(kind, result)
-        return Watch(self, kind)
+        return ModelMetrics(self, kind)
 
     def show(self, queues: Mapping[str, Queue | None], cache: Path) -> None:
         """Have what waits, which model answers and how full the disk is read whenever metrics are fetched."""
@@ -103,7 +103,7 @@ class Metrics:
 
 
 @dataclass(frozen=True)
-class Watch:
+class ModelMetrics:
     """The metrics of one kind of model."""
 
     metrics: Metrics

@@ -29,7 +29,7 @@ from services.endpoint.connections import (
     reserve_descriptors,
 )
 from services.endpoint.inference_queue import Answering, InferenceQueue
-from services.endpoint.metrics import Metrics, Watch
+from services.endpoint.metrics import Metrics, ModelMetrics
 from services.endpoint.vector_routes import VectorsQueue
 from services.models.follower import Follower
 from services.models.loaded_model import LoadedModel
@@ -152,7 +152,7 @@ def follow_model(
     reference: str | None,
     load: Callable[[], Model],
     load_version: Callable[[ModelVersion], Model],
-    watch: Watch,
+    watch: ModelMetrics,
 ) -> Iterator[Follower[Model]]:
     """The model that `reference` names, followed for the length of the block; without one, what `load` gives."""
     follower = Follower(registry, reference or "", load_version, config.poll)

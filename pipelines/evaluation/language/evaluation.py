@@ -25,7 +25,7 @@ from model.files import atomic_write
 from model.shards.manifest import manifest_hash
 from model.text.tokenizer import MASK
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from pipelines.evaluation.language.likelihood import stream_nll, surprise
+from pipelines.evaluation.language.likelihood import stream_nll, token_losses
 from pipelines.evaluation.language.lines import Lines
 from pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly
 from pipelines.evaluation.language.spelling import described_text
@@ -175,12 +175,12 @@ def _masked_nll(
     right = 0
     filled = window.inputs.copy()
     for batch, rows in sorted_batches(window, BATCH_TOKENS):
-        one = surprise(bundle.network, batch)
+        one = token_losses(bundle.network, batch)
         places = window.starts[rows][one.rows] + one.columns
         np.add.at(nll, batch.ids[one.rows], one.nll)
         np.add.at(items, batch.ids[one.rows], 1)
-        right += int(np.count_nonzero(one.guesses == window.targets[places]))
-        filled[places] = one.guesses
+        right += int(np.count_nonzero(one.predictions == window.targets[places]))
+        filled[places] = one.predictions
     shown = []
     guessed = np.flatnonzero(items)
     for number in guessed[pick_evenly(samples, len(guessed))].tolist():

@@ -14,16 +14,16 @@ from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
 
-class Surprise(NamedTuple):
+class TokenLosses(NamedTuple):
     """Of the tokens that count, in the order of the batch."""
 
     rows: NDArray[np.int64]  # (n,) row of each
     columns: NDArray[np.int64]  # (n,)
     nll: NDArray[np.float64]  # (n,) nats
-    guesses: NDArray[np.int64]  # (n,) the likeliest token
+    predictions: NDArray[np.int64]  # (n,) the likeliest token
 
 
-def surprise(network: Network, batch: TextBatch) -> Surprise:
+def token_losses(network: Network, batch: TextBatch) -> TokenLosses:
     """Of every target of the batch that is not PAD; the network is in evaluation mode. Batches of a stream in order."""
     device = next(network.parameters()).device
     batch = batch.to(device)
@@ -32,13 +32,13 @@ def surprise(network: Network, batch: TextBatch) -> Surprise:
         rows, columns = (batch.targets != PAD).nonzero(as_tuple=True)  # (n,)
         wanted = batch.targets[rows, columns]
         states = states[rows, columns]  # (n, D)
-        nll, guesses = [], []
+        nll, predictions = [], []
         for part, target in zip(torch.split(states, CHUNK_ROWS), torch.split(wanted, CHUNK_ROWS), strict=True):
             logits = network.logits(part).float()  # (c, V)
             nll.append(nn.functional.cross_entropy(logits, target, reduction="none").double())
-            guesses.append(logits.argmax(1))
-    return Surprise(
-        rows.cpu().numpy(), columns.cpu().numpy(), torch.cat(nll).cpu().numpy(), torch.cat(guesses).cpu().numpy()
+            predictions.append(logits.argmax(1))
+    return TokenLosses(
+        rows.cpu().numpy(), columns.cpu().numpy(), torch.cat(nll).cpu().numpy(), torch.cat(predictions).cpu().numpy()
     )
 
 
@@ -46,6 +46,6 @@ def stream_nll(network: Network, batches: Iterable[TextBatch], tokens: int) -> N
     """(N,) nats of each token of a text, from batches whose `ids` are positions and which score every token once."""
     found = np.full(tokens, np.nan)
     for batch in batches:
-        one = surprise(network, batch)
+        one = token_losses(network, batch)
         found[batch.ids[one.rows] + one.columns] = one.nll
     return found

@@ -1,8 +1,9 @@
 """Writing and reading jobs. Every change of state is a compare-and-set with time, actor and reason, and leaves a row in
 the audit trail within the same transaction."""
 
+import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import Row, Select, delete, func, insert, select, update
@@ -16,11 +17,12 @@ from services.jobs.states import ENDED, MOVES, UNENDED, State
 
 PASS = 7_100_115  # the advisory lock of a scheduler's pass
 AT_ONCE = 500  # names in one question
+NOTED = "noted"  # where a session says the number of the last row that it added to the audit trail
 Chosen = TypeVar("Chosen", bound=Select[Any])
 # Without the mapper, where it is asked or written often.
 JOBS, CHANGES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change))
 NEWEST = select(func.max(CHANGES.c.id))
-NOTE = insert(CHANGES)
+NOTE, ENTER = insert(CHANGES), insert(JOBS)
 SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than all the rest of a job
 
 
@@ -30,6 +32,10 @@ class ConflictError(Exception):
 
 class UnknownJobError(KeyError):
     """The ledger has no such job."""
+
+
+class TooManyError(Exception):
+    """So many of the owner's jobs have not ended that no more are taken."""
 
 
 OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds")
@@ -43,16 +49,21 @@ class Ledger:
         self.database = database
         self.now = now
         self.changed: Callable[[], None] = lambda: None
+        self._learning = threading.Lock()
         self.newest = self.newest_change()  # the number of the last change: who waits for more need not ask again
 
     def look(self) -> None:
         """Learn what other services have changed in the meantime."""
-        self.newest = self.newest_change()
+        self._learn(self.newest_change())
 
-    def committed(self) -> None:
-        """Say that a transaction of this process has changed something."""
-        self.look()
+    def committed(self, session: Session) -> None:
+        """Say what a transaction of this process has changed."""
+        self._learn(session.info.get(NOTED, 0))
         self.changed()
+
+    def _learn(self, newest: int) -> None:
+        with self._learning:  # threads come late with what they read
+            self.newest = max(self.newest, newest)
 
     def submit(
         self,
@@ -67,50 +78,47 @@ class Ledger:
         deadline: float | None = None,
         key: str | None = None,
         trace: str | None = None,
+        most: int | None = None,
     ) -> Job:
         """Enter a job. The same `key` of the same owner again gives the job that was entered with it.
 
         Raises:
             UnknownJobError: `after` names a job that there is not.
+            TooManyError: `most` of the owner's jobs have not ended. (PostgreSQL counts those committed before.)
         """
         now = self.now()
-        job = Job(
-            **{
-                "owner": owner,
-                "verb": verb,
-                "words": list(words),
-                "priority": priority,
-                "after": list(after),
-                "follows": bool(after),
-            },
-            **{"retries": retries, "max_seconds": max_seconds, "deadline": deadline, "key": key},
-            trace=trace,
-            **{"state": State.SUBMITTED, "submitted": now, "changed": now, "choices": [], "id": "", "queued": 0},
-        )
+        values: dict[str, Any] = {"owner": owner, "verb": verb, "words": list(words), "priority": priority}
+        values |= {"after": list(after), "follows": bool(after), "retries": retries, "max_seconds": max_seconds}
+        values |= {"deadline": deadline, "key": key, "trace": trace, "choices": []}
+        values |= {"state": State.SUBMITTED, "submitted": now, "changed": now}
+        values["id"] = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
         try:
             with self.database.write() as session:
                 if key is not None and (found := _with_key(session, owner, key)) is not None:
                     return found
+                if most is not None and (session.scalar(_unended(owner)) or 0) >= most:
+                    raise TooManyError
                 for other in after:
                     _get(session, other, SHORT)
-                job.id = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
-                session.add(job)
-                session.flush()
-                job.id, job.queued = f"{self.database.prefix}-{job.seq}", job.seq
+                entered: Any = session.execute(ENTER, values)
+                seq = int(entered.inserted_primary_key[0])
+                own = {"id": f"{self.database.prefix}-{seq}", "queued": seq}
+                session.execute(update(JOBS).where(JOBS.c.seq == seq).values(**own))
+                job = Job(**{**entered.last_inserted_params(), **own, "seq": seq})
                 _note(session, now, owner, job, None, State.SUBMITTED, "submitted")
         except IntegrityError:  # the same key, entered by another at this very moment
             with self.database.read() as session:
                 if key is None or (found := _with_key(session, owner, key)) is None:
                     raise
                 return found
-        self.committed()
+        self.committed(session)
         return job
 
     def change(self, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
         """`move` in a transaction of its own. The job that is returned has no plan with it, here and elsewhere."""
         with self.database.write() as session:
             moved = self.move(session, job, state, actor, reason, **values)
-        self.committed()
+        self.committed(session)
         return moved
 
     def move(self, session: Session, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
@@ -166,7 +174,7 @@ class Ledger:
             moved = self.move(
                 session, job, state, "service", reason, started=None, workers=0, spent=job.spent + took, **values
             )
-        self.committed()
+        self.committed(session)
         return moved
 
     def mark_started(self, job: Job) -> Job:
@@ -181,7 +189,7 @@ class Ledger:
                 update(Attempt).where(Attempt.job == job.id, Attempt.number == job.attempt).values(started=now)
             )
             moved = self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs", started=now)
-        self.committed()
+        self.committed(session)
         return moved
 
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
@@ -190,7 +198,7 @@ class Ledger:
             self._set(session, job, priority=priority)
             _note(session, self.now(), actor, job, job.priority, priority, "", action="priority")
             moved = _get(session, job.id, SHORT)
-        self.committed()
+        self.committed(session)
         return moved
 
     def remove(self, job: Job, actor: str) -> None:
@@ -207,7 +215,7 @@ class Ledger:
             if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
                 raise ConflictError(f"job {job.id} has changed in the meantime")
             _note(session, self.now(), actor, job, job.state, None, "", action="remove")
-        self.committed()
+        self.committed(session)
 
     def job(self, name: str) -> Job:
         """Raises UnknownJobError where there is none of that id."""
@@ -252,12 +260,6 @@ class Ledger:
         with self.database.read() as session:
             return {str(state): count for state, count in session.execute(query)}
 
-    def unended(self, owner: str) -> int:
-        """How many jobs of an owner have not ended."""
-        query = select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(sorted(UNENDED)))
-        with self.database.read() as session:
-            return session.scalar(query) or 0
-
     def states(self, names: Sequence[str]) -> dict[str, str]:
         """Id -> state of those of `names` that there are."""
         found: dict[str, str] = {}
@@ -297,8 +299,8 @@ class Ledger:
     def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
         """A row of the audit trail that belongs to no job."""
         with self.database.write() as session:
-            session.add(Change(at=self.now(), actor=actor, action=action, owner=owner, reason=reason))
-        self.committed()
+            _add(session, {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason})
+        self.committed(session)
 
 
 def _among(query: Chosen, states: Collection[str], owner: str | None, before: int | None) -> Chosen:
@@ -310,6 +312,11 @@ def _among(query: Chosen, states: Collection[str], owner: str | None, before: in
     if before is not None:
         query = query.where(JOBS.c.seq < before)
     return query
+
+
+def _unended(owner: str) -> Select[Any]:
+    """How many jobs of an owner have not ended."""
+    return select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(sorted(UNENDED)))
 
 
 def _with_key(session: Session, owner: str, key: str) -> Job | None:
@@ -326,12 +333,13 @@ def _get(session: Session, name: str, options: Sequence[ExecutableOption] = ()) 
 def _note(
     session: Session, at: float, actor: str, job: Job, before: object, after: object, reason: str, action: str = "state"
 ) -> None:
-    """A row of the audit trail; sent at once, so that its number says its place."""
-    session.execute(
-        NOTE,
-        {
-            **{"at": at, "actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason},
-            **{"before": None if before is None else str(before), "after": None if after is None else str(after)},
-            "attempt": job.attempt or None,
-        },
-    )
+    """A row of the audit trail about a job."""
+    told = {"before": None if before is None else str(before), "after": None if after is None else str(after)}
+    told |= {"actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason}
+    _add(session, {"at": at, **told, "attempt": job.attempt or None})
+
+
+def _add(session: Session, row: Mapping[str, Any]) -> None:
+    """Sent at once, so that its number says its place."""
+    added: Any = session.execute(NOTE, row)
+    session.info[NOTED] = int(added.inserted_primary_key[0])

@@ -110,9 +110,9 @@ def _why(site: Site, person: Person, job: Job) -> WhyView | None:
     """What it waits for; when it starts is read from the outlook, which is not made anew for every page."""
     if job.state != State.WAITING:
         return None
-    why, prospect = site.desk.why(person, job.id, forecasts=False), site.outlook.view().prospects.get(job.id)
-    if prospect is not None and why.earliest is None:
-        why.earliest, why.latest = prospect.earliest, prospect.latest
+    why, forecast = site.desk.why(person, job.id, forecasts=False), site.outlook.view().forecasts.get(job.id)
+    if forecast is not None and why.earliest is None:
+        why.earliest, why.latest = forecast.earliest, forecast.latest
     return why
 
 

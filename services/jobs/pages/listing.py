@@ -14,7 +14,7 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.compare import MOST
 from services.jobs.pages.jobpage import PARENT
-from services.jobs.pages.outlook import Prospect
+from services.jobs.pages.outlook import Forecast
 from services.jobs.pages.site import Site
 from services.jobs.states import ACTIVE, QUEUED, State
 
@@ -66,7 +66,7 @@ class Row:
     """A job in the list."""
 
     job: Job
-    prospect: Prospect | None
+    forecast: Forecast | None
     done: float | None  # of a training that runs: the part of its steps, 0 to 1
     step: int = 0
     steps: int = 0
@@ -97,8 +97,8 @@ def listing(site: Site, person: Person, asked: Filter) -> Listing:
     owner = site.desk.only(person, asked.owner or None)
     found = _jobs(site.desk.ledger, asked, owner)
     shown = found[:ROWS]
-    prospects = site.outlook.view().prospects
-    rows = [_row(site, job, prospects.get(job.id)) for job in shown]
+    forecasts = site.outlook.view().forecasts
+    rows = [_row(site, job, forecasts.get(job.id)) for job in shown]
     by_state = _counts(site.desk.ledger, asked, owner)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
     return Listing(rows, counts, asked, shown[-1].seq if len(found) > ROWS else None, _sweep(site, asked, shown))
@@ -113,9 +113,9 @@ def _sweep(site: Site, asked: Filter, shown: Sequence[Job]) -> Sweep | None:
     return Sweep(f"{page}/artifacts" if page else "", f"/compare?{together}" if together else "")
 
 
-def _row(site: Site, job: Job, prospect: Prospect | None) -> Row:
+def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:
     if job.state not in ACTIVE or job.verb != "train" or not job.plan or not job.plan.get("steps"):
-        return Row(job, prospect if job.state in QUEUED else None, None)
+        return Row(job, forecast if job.state in QUEUED else None, None)
     steps = int(job.plan["steps"])
     step = int(site.journals.read(job.plan.get("run_dir")).last.get("step", 0))
     return Row(job, None, min(1.0, step / max(1, steps)), step, steps)

@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from services.jobs.ledger.ledger import Ledger, UnknownJobError
 from services.jobs.pages.logs import cut
 from services.jobs.pages.site import part
-from services.jobs.service.streams import BLOCK, LogReader, Rests, event
+from services.jobs.service.streams import BLOCK, Heartbeat, LogReader, event
 from services.jobs.states import ENDED
 
 PACE = 2.0  # seconds between two looks at what changes without the ledger: curves, forecasts
@@ -49,12 +49,12 @@ def answer(source: AsyncIterator[str]) -> StreamingResponse:
 async def parts(newest: Callable[[], int], render: Render) -> AsyncIterator[str]:
     """A page without a log."""
     yield RETRY
-    looks, rests = _Looks(render), Rests()
+    renderer, heartbeat = _Renderer(render), Heartbeat()
     while True:
-        if found := await looks.fresh(newest()):
-            rests.told()
+        if found := await renderer.fresh(newest()):
+            heartbeat.told()
             yield event(str(newest()), "parts", found)
-        if beat := await rests.rest():
+        if beat := await heartbeat.rest():
             yield beat
 
 
@@ -63,30 +63,30 @@ async def job(
 ) -> AsyncIterator[str]:
     """A job's page: its parts and its log, until it has ended."""
     yield RETRY
-    looks, rests = _Looks(render), Rests()
+    renderer, heartbeat = _Renderer(render), Heartbeat()
     reader = LogReader(home, name, place.attempt, place.offset, _lines)
     while True:
         change = newest()
         try:
             current = await asyncio.to_thread(ledger.job, name)
-            found = await looks.fresh(change)
+            found = await renderer.fresh(change)
         except UnknownJobError:
             yield event(str(change), "end", json.dumps({"gone": True}))
             return
         if found:
-            rests.told()
+            heartbeat.told()
             yield event(f"{change}:{reader.place}", "parts", found)
         ended = current.state in ENDED
         piece = await reader.piece(current.attempt, ended)
         if piece is not None:
-            rests.told()
+            heartbeat.told()
             yield event(f"{change}:{reader.place}", "log", json.dumps(asdict(piece)))
         elif ended:
-            if final := await looks.fresh(-1):  # what the curves show since
+            if final := await renderer.fresh(-1):  # what the curves show since
                 yield event(f"{change}:{reader.place}", "parts", final)
             yield event(f"{change}:{reader.place}", "end", "{}")
             return
-        elif beat := await rests.rest():
+        elif beat := await heartbeat.rest():
             yield beat
 
 
@@ -96,7 +96,7 @@ def _lines(block: bytes, start: int, whole: bool) -> tuple[str, int]:
     return cut(block, start, whole)
 
 
-class _Looks:
+class _Renderer:
     """Renders when something may be new, and tells only what is."""
 
     def __init__(self, render: Render) -> None:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Prospect:
+class Forecast:
     """Of one waiting job. Times are seconds since 1970; None: unknown."""
 
     text: str
@@ -42,7 +42,7 @@ class View:
     at: float = 0.0
     version: int = -1  # of the audit trail
     took: float = 0.0  # seconds to make
-    prospects: dict[str, Prospect] = field(default_factory=dict)
+    forecasts: dict[str, Forecast] = field(default_factory=dict)
 
 
 class Outlook:
@@ -71,7 +71,7 @@ class Outlook:
     def _make(self, version: int, done: threading.Event) -> None:
         began = time.monotonic()
         try:
-            found = self._prospects()
+            found = self._forecasts()
         except Exception:  # a page without forecasts is better than none
             logger.exception("no outlook")
             found = {}
@@ -80,7 +80,7 @@ class Outlook:
             self._view, self._working = view, None
         done.set()
 
-    def _prospects(self) -> dict[str, Prospect]:
+    def _forecasts(self) -> dict[str, Forecast]:
         capacity = self.loop.capacity
         if capacity is None or self.loop.trouble:
             return {}
@@ -99,11 +99,11 @@ class Outlook:
             known, certain = certain, certain and job.high < UNKNOWN  # whether the ends of all before it are
             wait = waits.get(job.id)
             if wait is None:
-                found[job.id] = Prospect("it starts in the next pass of the scheduler", ahead, now, now)
+                found[job.id] = Forecast("it starts in the next pass of the scheduler", ahead, now, now)
                 continue
             told = wait.kind not in NEVER
             latest = high.get(job.id) if told and known else None
-            found[job.id] = Prospect(
+            found[job.id] = Forecast(
                 sentence(job, wait, ahead), ahead if told else 0, low.get(job.id) if told else None, latest
             )
         return found

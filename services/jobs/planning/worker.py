@@ -19,7 +19,7 @@ from services.jobs.planning.fields import fields
 from services.jobs.planning.plan import make_plan
 from services.jobs.planning.stamps import Stamp
 
-NICE = 5  # requests come first where the machine is full; jobs, to which Ray gives 15, come last
+NICE = 10  # requests come first where the machine is full; jobs, to which Ray gives 15, come last
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:

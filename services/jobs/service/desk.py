@@ -9,7 +9,7 @@ from sqlalchemy.orm import aliased
 
 from model.errors import ServiceError
 from services.jobs.ledger.access import Person
-from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
+from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.planning.refusals import check_words
 from services.jobs.scheduling.why import explain
@@ -57,22 +57,25 @@ class Desk:
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Raises UserError or HTTPException (429) where it is refused."""
         check_words(body.verb, body.overrides)
-        if self.ledger.unended(person.owner) >= self.config.waiting:
-            raise HTTPException(429, f"{self.config.waiting} of your jobs have not ended", {"Retry-After": "60"})
         for other in body.after:
             self.job(person, other)
-        return self.ledger.submit(
-            person.owner,
-            body.verb,
-            body.overrides,
-            priority=schemas.PRIORITIES[body.priority],
-            after=body.after,
-            retries=body.retries,
-            max_seconds=body.max_hours * 3600 if body.max_hours else None,
-            deadline=body.by,
-            key=body.key,
-            trace=trace,
-        )
+        try:
+            return self.ledger.submit(
+                person.owner,
+                body.verb,
+                body.overrides,
+                priority=schemas.PRIORITIES[body.priority],
+                after=body.after,
+                retries=body.retries,
+                max_seconds=body.max_hours * 3600 if body.max_hours else None,
+                deadline=body.by,
+                key=body.key,
+                trace=trace,
+                most=self.config.waiting,
+            )
+        except TooManyError:
+            words = f"{self.config.waiting} of your jobs have not ended"
+            raise HTTPException(429, words, {"Retry-After": "60"}) from None
 
     def stop(self, person: Person, name: str) -> Job:
         """Raises ConflictError where it has ended."""

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from services.jobs.ledger.ledger import Ledger, UnknownJobError
 from services.jobs.service.schemas import ChangeView
-from services.jobs.service.streams import LogReader, Rests, event
+from services.jobs.service.streams import Heartbeat, LogReader, event
 from services.jobs.states import ENDED
 
 
 async def changes(ledger: Ledger, after: int, job: str | None, owner: str | None) -> AsyncIterator[str]:
     """A change of the audit trail an event, its number the id. Of one job: until it has ended."""
-    seen, looked, rests = after, -1, Rests()
+    seen, looked, heartbeat = after, -1, Heartbeat()
     while True:
         newest = ledger.newest
         found = await asyncio.to_thread(ledger.changes, seen, job, owner, 500) if newest > looked else []
         if found:
-            rests.told()
+            heartbeat.told()
             seen = found[-1].id
             yield "".join(
                 event(str(one.id), "change", ChangeView.model_validate(one).model_dump_json()) for one in found
@@ -30,14 +30,14 @@ async def changes(ledger: Ledger, after: int, job: str | None, owner: str | None
             yield event(str(seen), "end", "{}")
             return
         looked = newest
-        if beat := await rests.rest():
+        if beat := await heartbeat.rest():
             yield beat
 
 
 async def logs(ledger: Ledger, home: Path, job: str, start: tuple[int, int]) -> AsyncIterator[str]:
     """What the attempts of a job write, in blocks of base64 (a block may end within a letter); the id of an event is
     ATTEMPT:BYTES, from where a client goes on. Ends with the job."""
-    reader, rests = LogReader(home, job, max(start[0], 1), start[1], _encode), Rests()
+    reader, heartbeat = LogReader(home, job, max(start[0], 1), start[1], _encode), Heartbeat()
     looked, current, ended = -1, 0, False
     while True:
         newest = ledger.newest
@@ -49,12 +49,12 @@ async def logs(ledger: Ledger, home: Path, job: str, start: tuple[int, int]) -> 
             current, ended, looked = found.attempt, found.state in ENDED, newest
         piece = await reader.piece(current, ended)
         if piece is not None:
-            rests.told()
+            heartbeat.told()
             yield event(reader.place, "log", json.dumps({"attempt": piece.attempt, "text": piece.text}))
         elif ended:
             yield event(reader.place, "end", "{}")
             return
-        elif beat := await rests.rest():
+        elif beat := await heartbeat.rest():
             yield beat
 
 

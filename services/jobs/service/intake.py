@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import ConflictError, Ledger
@@ -29,6 +29,7 @@ class Intake:
     def __init__(self, ledger: Ledger, planner: Planner, cluster: str) -> None:
         """`cluster` names what measurements belong to."""
         self.ledger, self.planner, self.cluster = ledger, planner, cluster
+        self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that count
 
     def take(self, capacity: Capacity | None) -> int:
         """Plan all that is submitted; how many there were."""
@@ -78,9 +79,16 @@ class Intake:
 
     def measured(self) -> list[Measurement]:
         """What this cluster was measured at, newest first."""
-        query = select(Measurement).where(Measurement.cluster == self.cluster).order_by(Measurement.id.desc())
+        ours = Measurement.cluster == self.cluster
+        last, known = self._measured
         with self.ledger.database.read() as session:
-            return list(session.scalars(query.limit(NEWEST)))
+            newest = session.scalar(select(func.max(Measurement.id)).where(ours)) or 0
+            if newest != last:  # they are read for every plan, and added to by a job's end
+                known = list(
+                    session.scalars(select(Measurement).where(ours).order_by(Measurement.id.desc()).limit(NEWEST))
+                )
+                self._measured = newest, known
+        return known
 
     def left(self, job: Job, done: int) -> dict[str, float | None]:
         """The columns of the time that a planned job still needs."""
@@ -107,7 +115,7 @@ class Intake:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
                 job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
             self.ledger.move(session, job, State.WAITING, "planner", "waits for its turn")
-        self.ledger.committed()
+        self.ledger.committed(session)
 
     def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:
         """The numbers of workers with which it ends in `left` seconds.

@@ -33,7 +33,7 @@ from services.telemetry.traceparent import TraceParent, parse
 START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
 CAPACITY_KEPT = 5.0  # seconds
 UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # where another queues, everything passes here
-LEISURE = 2.0  # times that a look took, until the next one begins
+LEISURE = 4.0  # times that a look took, until the next one begins
 logger = logging.getLogger(__name__)
 
 

@@ -1,4 +1,4 @@
-"""What every stream of server-sent events needs: an event's form, its rests, and the way through a job's logs."""
+"""What every stream of server-sent events needs: an event's form, its heartbeat, and the way through a job's logs."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,8 +18,8 @@ def event(name: str, kind: str, data: str) -> str:
     return f"id: {name}\nevent: {kind}\ndata: {data}\n\n"
 
 
-class Rests:
-    """The rests of one stream."""
+class Heartbeat:
+    """The heartbeat of one stream."""
 
     def __init__(self) -> None:
         self._quiet = 0.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from model.word_vectors.learner import Text
-from model.word_vectors.threads import Crew, shares
+from model.word_vectors.threads import ThreadPool, shares
 
 
 def text(*lengths: int) -> Text:
@@ -36,22 +36,22 @@ def test_a_short_or_empty_text_stays_whole() -> None:
 
 
 def test_results_come_in_the_order_of_the_parts_and_errors_come_out() -> None:
-    parts, crew = shares(text(5000), 4), Crew()
+    parts, pool = shares(text(5000), 4), ThreadPool()
     for some in (parts[:2], parts, parts[:1], parts):  # more of them than before, and fewer
-        assert crew.work(lambda number, part: (number, len(part.offsets)), some) == [(n, 2) for n in range(len(some))]
+        assert pool.work(lambda number, part: (number, len(part.offsets)), some) == [(n, 2) for n in range(len(some))]
     with pytest.raises(ZeroDivisionError):
-        crew.work(lambda number, part: 1 // (number - 3), parts)
-    assert crew.work(lambda number, part: number, parts) == [0, 1, 2, 3]
+        pool.work(lambda number, part: 1 // (number - 3), parts)
+    assert pool.work(lambda number, part: number, parts) == [0, 1, 2, 3]
 
 
 def test_all_parts_are_worked_on_at_once_by_threads_that_stay() -> None:
-    parts, crew, meeting = shares(text(5000), 3), Crew(), threading.Barrier(3, timeout=10)
+    parts, pool, meeting = shares(text(5000), 3), ThreadPool(), threading.Barrier(3, timeout=10)
 
     def work(number: int, part: Text) -> int:
         meeting.wait()
         return threading.get_ident()
 
-    first = crew.work(work, parts)
+    first = pool.work(work, parts)
     assert len(set(first)) == 3
     assert first[0] == threading.get_ident()
-    assert set(crew.work(work, parts)) == set(first)
+    assert set(pool.work(work, parts)) == set(first)

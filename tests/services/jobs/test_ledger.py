@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from model.errors import UserError
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
+from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from services.jobs.ledger.tables import Base, Change, Job, Token
 from services.jobs.states import ENDED, MOVES, State
 
@@ -35,6 +35,40 @@ def test_migrations_make_the_tables_that_the_models_describe(ledger: Ledger) -> 
     with ledger.database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
+
+
+def test_an_owner_enters_no_more_than_he_may_however_quick_he_is(ledger: Ledger) -> None:
+    gate, refused = threading.Barrier(6), []
+
+    def enter() -> None:
+        gate.wait()
+        try:
+            ledger.submit("anna", "train", [], most=2)
+        except TooManyError:
+            refused.append(1)
+
+    threads = [threading.Thread(target=enter) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if ledger.database.is_sqlite:  # PostgreSQL counts what was committed before
+        assert len(refused) == 4
+    with pytest.raises(TooManyError):
+        ledger.submit("anna", "train", [], most=2)
+    ledger.submit("ben", "train", [], most=2)
+
+
+def test_who_waits_for_changes_hears_of_each_commit(ledger: Ledger) -> None:
+    for act in (
+        lambda: ledger.submit("anna", "train", []),
+        lambda: ledger.note("anna", "token", "issued"),
+        lambda: ledger.change(ledger.jobs()[0], State.STOPPED, "anna", ""),
+        lambda: ledger.remove(ledger.jobs()[0], "anna"),
+    ):
+        before = ledger.newest
+        act()
+        assert before < ledger.newest == ledger.newest_change()
 
 
 def test_opening_again_keeps_jobs_and_prefix(ledger: Ledger, url: str) -> None:

@@ -49,7 +49,7 @@ def act(ledger: Ledger, rng: random.Random, names: list[str]) -> None:
         case State.WAITING if rng.random() < 0.6:
             with ledger.database.write() as session:
                 ledger.begin(session, job, 1, "scheduler", "free")
-            ledger.committed()
+            ledger.committed(session)
         case State.WAITING:
             ledger.change(job, State.STOPPED, "anna", "no longer needed")
         case State.STARTING:

@@ -175,10 +175,10 @@ def test_masks_are_filled(tmp_path: Path) -> None:
     ids = masked_ids(found.tokenizer, "the <mask> sat on <mask>")
     assert [token == MASK for token in ids] == [False, True, False, False, True, False] and ids[-1] == EOS
     one, plain = fill_masks(found.network, found.tokenizer, ["the <mask> sat on <mask>", "the cat"], best=3)
-    assert len(one.guesses) == 2 and len(one.guesses[0]) == 3
-    shares = [guess.probability for guess in one.guesses[0]]
+    assert len(one.predictions) == 2 and len(one.predictions[0]) == 3
+    shares = [prediction.probability for prediction in one.predictions[0]]
     assert shares == sorted(shares, reverse=True) and sum(shares) <= 1.0
-    assert one.guesses[0][0].piece in one.text and "<" not in one.text
-    assert plain.text == "the cat" and plain.guesses == []
+    assert one.predictions[0][0].piece in one.text and "<" not in one.text
+    assert plain.text == "the cat" and plain.predictions == []
     with pytest.raises(UserError, match="text 1: 101 tokens, the network has 64 positions"):
         fill_masks(found.network, found.tokenizer, ["cat " * 100])
