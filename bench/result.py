@@ -1,8 +1,10 @@
 """What every benchmark returns, and the line that it ends with."""
 
 import statistics
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +32,36 @@ def in_turns(rounds: int, **measures: Callable[[], float]) -> dict[str, float]:
         for name, measure in measures.items():
             found[name].append(measure())
     return {name: statistics.median(values) for name, values in found.items()}
+
+
+def step_by_step(*works: Callable[[Callable[[], None]], int]) -> list[float]:
+    """What each of two works counts, a second of its own: they go on by turns, one step each, so that whatever slows
+    the machine slows both. A work calls what it is given after every step; what follows the last is not counted."""
+    gates = [threading.Semaphore(int(number == 0)) for number in range(len(works))]
+    seconds, ended = [0.0] * len(works), [False] * len(works)
+
+    def go(me: int) -> int:
+        other = 1 - me
+        gates[me].acquire()
+        began = time.perf_counter()
+
+        def pass_on() -> None:
+            nonlocal began
+            seconds[me] += time.perf_counter() - began
+            if not ended[other]:
+                gates[other].release()
+                gates[me].acquire()
+            began = time.perf_counter()
+
+        try:
+            return works[me](pass_on)
+        finally:
+            ended[me] = True
+            gates[other].release()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        counts = list(pool.map(go, range(len(works))))
+    return [count / took for count, took in zip(counts, seconds, strict=True)]
 
 
 def rate(work: Callable[[], int], clock: Callable[[], float] = time.perf_counter) -> float:

@@ -1,8 +1,9 @@
 """Training from a bucket, target tokens/s of the first epoch, against the same from a folder: 50 ms a request.
 
-The bucket is moto's server behind a proxy on this machine, so both take processor time of their own. Printed beside:
-the second epoch, requests that hits in the cache cost, steps while checkpoints are sent, chunks streamed without a
-cache, and how long a checkpoint holds the loop up against the copy of its tensors.
+The two trainings go on by turns, a step each. The bucket is moto's server behind a proxy on this machine, so both take
+processor time of their own. Printed beside: the second epoch, requests that hits in the cache cost, steps while
+checkpoints are sent, chunks streamed without a cache, and how long a checkpoint holds the loop up against the copy of
+its tensors.
 
     python -m bench storage [--quick]
 """
@@ -10,14 +11,14 @@ cache, and how long a checkpoint holds the loop up against the copy of its tenso
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from bench.result import Result, in_turns
+from bench.result import Result, in_turns, step_by_step
 from bench.s3_server import Proxy, s3_server
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
@@ -40,39 +41,48 @@ Groups = Mapping[str, Mapping[str, Tensor]]
 
 def run(quick: bool, args: list[str]) -> Result:
     """An epoch is as many steps as are asked for; the cache is empty before each first one."""
-    steps, rounds, size = (8, 1, 1 << 26) if quick else (400, 3, 1 << 31)
+    steps, rounds, size = (8, 1, 1 << 26) if quick else (400, 2, 1 << 31)
     with tempfile.TemporaryDirectory() as name, s3_server("bucket") as s3:
         os.environ |= s3.environment
         folder = Path(name)
         here = write_sample_shards(folder / "shards", write_ids(20_000, VOCABULARY), VOCABULARY)
         publish_shards(here, local_folder("s3://bucket/shards", str(folder / "maker")))
         s3.fault("delay", seconds=LATENCY, times=1e12)
-        caches = iter(folder / f"cache {number}" for number in range(10**6))
+        numbers = iter(range(10**6))
+
+        def fresh(what: str) -> Path:
+            return folder / f"{what} {next(numbers)}"
 
         def elsewhere(cache: Path) -> Path:
             remote.bring_directory.cache_clear()
             return local_folder("s3://bucket/shards", str(cache))
 
-        def run_in_bucket() -> float:
-            place = local_folder(f"s3://bucket/runs/{time.time_ns()}", str(next(caches)))
-            return speed(here, place, steps, checkpoint_every=max(1, steps // 4))
+        def beside_folder(shards: Path, reader: str = "mmap") -> list[float]:
+            return step_by_step(
+                lambda turn: train(here, fresh("run"), steps, turn),
+                lambda turn: train(shards, fresh("run"), steps, turn, reader=reader),
+            )
 
-        kept = next(caches)
-        speed(elsewhere(kept), folder / "warm", steps)
-        found = in_turns(
+        kept = fresh("cache")
+        train(elsewhere(kept), fresh("run"), min(steps, 50), lambda: None)
+        found = {
+            "first epoch": beside_folder(elsewhere(fresh("cache"))),
+            "second epoch": beside_folder(elsewhere(kept)),
+            "streamed": beside_folder(elsewhere(fresh("cache")), "stream"),
+        }
+        for what, (plain, ours) in found.items():
+            print(f"{what:<13} {ours:8,.0f} target tokens/s, from a folder {plain:8,.0f}, ratio {ours / plain:.3f}")
+        often = max(1, steps // 4)
+        sent = in_turns(
             rounds,
-            folder=lambda: speed(here, folder / f"run {time.time_ns()}", steps),
-            first=lambda: speed(elsewhere(next(caches)), folder / f"run {time.time_ns()}", steps),
-            second=lambda: speed(elsewhere(kept), folder / f"run {time.time_ns()}", steps),
-            streamed=lambda: speed(elsewhere(next(caches)), folder / f"run {time.time_ns()}", steps, reader="stream"),
-            checkpoints_here=lambda: speed(here, folder / f"run {time.time_ns()}", steps, checkpoint_every=steps // 4),
-            checkpoints_sent=run_in_bucket,
+            here=lambda: speed(here, fresh("run"), steps, often),
+            sent=lambda: speed(here, local_folder(f"s3://bucket/{time.time_ns()}", str(fresh("cache"))), steps, often),
         )
-        for what, value in found.items():
-            print(f"{what:<17}{value:10,.0f} target tokens/s")
+        print(f"with 4 checkpoints {sent['here']:,.0f} target tokens/s, with 4 that are sent {sent['sent']:,.0f}")
         print(f"requests that a hit costs: {requests_of_hits(elsewhere(kept), s3)}")
         hold_ups(folder, size)
-    return Result("storage", found["first"], found["folder"], "target tokens/s, first epoch from a bucket", "baseline")
+        plain, ours = found["first epoch"]
+    return Result("storage", ours, plain, "target tokens/s, first epoch from a bucket", "baseline")
 
 
 def publish_shards(made: Path, directory: Path) -> None:
@@ -86,15 +96,27 @@ def publish_shards(made: Path, directory: Path) -> None:
     remote.publish(directory, MANIFEST, files, scratch)
 
 
-def speed(shards: Path, run_dir: Path, steps: int, checkpoint_every: int = 10**9, reader: str = "mmap") -> float:
-    """Target tokens/s from the opening of the shards on; sending what is left at the end is no part of it."""
-    began = time.perf_counter()
+def train(
+    shards: Path,
+    run_dir: Path,
+    steps: int,
+    after_step: Callable[[], None],
+    checkpoint_every: int = 10**9,
+    reader: str = "mmap",
+) -> int:
+    """Target tokens, from the opening of the shards on; `after_step` is called after each step."""
     loader = LaneLoader(open_reader(shards, "train", reader), LoaderConfig(lanes=1, batch_tokens=TOKENS), 1)
     with trainer(shards, run_dir, "fp32", TOKENS, loader=loader) as ours:
         ours.config = replace(ours.config, max_steps=steps, checkpoint_every=checkpoint_every, log_every=1)
-        ends = [began]
-        ours.run(lambda step, values: ends.append(time.perf_counter()))
-        return ours.progress.items / (ends[-1] - began)
+        ours.run(lambda step, values: after_step())
+        return ours.progress.items
+
+
+def speed(shards: Path, run_dir: Path, steps: int, checkpoint_every: int) -> float:
+    """Target tokens/s until the last step's end; sending what is left then is no part of it."""
+    began, ends = time.perf_counter(), [0.0]
+    tokens = train(shards, run_dir, steps, lambda: ends.append(time.perf_counter()), checkpoint_every)
+    return tokens / (ends[-1] - began)
 
 
 def requests_of_hits(shards: Path, s3: Proxy) -> int:
