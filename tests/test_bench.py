@@ -2,6 +2,8 @@
 
 import ast
 import gzip
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from bench.__main__ import benchmarks, main
 from bench.english_text import english_text
 from bench.quality import execute, told
 from bench.quality_figures import EXPERIMENTS, Figure, markdown
-from bench.result import Result
+from bench.result import Result, step_by_step
 from bench.word2vec import SEGMENT, cut
 from model.text.batch import collate
 from model.text.tokenizer import EOS
@@ -43,6 +45,25 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
 def test_the_last_line_holds_both_figures_and_their_ratio() -> None:
     assert Result("read", 110.0, 0.5, "Mtok/s").line() == "read ours=110 peer=0.5 ratio=220"
     assert Result("memory", 380.0, 353.0, "MiB", "baseline").line() == "memory ours=380 baseline=353 ratio=1.08"
+
+
+def test_two_works_go_on_step_by_step_and_only_their_own_time_counts() -> None:
+    order: list[str] = []
+
+    def work(name: str, steps: int, seconds: float) -> Callable[[Callable[[], None]], int]:
+        def run(after_step: Callable[[], None]) -> int:
+            for _ in range(steps):
+                time.sleep(seconds)
+                order.append(name)
+                after_step()
+            time.sleep(0.2)  # what follows the last step
+            return steps
+
+        return run
+
+    quick, slow = step_by_step(work("a", 4, 0.01), work("b", 2, 0.1))
+    assert order == ["a", "b", "a", "b", "a", "a"]
+    assert slow <= 10 < quick <= 100
 
 
 def test_what_is_compared_with_ourselves_says_baseline() -> None:

@@ -1,12 +1,18 @@
 """The queue that is kept from pass to pass is the one that a new service would read."""
 
+import gc
 import random
+import weakref
 from collections.abc import Iterator
+
+import pytest
 
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.ledger import Ledger
-from services.jobs.scheduling.entries import Entry
+from services.jobs.scheduling.entries import Capacity, Entry
 from services.jobs.scheduling.queue import Queue
+from services.jobs.scheduling.room import Node
+from services.jobs.service import passes
 from services.jobs.service.passes import Passes
 from services.jobs.states import State
 
@@ -61,3 +67,27 @@ def act(ledger: Ledger, rng: random.Random, names: list[str]) -> None:
         ):
             ledger.remove(job, "anna")
             names.remove(job.id)
+
+
+def test_a_long_queue_is_out_of_the_collectors_sight_and_let_go_all_the_same(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "FROZEN", 3)
+    for _ in range(3):
+        job = ledger.submit("anna", "train", ["name=a"])
+        for state in (State.PLANNED, State.WAITING):
+            job = ledger.change(job, state, "service", "", choices=[4], cpus=1.0)
+    kept = Passes(ledger, Access(ledger))
+    before = gc.get_freeze_count()
+    try:
+        kept.run(Capacity((Node("a", 1.0),), 1))
+        assert gc.get_freeze_count() > before
+        known = {job.id: weakref.ref(job) for job in kept._known.values()}
+        gc.disable()
+        for job in ledger.jobs([State.WAITING]):
+            ledger.change(job, State.STOPPED, "anna", "")
+        kept.run(Capacity((Node("a", 1.0),), 1))
+        assert len(known) == 3 and not any(one() for one in known.values())
+    finally:
+        gc.enable()
+        gc.unfreeze()
