@@ -52,15 +52,17 @@ def _join(files: Any, address: str, where: dict[str, Any], tags: list[str]) -> N
     try:
         files.call_s3("complete_multipart_upload", MultipartUpload={"Parts": parts}, **where)
     except FileNotFoundError as gone:  # no such upload: it was joined when asked before, or is being joined now
-        try:
-            found = files.info(address)["ETag"]
-        except FileNotFoundError:
-            found = ""
-        if found.strip('"') != _joined_tag(tags):
+        found = ""
+        with contextlib.suppress(FileNotFoundError):
+            found = str(files.info(address)["ETag"]).strip('"')
+        if not found or found != _joined_tag(tags):
             raise BrokenTransferError("the upload is gone, and the object there is not what was sent") from gone
 
 
 def _joined_tag(tags: list[str]) -> str:
-    """The tag that S3 gives an object of parts with these tags (where it is not encrypted by keys of a service)."""
-    digests = b"".join(bytes.fromhex(tag.strip('"')) for tag in tags)
+    """The tag that S3 gives an object of parts with these tags; empty where they are no hashes (encrypted buckets)."""
+    try:
+        digests = b"".join(bytes.fromhex(tag.strip('"')) for tag in tags)
+    except ValueError:
+        return ""
     return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(tags)}"

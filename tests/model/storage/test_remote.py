@@ -85,6 +85,11 @@ def test_what_stood_there_before_is_not_taken_for_what_was_sent(s3: Proxy, large
     assert remote.read(f"{PLACE}/older") == bytes(len(PARTS))
 
 
+def test_tags_that_are_no_hashes_vouch_for_nothing() -> None:
+    assert parts._joined_tag(['"5d41402abc4b2a76b9719d911017c592"']) == "62109206880d38a4010a98e11243924a-1"
+    assert not parts._joined_tag(['"of a key service"'])
+
+
 def test_an_upload_that_is_given_up_leaves_no_parts(s3: Proxy, large: Path) -> None:
     s3.fault("status", "PUT", "partNumber=3", times=1e9)
     with pytest.raises(AwayError):
