@@ -34,11 +34,13 @@ def in_turns(rounds: int, **measures: Callable[[], float]) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def step_by_step(*works: Callable[[Callable[[], None]], int]) -> list[float]:
+def step_by_step(
+    first: Callable[[Callable[[], None]], int], second: Callable[[Callable[[], None]], int]
+) -> tuple[float, float]:
     """What each of two works counts, a second of its own: they go on by turns, one step each, so that whatever slows
     the machine slows both. A work calls what it is given after every step; what follows the last is not counted."""
-    gates = [threading.Semaphore(int(number == 0)) for number in range(len(works))]
-    seconds, ended = [0.0] * len(works), [False] * len(works)
+    works, gates = (first, second), (threading.Semaphore(1), threading.Semaphore(0))
+    seconds, ended = [0.0, 0.0], [False, False]
 
     def go(me: int) -> int:
         other = 1 - me
@@ -59,9 +61,9 @@ def step_by_step(*works: Callable[[Callable[[], None]], int]) -> list[float]:
             ended[me] = True
             gates[other].release()
 
-    with ThreadPoolExecutor(len(works)) as pool:
-        counts = list(pool.map(go, range(len(works))))
-    return [count / took for count, took in zip(counts, seconds, strict=True)]
+    with ThreadPoolExecutor(2) as pool:
+        counts = list(pool.map(go, (0, 1)))
+    return counts[0] / seconds[0], counts[1] / seconds[1]
 
 
 def rate(work: Callable[[], int], clock: Callable[[], float] = time.perf_counter) -> float:

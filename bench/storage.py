@@ -57,7 +57,7 @@ def run(quick: bool, args: list[str]) -> Result:
             remote.bring_directory.cache_clear()
             return local_folder("s3://bucket/shards", str(cache))
 
-        def beside_folder(shards: Path, reader: str = "mmap") -> list[float]:
+        def beside_folder(shards: Path, reader: str = "mmap") -> tuple[float, float]:
             return step_by_step(
                 lambda turn: train(here, fresh("run"), steps, turn),
                 lambda turn: train(shards, fresh("run"), steps, turn, reader=reader),

@@ -52,7 +52,7 @@ def fill_masks(
     for first in range(0, len(order), ROWS):
         numbers = order[first : first + ROWS]
         for number, predictions in zip(
-            numbers, _guesses(network, tokenizer, [rows[i] for i in numbers], best), strict=True
+            numbers, _predictions(network, tokenizer, [rows[i] for i in numbers], best), strict=True
         ):
             found[number] = Filled(
                 _fill_row(tokenizer, rows[number], predictions), [[g for _, g in one] for one in predictions]
@@ -69,7 +69,7 @@ def masked_ids(tokenizer: Tokenizer, text: str, form: str = "NFC") -> list[int]:
     return [*ids, EOS]
 
 
-def _guesses(
+def _predictions(
     network: Network, tokenizer: Tokenizer, rows: Sequence[Sequence[int]], best: int
 ) -> list[list[list[tuple[int, Prediction]]]]:
     """row -> mask -> (id, guess), the likeliest first."""

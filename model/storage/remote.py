@@ -16,7 +16,7 @@ from model.addresses import mask_address
 from model.errors import UserError
 from model.files import file_sha256
 from model.storage.hosts import checked_socket
-from model.storage.parts import PART, upload_in_parts
+from model.storage.multipart import PART, upload_multipart
 from model.storage.places import is_address, is_loopback, is_writable
 from model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, persist
 
@@ -119,7 +119,7 @@ def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
     def send() -> None:
         files, expected = _files(address), path.stat().st_size
         if address.startswith("s3://") and expected > PART:
-            upload_in_parts(files, path, address, patience)
+            upload_multipart(files, path, address, patience)
         else:
             files.put_file(str(path), address)
         found = files.info(address)["size"]

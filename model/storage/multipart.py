@@ -1,4 +1,4 @@
-"""Large objects on S3 are sent in parts: each is tried again by itself, and the object stands once all are joined.
+"""S3's multipart upload for large objects: each part is tried again by itself, the object stands when all are joined.
 
 So a connection that breaks costs one part and not the file. Joining takes a server seconds a gigabyte; where its
 answer is lost or late the upload is gone when it is asked for again, and the object there tells whether it is ours.
@@ -15,7 +15,7 @@ PART = 32 << 20  # bytes; no less than the 5 MiB that S3 asks of all but the las
 MOST_PARTS = 10_000  # S3 takes no more
 
 
-def upload_in_parts(files: Any, path: Path, address: str, patience: Patience) -> None:
+def upload_multipart(files: Any, path: Path, address: str, patience: Patience) -> None:
     """Make the object at an address of S3 hold what the file does, through the file system `files` (s3fs).
 
     Raises:
