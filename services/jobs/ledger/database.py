@@ -40,6 +40,7 @@ class Database:
         """
         self.engine = _engine(url, password)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
+        self._writing = self.engine.execution_options(writes=True)
         # sqlite has one writer, and whoever finds it busy sleeps for longer and longer: threads of ours take turns here
         self._writer: contextlib.AbstractContextManager[object] = (
             threading.Lock() if self.is_sqlite else contextlib.nullcontext()
@@ -61,8 +62,7 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[Session]:
         """A transaction that is committed whole when the block ends well, and not at all otherwise."""
-        engine = self.engine.execution_options(writes=True)
-        with self._writer, Session(engine, expire_on_commit=False) as session, session.begin():
+        with self._writer, Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
 
     def alone(self, session: Session, lock: int) -> bool:
@@ -78,7 +78,7 @@ class Database:
         level = logging.getLogger("alembic").level
         logging.getLogger("alembic").setLevel(logging.WARNING)
         try:
-            with self.engine.execution_options(writes=True).begin() as connection:
+            with self._writing.begin() as connection:
                 if not self.is_sqlite:
                     connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADING})
                 config.attributes["connection"] = connection

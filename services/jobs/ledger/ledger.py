@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Row, Select, delete, func, insert, select, update
+from sqlalchemy import Row, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, defer
+from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from services.jobs.ledger.database import Database
@@ -23,7 +23,17 @@ Chosen = TypeVar("Chosen", bound=Select[Any])
 JOBS, CHANGES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change))
 NEWEST = select(func.max(CHANGES.c.id))
 NOTE, ENTER = insert(CHANGES), insert(JOBS)
+SET = (  # whatever columns it is executed with
+    update(JOBS)
+    .where(
+        JOBS.c.seq == bindparam("read_seq"),
+        JOBS.c.state == bindparam("read_state"),
+        JOBS.c.version == bindparam("read_version"),
+    )
+    .values(version=JOBS.c.version + 1)
+)
 SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than all the rest of a job
+REST = [name for name in JOBS.c.keys() if name != "plan"]  # noqa: SIM118  # they are not its own keys
 
 
 class ConflictError(Exception):
@@ -131,21 +141,16 @@ class Ledger:
         if state not in MOVES[before]:
             raise ConflictError(f"job {job.id} is {before} and cannot become {state}")
         now = self.now()
-        self._set(session, job, state=state, reason=reason, changed=now, **values)
-        moved = _get(session, job.id, SHORT)
+        moved = self._set(session, job, state=str(state), reason=reason, changed=now, **values)
         _note(session, now, actor, moved, before, state, reason)
         return moved
 
-    def _set(self, session: Session, job: Job, **values: Any) -> None:
-        statement = (
-            update(Job)
-            .where(Job.seq == job.seq, Job.state == job.state, Job.version == job.version)
-            .values(version=Job.version + 1, **values)
-            .execution_options(synchronize_session=False)
-        )
-        if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
+    def _set(self, session: Session, job: Job, **values: Any) -> Job:
+        """Set these columns, and give the job as it is then: of the version that was read, nobody has changed it."""
+        read = {"read_seq": job.seq, "read_state": job.state, "read_version": job.version}
+        if session.execute(SET, {**read, **values}).rowcount != 1:  # type: ignore[attr-defined]  # an UPDATE's result
             raise ConflictError(f"job {job.id} has changed in the meantime")
-        session.expire_all()
+        return _with(job, version=job.version + 1, **values)
 
     def begin(self, session: Session, job: Job, workers: int, actor: str, reason: str) -> Job:
         """Give a waiting job its next attempt: from here on the number is taken, whatever becomes of this process."""
@@ -195,9 +200,8 @@ class Ledger:
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
         """Raises ConflictError where the job is no longer as it was read."""
         with self.database.write() as session:
-            self._set(session, job, priority=priority)
+            moved = self._set(session, job, priority=priority)
             _note(session, self.now(), actor, job, job.priority, priority, "", action="priority")
-            moved = _get(session, job.id, SHORT)
         self.committed(session)
         return moved
 
@@ -321,6 +325,14 @@ def _unended(owner: str) -> Select[Any]:
 
 def _with_key(session: Session, owner: str, key: str) -> Job | None:
     return session.scalars(select(Job).where(Job.owner == owner, Job.key == key)).one_or_none()
+
+
+def _with(job: Job, **values: Any) -> Job:
+    """The job with these columns, as reading it again would give it; without its plan, which nobody can ask of it."""
+    known = {name: values[name] if name in values else getattr(job, name) for name in REST}
+    found = Job(**known)
+    make_transient_to_detached(found)
+    return found
 
 
 def _get(session: Session, name: str, options: Sequence[ExecutableOption] = ()) -> Job:

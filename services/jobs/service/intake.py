@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 
 from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import ConflictError, Ledger
@@ -20,6 +20,13 @@ RANGED = ("train", "shard")  # verbs that run with any number of workers
 WORKERS = re.compile(r"\+*cluster\.workers=")
 MOST = 1024  # workers that are tried
 NEWEST = 200  # measurements that an estimate is made of
+# Asked for every plan, and so made once.
+NEWEST_MEASUREMENT = select(func.max(Measurement.id)).where(Measurement.cluster == bindparam("cluster"))
+ANOTHER_OWNER = (
+    select(Job.owner)
+    .where(Job.run == bindparam("claims"), Job.owner != bindparam("asking"), Job.state != State.FAILED)
+    .limit(1)
+)
 logger = logging.getLogger(__name__)
 
 
@@ -79,14 +86,12 @@ class Intake:
 
     def measured(self) -> list[Measurement]:
         """What this cluster was measured at, newest first."""
-        ours = Measurement.cluster == self.cluster
         last, known = self._measured
         with self.ledger.database.read() as session:
-            newest = session.scalar(select(func.max(Measurement.id)).where(ours)) or 0
+            newest = session.scalar(NEWEST_MEASUREMENT, {"cluster": self.cluster}) or 0
             if newest != last:  # they are read for every plan, and added to by a job's end
-                known = list(
-                    session.scalars(select(Measurement).where(ours).order_by(Measurement.id.desc()).limit(NEWEST))
-                )
+                ours = select(Measurement).where(Measurement.cluster == self.cluster)
+                known = list(session.scalars(ours.order_by(Measurement.id.desc()).limit(NEWEST)))
                 self._measured = newest, known
         return known
 
@@ -149,9 +154,8 @@ class Intake:
         """A run belongs to whoever trained it first."""
         if not plan["claims"]:
             return
-        query = select(Job.owner).where(Job.run == plan["claims"], Job.owner != owner, Job.state.not_in(["failed"]))
         with self.ledger.database.read() as session:
-            other = session.scalars(query.limit(1)).first()
+            other = session.scalar(ANOTHER_OWNER, {"claims": plan["claims"], "asking": owner})
         if other is not None:
             raise UserError(f"name={plan['run']}: the {plan['claims']} belongs to another owner; choose another name=")
 

@@ -10,6 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm.exc import DetachedInstanceError
 
 from model.errors import UserError
 from services.jobs.ledger.access import Access, Person
@@ -85,6 +86,24 @@ def test_a_change_that_was_decided_on_an_older_state_is_refused(ledger: Ledger) 
         begin(ledger, job)
     assert ledger.job(job.id).state == State.STOPPED
     assert ledger.attempts(job.id) == []  # the transaction left nothing of itself
+
+
+def test_what_a_change_gives_is_what_reading_again_gives_without_its_plan(ledger: Ledger) -> None:
+    job = ledger.submit("anna", "train", ["name=a"], retries=2, deadline=5.5)
+    planned = {"plan": {"words": ["name=a"]}, "choices": [1, 2], "cpus": 1.0, "run": "run a", "seconds_low": 1.25}
+    job = ledger.change(job, State.PLANNED, "planner", "planned", **planned)
+    job = ledger.change(job, State.WAITING, "planner", "waits")
+    job = ledger.set_priority(job, 10, "anna")
+    begun = begin(ledger, job, 2)
+    read = ledger.job(job.id)
+    columns = Base.metadata.tables[Job.__tablename__].columns.keys()
+    assert (begun.version, begun.attempt, begun.priority, begun.state) == (5, 1, 10, "starting")
+    assert {name: getattr(begun, name) for name in columns if name != "plan"} == {
+        name: getattr(read, name) for name in columns if name != "plan"
+    }
+    assert read.plan == planned["plan"]
+    with pytest.raises(DetachedInstanceError):
+        _ = begun.plan  # None would say that it has none
 
 
 def test_of_many_that_change_a_job_at_once_one_does(ledger: Ledger) -> None:
