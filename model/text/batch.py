@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,6 @@ from torch.nn.functional import pad as pad_end
 from model.text.tokenizer import BOS, EOS, PAD
 
 Packed = NDArray[Any]  # 1-D ids of many records, one after the other
-Fill = Callable[[Packed, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], None]
 
 
 class PaddedBatch:
@@ -111,25 +111,25 @@ def gather(
 def pad(packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows of `packed`, (B, W) int64 with PAD behind; W = the longest row."""
     out = np.empty((len(starts), int(lengths.max())), dtype=np.int64)
-    _fill()(packed, starts, lengths, out)
+    found = compiled()
+    (fill_by_index if found is None else found.fill)(packed, starts, lengths, out)
     return out
 
 
 @lru_cache(maxsize=1)
-def _fill() -> Fill:
-    """The compiled copy; NumPy's where there is no numba (a machine with torch and NumPy alone)."""
+def compiled() -> ModuleType | None:
+    """The compiled copies; None where there is no numba (a machine with torch and NumPy alone)."""
     try:
-        from model.text.padding import fill
+        import model.text.padding
     except ImportError:
-        return fill_by_index
-    compiled: Fill = fill
-    return compiled
+        return None
+    return model.text.padding
 
 
 def fill_by_index(
     packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.int64]
 ) -> None:
-    """What `model.padding.fill` does, by an index for every number."""
+    """What `model.text.padding.fill` does, by an index for every number."""
     columns = np.arange(out.shape[1])
     # the comparison in 32 bits takes half the time; no row has 2^31 tokens
     real = columns.astype(np.int32) < lengths.astype(np.int32)[:, None]  # (B, W)

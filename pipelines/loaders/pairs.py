@@ -21,6 +21,7 @@ from model.text.batch import TranslationBatch
 from model.text.subword_regularization import SubwordSampler
 from model.text.subwords import SubwordTokenizer
 from model.text.tokenizers import load_pair
+from pipelines.loaders.padded import PaddedBatches
 from pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, deal_windows
 from pipelines.loaders.window import Window, philox_order
 from pipelines.settings import LoaderConfig
@@ -69,9 +70,9 @@ class LaneLoader(Lanes[TranslationBatch]):
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
         self._count_left_out(epoch, int(np.count_nonzero(~fitting)), first)
-        window, batches = window.batches(rows[fitting], self.config.batch_tokens)
-        order = philox_order(len(batches), self.seed, epoch, number + 1, 2).tolist()
-        return Opened(len(order), lambda index: window.batch(batches[order[index]]))
+        window, parts = window.batches(rows[fitting], self.config.batch_tokens)
+        batches = PaddedBatches(window, parts, philox_order(len(parts), self.seed, epoch, number + 1, 2))
+        return Opened(len(batches), batches.batch)
 
     def _count_left_out(self, epoch: int, records: int, first: bool) -> None:
         if records and not self.left_out:

@@ -1,5 +1,6 @@
 """A window: the records of some chunks, ordered, cut into batches and padded. Pure functions of their arguments."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,11 +95,10 @@ def cut(
     order = np.argsort(key, kind="stable")
     rows, longer = rows[order], longer[order]  # longer rises, so a batch's last row is its longest
     batches = []
-    begin = 0
+    begin, length = 0, longer.item
     while begin < len(rows):
-        most = max(1, batch_tokens // int(longer[begin]))
-        sizes = np.arange(1, most + 1)[: len(rows) - begin]
-        fitting = int(np.count_nonzero(sizes * longer[begin : begin + most] <= batch_tokens))
+        lasts = range(begin, min(len(rows), begin + batch_tokens // length(begin)))
+        fitting = bisect_right(lasts, batch_tokens, key=lambda last: (last - begin + 1) * length(last))
         end = begin + max(1, fitting)
         batches.append(slice(begin, end))
         begin = end
