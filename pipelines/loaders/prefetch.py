@@ -6,7 +6,7 @@ l, l + lanes, ... and through the batches of each; it goes on to its next epoch 
 batches are is a loader's own affair, as long as it depends on nothing but (seed, epoch, window).
 """
 
-import contextlib
+import copy
 import queue
 import threading
 from abc import ABC, abstractmethod
@@ -76,7 +76,8 @@ class Lanes(ABC, Generic[B]):
         self._used = {lane: Position() for lane in self._own}
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._ready: queue.Queue[_Step[B] | BaseException] = queue.Queue(maxsize=AHEAD)
+        self._ready: queue.SimpleQueue[_Step[B] | BaseException] = queue.SimpleQueue()
+        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # a token for each step that may be made
         self._failure: BaseException | None = None
 
     @abstractmethod
@@ -103,6 +104,7 @@ class Lanes(ABC, Generic[B]):
         if self._thread is None:
             self._start()
         made = self._ready.get()
+        self._room.put(None)
         if isinstance(made, BaseException):
             self._failure = made
             raise made
@@ -138,22 +140,19 @@ class Lanes(ABC, Generic[B]):
         """End the prefetch thread; `step` starts it again."""
         self._stop.set()
         if self._thread is not None:
-            while self._thread.is_alive():
-                self._drain()
-                self._thread.join(timeout=0.01)
+            self._room.put(None)  # it may wait for one
+            self._thread.join()
             self._thread = None
-        self._drain()
         self._failure = None
-
-    def _drain(self) -> None:
-        while not self._ready.empty():
-            self._ready.get_nowait()
 
     def _order(self) -> dict[str, Any]:
         return {"seed": self.seed, "split": self.reader.split, **self.settings()}
 
     def _start(self) -> None:
         self._stop.clear()
+        self._ready, self._room = queue.SimpleQueue(), queue.SimpleQueue()
+        for _ in range(AHEAD):
+            self._room.put(None)
         lanes: list[_Lane[B]] = [_Lane(lane, Position(**vars(at)), at.epoch) for lane, at in self._used.items()]
         self._thread = threading.Thread(target=self._run, args=(lanes,), name="loader", daemon=True)
         self._thread.start()
@@ -162,15 +161,11 @@ class Lanes(ABC, Generic[B]):
         try:
             while not self._stop.is_set():
                 batches = [self._next(lane) for lane in lanes]
-                self._put(_Step(batches, {lane.number: Position(**vars(lane.position)) for lane in lanes}))
+                made = _Step(batches, {lane.number: copy.copy(lane.position) for lane in lanes})
+                self._room.get()
+                self._ready.put(made)
         except BaseException as problem:  # whatever it is, it belongs to the thread that waits in step()
-            self._put(problem)
-
-    def _put(self, made: _Step[B] | BaseException) -> None:
-        while not self._stop.is_set():
-            with contextlib.suppress(queue.Full):
-                self._ready.put(made, timeout=0.1)
-                return
+            self._ready.put(problem)
 
     def _next(self, lane: _Lane[B]) -> B:
         """Make the batch at the lane's position and move on."""
