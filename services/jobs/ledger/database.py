@@ -24,8 +24,8 @@ from services.jobs.ledger.tables import Meta
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY = 30.0  # seconds that a writer waits for another
 CONNECTIONS = 45  # kept open; those beyond are opened and closed
-# KiB of the file that each connection of sqlite keeps: its own 2,000 came to 80 MiB in 40 connections that read pages of
-# jobs, and none was read sooner, for the system keeps the file too.
+# KiB of the file that each connection of sqlite keeps: its own 2,000 came to 80 MiB in 40 connections that read pages
+# of jobs, and none was read sooner, for the system keeps the file too.
 CACHE = 512
 UPGRADING = 7_100_114  # the advisory lock under which tables are changed
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
