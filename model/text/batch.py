@@ -16,6 +16,7 @@ from torch.nn.functional import pad as pad_end
 
 from model.text.tokenizer import BOS, EOS, PAD
 
+FIRST = np.zeros(1, dtype=np.int64)  # the first and only table, and its place
 Packed = NDArray[Any]  # 1-D ids of many records, one after the other
 
 
@@ -111,8 +112,12 @@ def gather(
 def pad(packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows of `packed`, (B, W) int64 with PAD behind; W = the longest row."""
     out = np.empty((len(starts), int(lengths.max())), dtype=np.int64)
-    found = compiled()
-    (fill_by_index if found is None else found.fill)(packed, starts, lengths, out)
+    copies = compiled()
+    if copies is None:
+        fill_by_index(packed, starts, lengths, out)
+    else:  # one table, all of the rows
+        bounds, widths = np.array([0, len(starts)]), np.array([out.shape[1]])
+        copies.fill_tables(packed, starts, lengths, bounds, widths, FIRST, FIRST, 0, out.reshape(-1))
     return out
 
 
@@ -129,7 +134,7 @@ def compiled() -> ModuleType | None:
 def fill_by_index(
     packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.int64]
 ) -> None:
-    """What `model.text.padding.fill` does, by an index for every number."""
+    """What the compiled copy does, by an index for every number."""
     columns = np.arange(out.shape[1])
     # the comparison in 32 bits takes half the time; no row has 2^31 tokens
     real = columns.astype(np.int32) < lengths.astype(np.int32)[:, None]  # (B, W)

@@ -43,13 +43,13 @@ class PaddedBatches:
         source = self.rows[chosen] * self.sources[chosen]
         target = self.rows[chosen] * self.targets[chosen]
         sizes = np.stack([source, target, target], 1)  # (chosen, 3)
-        places = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
+        places = np.ascontiguousarray((np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape).T)
         out = np.empty(int(sizes.sum()), dtype=np.int64)
         side = window.source, window.source_starts, window.source_lengths
-        copies.fill_tables(*side, self.bounds, self.sources, chosen, places[:, 0], 0, out)
+        copies.fill_tables(*side, self.bounds, self.sources, chosen, places[0], 0, out)
         side = window.target, window.target_starts, window.target_lengths
-        copies.fill_tables(*side, self.bounds, self.targets, chosen, places[:, 1], 1, out)
-        copies.fill_tables(*side, self.bounds, self.targets, chosen, places[:, 2], 0, out)
+        copies.fill_tables(*side, self.bounds, self.targets, chosen, places[1], 1, out)
+        copies.fill_tables(*side, self.bounds, self.targets, chosen, places[2], 0, out)
         tables = iter(torch.split(torch.from_numpy(out), sizes.ravel().tolist()))
         found = []
         for at in chosen.tolist():

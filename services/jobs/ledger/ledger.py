@@ -4,36 +4,23 @@ the audit trail within the same transaction."""
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Row, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Row, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from services.jobs.ledger.database import Database
-from services.jobs.ledger.tables import Attempt, Base, Change, Job
-from services.jobs.states import ENDED, MOVES, UNENDED, State
+from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, among, unended
+from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # the advisory lock of a scheduler's pass
 AT_ONCE = 500  # names in one question
 NOTED = "noted"  # where a session says the number of the last row that it added to the audit trail
-Chosen = TypeVar("Chosen", bound=Select[Any])
-# Without the mapper, where it is asked or written often.
-JOBS, CHANGES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change))
-NEWEST = select(func.max(CHANGES.c.id))
-NOTE, ENTER = insert(CHANGES), insert(JOBS)
-SET = (  # whatever columns it is executed with
-    update(JOBS)
-    .where(
-        JOBS.c.seq == bindparam("read_seq"),
-        JOBS.c.state == bindparam("read_state"),
-        JOBS.c.version == bindparam("read_version"),
-    )
-    .values(version=JOBS.c.version + 1)
-)
 SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than all the rest of a job
-REST = [name for name in JOBS.c.keys() if name != "plan"]  # noqa: SIM118  # they are not its own keys
+REST = [column.name for column in JOBS.columns if column.name != "plan"]
 
 
 class ConflictError(Exception):
@@ -106,7 +93,7 @@ class Ledger:
             with self.database.write() as session:
                 if key is not None and (found := _with_key(session, owner, key)) is not None:
                     return found
-                if most is not None and (session.scalar(_unended(owner)) or 0) >= most:
+                if most is not None and (session.scalar(unended(owner)) or 0) >= most:
                     raise TooManyError
                 for other in after:
                     _get(session, other, SHORT)
@@ -148,7 +135,8 @@ class Ledger:
     def _set(self, session: Session, job: Job, **values: Any) -> Job:
         """Set these columns, and give the job as it is then: of the version that was read, nobody has changed it."""
         read = {"read_seq": job.seq, "read_state": job.state, "read_version": job.version}
-        if session.execute(SET, {**read, **values}).rowcount != 1:  # type: ignore[attr-defined]  # an UPDATE's result
+        done: Any = session.execute(SET, {**read, **values})
+        if done.rowcount != 1:
             raise ConflictError(f"job {job.id} has changed in the meantime")
         return _with(job, version=job.version + 1, **values)
 
@@ -241,7 +229,7 @@ class Ledger:
         if not plans:
             query = query.options(*SHORT)
         with self.database.read() as session:
-            return list(session.scalars(_among(query, states, owner, before)))
+            return list(session.scalars(among(query, states, owner, before)))
 
     def rows(
         self,
@@ -254,7 +242,7 @@ class Ledger:
         """These columns of jobs, the newest first, chosen as in `jobs`: for lists, without objects of the mapper."""
         query = select(*(JOBS.c[name] for name in columns)).order_by(JOBS.c.seq.desc()).limit(limit)
         with self.database.read() as session:
-            return session.execute(_among(query, states, owner, before)).all()
+            return session.execute(among(query, states, owner, before)).all()
 
     def counts(self, owner: str | None = None) -> dict[str, int]:
         """How many jobs are in each state."""
@@ -307,30 +295,13 @@ class Ledger:
         self.committed(session)
 
 
-def _among(query: Chosen, states: Collection[str], owner: str | None, before: int | None) -> Chosen:
-    """The query of jobs, of some of them."""
-    if states:
-        query = query.where(JOBS.c.state.in_(sorted(states)))
-    if owner is not None:
-        query = query.where(JOBS.c.owner == owner)
-    if before is not None:
-        query = query.where(JOBS.c.seq < before)
-    return query
-
-
-def _unended(owner: str) -> Select[Any]:
-    """How many jobs of an owner have not ended."""
-    return select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(sorted(UNENDED)))
-
-
 def _with_key(session: Session, owner: str, key: str) -> Job | None:
     return session.scalars(select(Job).where(Job.owner == owner, Job.key == key)).one_or_none()
 
 
 def _with(job: Job, **values: Any) -> Job:
     """The job with these columns, as reading it again would give it; without its plan, which nobody can ask of it."""
-    known = {name: values[name] if name in values else getattr(job, name) for name in REST}
-    found = Job(**known)
+    found = Job(**{name: values[name] if name in values else getattr(job, name) for name in REST})
     make_transient_to_detached(found)
     return found
 

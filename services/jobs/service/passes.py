@@ -10,7 +10,8 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import AT_ONCE, NEWEST, PASS, SHORT, ConflictError, Ledger
+from services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
+from services.jobs.ledger.statements import NEWEST
 from services.jobs.ledger.tables import Change, Job, Meta
 from services.jobs.scheduling.decide import decide_queue
 from services.jobs.scheduling.entries import Capacity, Outcome, Quota, Start, Stop, Yield
