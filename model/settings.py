@@ -117,3 +117,4 @@ class LossConfig:
     """What is minimised. Smoothing spreads this share of the target's probability over the vocabulary."""
 
     label_smoothing: float = 0.1
+    rdrop: float = 0.0  # translation: each batch twice, and how strongly the two are held to each other; 0: once

@@ -50,6 +50,7 @@ class LoaderConfig:
     batch_tokens: int = 4096  # at most B x max(S, T), padding included
     window_chunks: int = 16  # chunks shuffled and sorted together, at most; fewer in a small corpus
     max_length: int = 256  # records with a longer side (EOS included) are left out, counted and reported
+    both_directions: int = 0  # so many first epochs, half of the pairs are trained from target to source
     sampling: float = 0.0  # 0: off; bpe: share of the merges left out (0.1); unigram: exponent of the probabilities
     context_length: int = 128  # language models: tokens a row, so a batch has batch_tokens / context_length rows
     mlm_probability: float = 0.15  # masked ones: share of the tokens that are to be guessed
@@ -110,6 +111,7 @@ class TrainConfig:
         """
         check_least("train", self, max_steps=1, log_every=1, evaluate_every=1, checkpoint_every=1)
         check_least("train", self, keep_checkpoints=1, average_last=1, schedule_steps=0, max_minutes=0, bleu_every=0)
+        check_least("train.loss", self.loss, rdrop=0)
         if self.final_weights in ("best", "best_average") and self.evaluate_every % self.checkpoint_every:
             raise UserError(
                 f"train.final_weights={self.final_weights}: what is evaluated must be kept, so train.evaluate_every="

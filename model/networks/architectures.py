@@ -8,6 +8,7 @@ from torch import Tensor
 
 from model.errors import UserError, unknown
 from model.layers.losses import vocabulary_loss
+from model.layers.rdrop import paired_vocabulary_loss
 from model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from model.networks.language_network import language_loss
@@ -59,10 +60,13 @@ def one_vocabulary(network: Callable[[Any, int], Network]) -> Callable[[Any, int
 
 def translation_loss(network: TranslationNetwork, batch: TranslationBatch, config: LossConfig) -> tuple[Tensor, Tensor]:
     """(loss, nll) summed over the `batch.items` real target tokens; padding never reaches the output layer."""
-    states = network(batch)  # (B, T, D)
     real = (batch.target_out != PAD).flatten().nonzero()[:, 0]  # (N,)
-    states = states.flatten(0, 1).index_select(0, real)
     targets = batch.target_out.flatten().index_select(0, real)
+    if config.rdrop and network.training:
+        both = network(batch.repeated()).unflatten(0, (2, -1)).flatten(1, 2)  # (2, BT, D)
+        states = both.index_select(1, real)
+        return paired_vocabulary_loss(states, targets, network.output, config.label_smoothing, config.rdrop)
+    states = network(batch).flatten(0, 1).index_select(0, real)  # (N, D)
     return vocabulary_loss(states, targets, network.output, config.label_smoothing)
 
 

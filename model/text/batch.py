@@ -39,6 +39,10 @@ class PaddedBatch:
             return self
         return self._each(lambda tensor: pad_end(tensor, (0, -tensor.shape[1] % multiple), value=PAD))
 
+    def repeated(self) -> Self:
+        """Each tensor above itself, (2B, length); what is counted (`items`, `ids`) is said of one of the two."""
+        return self._each(lambda tensor: torch.cat([tensor, tensor]))
+
     def pin_memory(self) -> Self:
         """The same batch in page-locked memory, for copies to a GPU that overlap with its work."""
         return self._each(Tensor.pin_memory)

@@ -30,7 +30,8 @@ __all__ = ["LaneLoader", "Position", "held_out_batches"]
 
 logger = logging.getLogger(__name__)
 WINDOWS_A_LANE = 2  # that an epoch should hold at least, where the corpus is small
-OF_PAIRS = ("lanes", "batch_tokens", "window_chunks", "max_length", "sampling")  # what the order of pairs depends on
+# what the order of pairs depends on
+OF_PAIRS = ("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions")
 
 
 class LaneLoader(Lanes[TranslationBatch]):
@@ -66,6 +67,8 @@ class LaneLoader(Lanes[TranslationBatch]):
         window = Window.of([self.reader.chunk(i) for i in chunks])
         if self._samplers:
             window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
+        if self._turns(lane, epoch, number):
+            window = window.turned()
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
@@ -73,6 +76,13 @@ class LaneLoader(Lanes[TranslationBatch]):
         window, parts = window.batches(rows[fitting], self.config.batch_tokens)
         batches = PaddedBatches(window, parts, philox_order(len(parts), self.seed, epoch, number + 1, 2))
         return Opened(len(batches), batches.batch)
+
+    def _turns(self, lane: int, epoch: int, number: int) -> bool:
+        """Whether a window is trained from target to source (a bidirectional start, Ding et al. 2021).
+
+        Lanes begin with the one or the other in turns, and go on with the other: so a step has both.
+        """
+        return epoch < self.config.both_directions and (lane + number // self.lanes + epoch) % 2 == 1
 
     def _count_left_out(self, epoch: int, records: int, first: bool) -> None:
         if records and not self.left_out:
@@ -122,7 +132,12 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
     check_lanes(config.lanes, world)
     if not 0 <= config.sampling <= 1:
         raise UserError(f"loader.sampling={config.sampling}: must be between 0 (off) and 1")
-    check_least("loader", config, batch_tokens=2, window_chunks=1, max_length=2)
+    check_least("loader", config, batch_tokens=2, window_chunks=1, max_length=2, both_directions=0)
+    if config.both_directions and not load_pair(reader.directory, reader.manifest.tokenizer).joint:
+        raise UserError(
+            f"loader.both_directions={config.both_directions}: needs one vocabulary for both sides. Choices: "
+            f"tokenizer.joint=true and sharding again, or loader.both_directions=0"
+        )
     check_chunks(reader, config.lanes)
 
 

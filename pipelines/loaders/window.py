@@ -52,6 +52,11 @@ class Window:
             bounds.append((np.cumsum(lengths) - lengths, lengths))
         return Window(self.ids, packed[0], *bounds[0], packed[1], *bounds[1])
 
+    def turned(self) -> "Window":
+        """The same records from target to source."""
+        source = self.source, self.source_starts, self.source_lengths
+        return Window(self.ids, self.target, self.target_starts, self.target_lengths, *source)
+
     def take(self, rows: NDArray[np.int64]) -> "Window":
         """These records in this order; the packed ids stay where they are."""
         return Window(

@@ -142,6 +142,10 @@ def validate(config: Config) -> None:
         )
     if config.embeddings.references:
         raise UserError("embeddings.source: only translation models start from word vectors")
+    if config.train.loss.rdrop:
+        raise UserError(
+            f"train.loss.rdrop={config.train.loss.rdrop:g}: only translation models are trained so; choose 0"
+        )
     tokenizer = text_tokenizer(config)
     network = fresh_network(config, tokenizer)
     refuse_unrunnable(config, network)

@@ -17,6 +17,7 @@ from model.shards.verify import verify_once
 from model.storage.mirror import remote_of
 from pipelines.config import Config
 from pipelines.loaders.prefetch import check_lanes
+from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.tasks.precision import read_precision
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import checkpoint
@@ -126,8 +127,9 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     if asked and asked in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):
         fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": kept}}
     if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
-        # A network that has been given a switch since then is the same one while that is at its default.
+        # What has been given a switch since then is the same while that is at its default.
         stored["model"] = asdict(model_config(stored["model"]))
+        stored = _with_younger(stored, fingerprint, {"loader": asdict(LoaderConfig()), "train": asdict(TrainConfig())})
     differences = [
         f"{key} was {before!r}, is {now!r}"
         for key, before, now in _differences(stored, json.loads(json.dumps(fingerprint)))
@@ -137,6 +139,17 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
             f"name={config.name}: the run in {config.run_dir} was started with other settings: "
             f"{'; '.join(differences)}. Choose another name=, or put the settings back to go on with it"
         )
+
+
+def _with_younger(stored: Any, now: Any, defaults: Any) -> Any:
+    """`stored` with the settings of `now` that it does not know, as it ran without them: at their defaults."""
+    if not (isinstance(stored, dict) and isinstance(now, dict) and isinstance(defaults, dict)):
+        return stored
+    known = {
+        key: _with_younger(stored[key], now[key], defaults[key]) for key in stored.keys() & now.keys() & defaults.keys()
+    }
+    younger = {key: defaults[key] for key in (now.keys() & defaults.keys()) - stored.keys()}
+    return {**stored, **known, **younger}
 
 
 def _differences(before: Any, now: Any, where: str = "") -> Iterable[tuple[str, Any, Any]]:

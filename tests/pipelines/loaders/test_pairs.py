@@ -15,7 +15,7 @@ from model.shards.manifest import Manifest, Split, write_manifest
 from model.shards.reader import ShardReader
 from model.shards.writer import write_shard
 from model.text.batch import TranslationBatch
-from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizer import EOS, PAD, TokenizerConfig
 from model.text.tokenizers import load_pair, train_pair
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
 from pipelines.settings import LoaderConfig
@@ -99,6 +99,28 @@ def test_batches_hold_the_records_that_their_ids_name(directory: Path) -> None:
             assert source[: len(wanted_source)].tolist() == wanted_source.tolist()
             assert target[: len(wanted_target)].tolist() == wanted_target.tolist()
     loader.close()
+
+
+def test_the_first_epochs_go_in_both_directions_from_the_first_step_on(directory: Path) -> None:
+    records = random_records(RECORDS)
+
+    def side_of_sources(batch: TranslationBatch) -> int:
+        """0: the records' sources; every row and its target are checked."""
+        first = batch.source[0][batch.source[0] != PAD].tolist()
+        side = [one is not None and [*one.tolist(), EOS] == first for one in records[batch.ids[0]]].index(True)
+        for i, *row in zip(batch.ids, batch.source, batch.target_out, strict=True):
+            for one, wanted in zip(row, records[i] if side == 0 else reversed(records[i]), strict=True):
+                assert wanted is not None and one[one != PAD].tolist() == [*wanted.tolist(), EOS]
+        return side
+
+    lanes = epoch_of(directory, 3, window_chunks=5, both_directions=2)
+    sides = [[side_of_sources(batch) for batch in lane] for lane in lanes]
+    assert [sorted(step) for step in zip(*(side[:2] for side in sides), strict=True)] == [[0, 0, 1, 1]] * 2
+    per_epoch = [len(lane) // 3 for lane in sides]
+    assert all(0 < sum(side[:third]) < third for side, third in zip(sides, per_epoch, strict=True))
+    assert not any(sum(side[-third + 5 :]) for side, third in zip(sides, per_epoch, strict=True))
+    ids = np.concatenate([batch.ids for lane in lanes for batch in lane])
+    assert np.bincount(ids, minlength=RECORDS).tolist() == [3] * RECORDS
 
 
 def test_batches_keep_the_budget_and_are_well_filled(make_shards: MakeShards) -> None:
@@ -310,3 +332,13 @@ def test_sampling_that_cannot_be_is_refused(directory: Path) -> None:
         LaneLoader(reader, config(sampling=0.1), seed=1)
     with pytest.raises(UserError, match=r"loader\.sampling=1\.5"):
         LaneLoader(reader, config(sampling=1.5), seed=1)
+
+
+def test_both_directions_want_one_vocabulary(tmp_path: Path) -> None:
+    lines = [f"Number {i} of the red houses is somewhere else." for i in range(200)]
+    pair = train_pair(TokenizerConfig(vocabulary=100, joint=False), lines, lines)
+    pair.save(tmp_path)
+    entry = write_shard(tmp_path, "train", 0, zip(*[pair.source.encode(lines)] * 2, strict=True), 0, 4, "<u2")
+    write_manifest(tmp_path, Manifest("toy", ["en", "en"], pair.describe(), "<u2", {"train": Split.of([entry])}))
+    with pytest.raises(UserError, match=r"loader\.both_directions=1: needs one vocabulary .* tokenizer\.joint=true"):
+        LaneLoader(ShardReader(tmp_path, "train"), config(both_directions=1))
