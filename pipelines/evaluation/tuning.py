@@ -9,24 +9,28 @@ from typing import Any
 from model.bundles.translation import TranslationBundle
 from model.decoding.hypothesis import Hypothesis
 from model.decoding.search import decode
+from model.inference.bleu import tokeniser
 from model.inference.engines import runs_int8
 from model.inference.translator import network_translator, open_translator
 from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig, EngineName
 from model.text.tokenizer import TokenizerPair
-from pipelines.evaluation.metrics import quick_bleu, quick_chrf
+from pipelines.evaluation.metrics import quick_chrf, quieten
+from pipelines.evaluation.resampling import score_resampled
 from pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)
+RESAMPLED = 200  # sets, for a standard error
 
 
 @dataclass
 class PenaltyChoice:
-    """The length penalty with the best BLEU, and what the others gave."""
+    """A length penalty, and what the others gave."""
 
     penalty: float
     bleu: float
     tried: dict[float, float]  # penalty -> BLEU
+    best: float  # the penalty with the best BLEU, of which `penalty` may lie within a standard error
 
 
 def tune_length_penalty(
@@ -39,7 +43,10 @@ def tune_length_penalty(
     language: str = "en",
     form: str = "NFC",
 ) -> PenaltyChoice:
-    """The penalty that gives the best BLEU on these (validation) sentences; of equals, the one nearest to 1.
+    """Of the penalties whose BLEU on these (validation) sentences is the best within a standard error, that nearest 1.
+
+    A flat curve has its top where the length of these references happens to lie, and other sentences have another: so
+    the one-standard-error rule (Breiman et al. 1984, section 3.4.3), of the difference to the best on resampled sets.
 
     One search serves all penalties: above 0 the penalty does not steer the search, it only ranks what has ended, so
     ranking every hypothesis anew gives exactly what searching again would. `form` is the shards' normalisation.
@@ -48,16 +55,26 @@ def tune_length_penalty(
     filled = [row for row, ids in enumerate(translator.encode(sources)) if len(ids) > 1]
     encoded = translator.encode([sources[row] for row in filled])
     found = decode(network, encoded, replace(config, length_penalty=1.0, nbest=1), every=True)
-    tried = {}
-    for penalty in dict.fromkeys(float(one) for one in penalties):
+    translations = []
+    asked = list(dict.fromkeys(float(one) for one in penalties))
+    for penalty in asked:
         best = [best_under(hypotheses, penalty) for hypotheses in found]
         texts = [""] * len(sources)
         for row, text in zip(filled, tokenizers.target.decode([list(one.ids) for one in best]), strict=True):
             texts[row] = text
-        tried[penalty] = quick_bleu(texts, references, language)
-    penalty = max(tried, key=lambda one: (round(tried[one], 4), -abs(one - 1.0)))
-    logger.info(f"length penalty {penalty:g}: BLEU {tried[penalty]:.2f} on {len(sources):,} validation sentences")
-    return PenaltyChoice(penalty, tried[penalty], tried)
+        translations.append(texts)
+    quieten()
+    scores, drawn = score_resampled(translations, references, "bleu", tokeniser("auto", language), RESAMPLED)
+    tried = {penalty: float(bleu) for penalty, bleu in zip(asked, scores, strict=True)}
+    top = int(scores.argmax())
+    errors = (drawn[:, [top]] - drawn).std(axis=0)  # of the difference to the best
+    within = [one for one, bleu, error in zip(asked, scores, errors, strict=True) if scores[top] - bleu <= error]
+    penalty = min(within, key=lambda one: (abs(one - 1.0), -tried[one]))
+    logger.info(
+        f"length penalty {penalty:g}: BLEU {tried[penalty]:.2f} on {len(sources):,} validation sentences; the best is "
+        f"{tried[asked[top]]:.2f} with {asked[top]:g}, and what lies within a standard error counts as equal"
+    )
+    return PenaltyChoice(penalty, tried[penalty], tried, asked[top])
 
 
 def best_under(hypotheses: Sequence[Hypothesis], penalty: float) -> Hypothesis:

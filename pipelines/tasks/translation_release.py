@@ -70,7 +70,6 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
         )
         decode = replace(decode, length_penalty=choice.penalty)
         facts["length_penalty"] = {"chosen_on": "valid", **asdict(choice)}
-        logger.info(f"length penalty {choice.penalty:g}, chosen on the validation set (BLEU {choice.bleu:.2f})")
     facts["decode"] = asdict(decode)
     write_bundle(
         directory, network=network, config=network.config, tokenizers=tokenizers, facts=json.loads(json.dumps(facts))

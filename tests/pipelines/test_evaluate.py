@@ -6,7 +6,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -125,7 +127,7 @@ def test_ranking_anew_equals_searching_again(bundle: TranslationBundle, shards: 
         again = network_translator(bundle.network, bundle.tokenizers, replace(config, length_penalty=penalty))
         texts = [answer.text for answer in again.translate(sources)]
         assert choice.tried[penalty] == pytest.approx(quick_bleu(texts, references))
-    assert choice.bleu == max(choice.tried.values())
+    assert choice.tried[choice.best] == max(choice.tried.values())
     assert choice.tried[choice.penalty] == choice.bleu
 
 
@@ -138,6 +140,25 @@ def test_of_equal_penalties_the_one_nearest_to_the_mean_per_token_is_chosen(
         bundle.network, bundle.tokenizers, sources, references, DecodeConfig(beam=1), (2.0, 1.2, 0.0)
     )
     assert choice.penalty == 1.2
+
+
+def test_a_lead_within_a_standard_error_does_not_move_the_penalty(
+    bundle: TranslationBundle, shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, references = held_out(shards, "valid", ("en", "de"))
+
+    def resampled(lead: float) -> Any:
+        """0 leads by so much; its difference to the others has a standard error of 1."""
+        scores = np.array([30.0 + lead, 30.0, 30.0])
+        return lambda systems, *_: (scores, scores + np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]))
+
+    for lead, wanted in ((0.9, 1.2), (1.1, 0.0)):
+        monkeypatch.setattr(tuning, "score_resampled", resampled(lead))
+        choice = tune_length_penalty(
+            bundle.network, bundle.tokenizers, sources, references, DecodeConfig(beam=1), (0.0, 2.0, 1.2)
+        )
+        assert (choice.penalty, choice.best) == (wanted, 0.0)
+        assert choice.bleu == choice.tried[wanted]
 
 
 def test_every_hypothesis_found_is_given_on_request(bundle: TranslationBundle) -> None:
