@@ -38,6 +38,7 @@ WHOLE_CONFIG = {"pipelines.config", "pipelines.tasks", "pipelines.comparison", "
 # Who imports ours inside of functions, and why.
 INSIDE = {
     "model.text.batch": "numba; NumPy does it where there is none",
+    "model.text.subwords": "numba; a dictionary does it where there is none, or little to encode",
     "model.inference.reranking": "numba, compiled when it is first needed",
     "model.word_vectors.word2vec": "numba, which a machine that trains on its GPU alone needs not",
     "model.word_vectors.glove": "numba, as for word2vec",

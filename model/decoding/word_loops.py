@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.text.subwords import SPACE
 from model.text.tokenizer import SPECIAL_PIECES, Tokenizer
+from model.text.word_table import SPACE
 
 LONGEST = 4  # subwords of what is repeated
 LETTERS = 2  # it has so many at least: three equal letters meet in compounds ("Schifffahrt")

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.text.subwords import SPACE, SubwordTokenizer
+from model.text.subwords import SubwordTokenizer
 from model.text.tokenizer import EOS, UNK
+from model.text.word_table import SPACE
 
 WAYS, KNOWN_WORDS = 32, 200_000  # segmentations a word, and words that they are kept of
 Row = NDArray[Any]

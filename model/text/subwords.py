@@ -10,7 +10,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
@@ -33,11 +33,11 @@ from model.text.tokenizer import (
     TokenizerConfig,
     without_surrogates,
 )
+from model.text.word_table import SPACE, Words, WordTable, plain
 
-SPACE = "▁"  # U+2581 stands for a space inside of pieces
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
-CACHED_WORDS, CACHED_LETTERS = 200_000, 40  # words kept, and the longest kept one
 BLOCK_TEXTS = 4096  # encoded together
+COMPILED_AFTER = 20_000  # texts; whoever encodes fewer is spared loading numba
 
 
 class SubwordTokenizer(Tokenizer):
@@ -118,15 +118,16 @@ class SubwordTokenizer(Tokenizer):
 class BpeTokenizer(SubwordTokenizer):
     """Byte-pair encoding. Sampled, each merge is left out with probability `strength`.
 
-    Words are looked up in a table of the words seen: pieces never cross a space, so the ids are those of the plain call
-    at 2 to 4 times its speed. A text that itself holds the sign for a space takes the plain call.
+    Words are looked up in a table of the words seen (model/text/word_table.py), which gives the ids of the plain call
+    at several times its speed. A text that itself holds the sign for a space or a line feed takes the plain call.
     """
 
     type: Kind = "bpe"
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
-        self._words = _WordTable(self.processor)
+        self._words: Words = WordTable(self.processor)
+        self._encoded = 0  # texts
         self._lock = Lock()
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
@@ -134,19 +135,16 @@ class BpeTokenizer(SubwordTokenizer):
         return [row for block in blocks for row in self._encode_block(block)]
 
     def _encode_block(self, texts: Sequence[str]) -> list[Ids]:
-        """All texts in one go: the sign for a space, which no text here holds, stands between them and gives EOS."""
-        odd = {number: text for number, text in enumerate(texts) if SPACE in text}
+        odd = {number: text for number, text in enumerate(texts) if SPACE in text or "\n" in text}
         if odd:
             texts = ["" if number in odd else text for number, text in enumerate(texts)]
-        words = f" {SPACE} ".join(texts).split(" ")
         with self._lock:
-            self._words.learn(words)
-            ids = np.fromiter(chain.from_iterable(map(self._words.__getitem__, words)), dtype=self.dtype)
-            self._words.shrink()
-        ends = [*np.flatnonzero(ids == EOS).tolist(), len(ids)]
-        rows = [ids[begin + 1 : end] for begin, end in pairwise([-1, *ends])]
+            before, self._encoded = self._encoded, self._encoded + len(texts)
+            if before <= COMPILED_AFTER < self._encoded:
+                self._words = _compiled(self.processor) or self._words
+            rows = self._words.encode(texts, self.dtype)
         for number, text in odd.items():
-            rows[number] = np.asarray(self._words.plain(text), dtype=self.dtype)
+            rows[number] = np.asarray(plain(self.processor, text), dtype=self.dtype)
         return rows
 
     def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
@@ -209,37 +207,13 @@ class UnigramTokenizer(SubwordTokenizer):
         return found[::-1]
 
 
-class _WordTable(dict[str, tuple[int, ...]]):
-    """Word -> ids, filled as words come, with a bounded number of entries."""
-
-    def __init__(self, processor: "sentencepiece.SentencePieceProcessor") -> None:
-        super().__init__()
-        self.processor = processor
-        self.shrink()
-
-    def learn(self, words: list[str]) -> None:
-        """Add those of `words` that are not known yet, in one call of the library."""
-        new = list(set(words).difference(self))
-        try:
-            self.update(zip(new, map(tuple, self.processor.encode(new, out_type=int, num_threads=1)), strict=True))
-        except TypeError:  # a lone surrogate somewhere: the library takes UTF-8 only
-            self.update((word, self.plain(word)) for word in new)
-        self.long.extend(word for word in new if len(word) > CACHED_LETTERS)
-
-    def shrink(self) -> None:
-        """Forget long words at once, and all words when there are too many: the frequent ones are soon back."""
-        if not self or len(self) > CACHED_WORDS:
-            self.clear()
-            self.update({SPACE: (EOS,), "": ()})
-            self.long: list[str] = []
-        while self.long:
-            self.pop(self.long.pop(), None)
-
-    def plain(self, text: str) -> tuple[int, ...]:
-        try:
-            return tuple(self.processor.encode(text))
-        except RuntimeError:  # a lone surrogate: the library takes UTF-8 only
-            return tuple(self.processor.encode(without_surrogates(text)))
+def _compiled(processor: "sentencepiece.SentencePieceProcessor") -> Words | None:
+    """None where there is no numba."""
+    try:
+        from model.text.compiled_word_table import CompiledWordTable
+    except ImportError:
+        return None
+    return CompiledWordTable(processor)
 
 
 def train_subwords(config: TokenizerConfig, lines: list[str]) -> SubwordTokenizer:

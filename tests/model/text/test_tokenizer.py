@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from model.errors import UserError
+from model.text.compiled_word_table import CompiledWordTable
 from model.text.normalise import normalise
 from model.text.subwords import BpeTokenizer, SubwordTokenizer
-from model.text.tokenizer import EOS, SPECIAL_PIECES, UNK, Kind, TokenizerConfig, TokenizerPair
+from model.text.tokenizer import EOS, SPECIAL_PIECES, UNK, Kind, TokenizerConfig, TokenizerPair, without_surrogates
 from model.text.tokenizers import draw_lines, load, load_pair, train_pair
+from model.text.word_table import WordTable
 from model.text.words import WordRules, WordTokenizer
 
 NAMES = ("Anna", "Peter", "the old king", "a small bird", "my sister", "Zoë", "nobody")
@@ -147,26 +149,73 @@ def test_describe_names_the_real_sha256(tmp_path: Path, pairs: dict[str, Tokeniz
     assert entry["vocabulary"] == 150
 
 
-def test_table_of_words_gives_the_ids_of_the_plain_call(pairs: dict[str, TokenizerPair]) -> None:
-    tokenizer = pairs["bpe"].source
-    assert isinstance(tokenizer, BpeTokenizer)
+@pytest.fixture(params=["dictionary", "compiled"])
+def bpe(
+    request: pytest.FixtureRequest, pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch
+) -> BpeTokenizer:
+    """A tokenizer with the one or the other table of words, and nothing in it."""
+    monkeypatch.setattr("model.text.subwords.COMPILED_AFTER", 0 if request.param == "compiled" else 1 << 40)
+    return BpeTokenizer(pairs["bpe"].source.serialise())
+
+
+def test_table_of_words_gives_the_ids_of_the_plain_call(bpe: BpeTokenizer) -> None:
     rng = np.random.default_rng(0)
-    letters = list(" ▁aeinrst\u00a0\u0301.,<>é日\t ")
+    letters = list(" ▁aeinrst\u00a0\u0301.,<>é日\t\n ")
     texts = [text for text in NAUGHTY if "\ud800" not in text] + ENGLISH
     texts += ["".join(rng.choice(letters, rng.integers(0, 30))) for _ in range(2000)]
-    for text, row in zip(texts, tokenizer.encode(texts), strict=True):
-        assert row.tolist() == tokenizer.processor.encode(text), text
+    for text, row in zip(texts, bpe.encode(texts), strict=True):
+        assert row.dtype == bpe.dtype and row.tolist() == bpe.processor.encode(text), text
 
 
-def test_a_full_table_of_words_starts_again(pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.text.subwords.CACHED_WORDS", 10)
-    monkeypatch.setattr("model.text.subwords.CACHED_LETTERS", 4)
+def test_lone_surrogates_are_no_obstacle(bpe: BpeTokenizer) -> None:
+    found = bpe.encode(["a house", "The\ud800 king", "", "sees"])
+    assert [row.tolist() for row in found] == [
+        bpe.processor.encode(text) for text in ("a house", without_surrogates("The\ud800 king"), "", "sees")
+    ]
+
+
+def test_a_table_of_words_that_is_full_starts_again(bpe: BpeTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.text.word_table.CACHED_WORDS", 10)
+    monkeypatch.setattr("model.text.word_table.CACHED_LETTERS", 4)
     monkeypatch.setattr("model.text.subwords.BLOCK_TEXTS", 3)
-    small = BpeTokenizer(pairs["bpe"].source.serialise())
-    plain = pairs["bpe"].source.encode(ENGLISH)
     for _ in range(2):
-        assert [row.tolist() for row in small.encode(ENGLISH)] == [row.tolist() for row in plain]
-    assert len(small._words) <= 12 and all(len(word) <= 4 for word in small._words)
+        assert [row.tolist() for row in bpe.encode(ENGLISH)] == [bpe.processor.encode(text) for text in ENGLISH]
+    if isinstance(bpe._words, WordTable):
+        assert len(bpe._words) <= 12 and all(len(word) <= 4 for word in bpe._words)
+    else:
+        assert isinstance(bpe._words, CompiledWordTable) and bpe._words.entries <= 10
+
+
+def test_a_compiled_table_of_words_grows(bpe: BpeTokenizer) -> None:
+    texts = [" ".join(f"{first}{second:03d}" for second in range(600)) for first in range(100, 200)]
+    for block in (texts[:1], texts[1:], texts):  # 60,000 words: more than it begins with
+        assert [row.tolist() for row in bpe.encode(block)] == [bpe.processor.encode(text) for text in block]
+
+
+def test_a_table_of_words_that_was_interrupted_is_as_good_as_new(
+    bpe: BpeTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted:
+        def encode(self, *_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+    assert bpe.encode(ENGLISH[:1])  # with it the compiled table comes
+    with monkeypatch.context() as patch:
+        patch.setattr(bpe._words, "processor", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            bpe.encode(ENGLISH)
+    assert [row.tolist() for row in bpe.encode(ENGLISH)] == [bpe.processor.encode(text) for text in ENGLISH]
+
+
+def test_numba_is_loaded_after_many_texts_only(
+    pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.text.subwords.COMPILED_AFTER", 3)
+    bpe = BpeTokenizer(pairs["bpe"].source.serialise())
+    bpe.encode(ENGLISH[:3])
+    assert isinstance(bpe._words, WordTable)
+    bpe.encode(ENGLISH[:1])
+    assert isinstance(bpe._words, CompiledWordTable)
 
 
 def test_threads_may_share_a_tokenizer(pairs: dict[str, TokenizerPair]) -> None:
