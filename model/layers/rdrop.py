@@ -23,7 +23,7 @@ def paired_vocabulary_loss(
     device = states.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
     with torch.autocast(device, enabled=False):
-        loss, nll = _PairedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        loss, nll = _PairedCrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch's own
             states, targets, output.weight, output.bias, smoothing, strength / 4, dtype
         )
     return loss, nll
