@@ -87,6 +87,7 @@ class EarlyStopping:
 class TrainConfig:
     """How long and how; `every` fields count steps (updates)."""
 
+    init_from: str | None = None  # whose weights it begins with: a bundle's path, a run's name or models:/NAME@ALIAS
     max_steps: int = 8000
     schedule_steps: int = 0  # where cosine and linear end; 0: at the max_steps of the run's first start
     max_minutes: float = 0.0  # training time over all starts of the run; 0: no limit

@@ -40,6 +40,7 @@ from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
 from pipelines.corpus.cutting import with_auto_cut, with_auto_settled
 from pipelines.corpus.elsewhere import with_local_files
 from pipelines.corpus.fetch import fetch
+from pipelines.corpus.given_tokenizer import find_tokenizer
 from pipelines.corpus.identity import difference, identity
 from pipelines.corpus.leaks import RULES as LEAK_RULES
 from pipelines.corpus.leaks import leak_rules
@@ -98,6 +99,9 @@ def shard(config: Config) -> ShardResult:
                 corpus = as_lines(corpus, config.pair, samples)
     sources = [] if built_in else sources_of(corpus, config.pair)
     config = dataclasses.replace(config, corpus=with_auto_settled(corpus, sources))
+    given = find_tokenizer(config)
+    if given:
+        config = dataclasses.replace(config, tokenizer=given.settings)
     values = identity(
         dataclasses.replace(config.corpus, format=form),
         config.tokenizer,
@@ -115,6 +119,8 @@ def shard(config: Config) -> ShardResult:
                 logger.info(_STATES[state].format(directory=directory))
             if built_in:
                 sources = phrasebook_sources(config.corpus, config.pair, config.seed, scratch)
+            if given:
+                given.place(directory, scratch)
             make = make_monolingual if config.corpus.format == "text" else _make
             with contextlib.nullcontext() if state == "continued" else _traceless(directory):
                 manifest = make(config, directory, scratch, sources, languages, values, config_hash)

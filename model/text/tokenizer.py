@@ -39,6 +39,7 @@ class TokenizerConfig:
     character_coverage: float = 1.0  # bpe, unigram: share of the characters that must be representable
     byte_fallback: bool = False  # bpe, unigram: unknown characters as bytes instead of <unk>
     train_lines: int = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed; 0: all
+    same_as: str | None = None  # shards or a bundle whose tokenizer is taken; null: one is trained
 
 
 class Tokenizer(ABC):

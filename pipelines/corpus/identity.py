@@ -14,6 +14,7 @@ from pipelines.corpus.sources import Source
 
 # Keys that came later, with what holds where they are not given: shards from before them still count.
 _LATER: dict[str, Any] = {
+    "same_as": None,
     "lowercase": False,
     "punctuation": True,
     "encoding": "utf-8",

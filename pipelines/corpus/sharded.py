@@ -26,6 +26,7 @@ from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
+GIVEN = "tokenizer.same_as"  # said by name, and by content in the manifest
 OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` makes of a tar's
 
 
@@ -50,7 +51,7 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
         theirs = look_up(manifest.config, key)
         if theirs is UNSAID or theirs == ours or (key.startswith("corpus.fields.") and of_tars(manifest)):
             continue
-        if any(key == one or key.startswith(f"{one}.") for one in chosen):
+        if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
             raise UserError(
                 f"{key}={ours}: the shards in {directory} were made with {theirs}. Leave {key} out to train on them, "
                 f"or make others: dragoman shard {key}={ours} paths.shards=FOLDER"

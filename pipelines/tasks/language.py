@@ -4,7 +4,7 @@ Networks that carry states read streams, those with a bounded view windows, mask
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from pipelines.loaders.masking import masking
 from pipelines.loaders.prefetch import Lanes
 from pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
 from pipelines.loaders.text import SplitText
+from pipelines.tasks import warm_start
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.language_release import (
     compare,
@@ -172,8 +173,16 @@ def fingerprint(config: Config) -> dict[str, Any]:
     """What makes two starts the same run: everything that the weights after a given step depend on."""
     network = shape_of_network(config)
     if isinstance(network, LanguageNetwork):
-        return network_fingerprint(config, OF_STREAMS if carries(network) else OF_WINDOWS)
-    return network_fingerprint(config, OF_MASKED)
+        read: Sequence[str] = OF_STREAMS if carries(network) else OF_WINDOWS
+    else:
+        read = OF_MASKED
+    return {**network_fingerprint(config, read), **warm_start.identity(config)}
+
+
+def plan(config: Config) -> Plan:
+    """The weights that the network begins with are looked up once, before the ranks start."""
+    warm_start.keep(config)
+    return Plan(config.train.max_steps, "tokens", config.cluster)
 
 
 def shape_of_network(config: Config) -> Network:
@@ -194,7 +203,7 @@ LANGUAGE = Task(
     validate_settings=check_lanes_of,
     fingerprint=fingerprint,
     needs_training=needs_training,
-    plan=lambda config: Plan(config.train.max_steps, "tokens", config.cluster),
+    plan=plan,
     train_rank=train_rank,
     weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
     stored_origin=stored_weights,

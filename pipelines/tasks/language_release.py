@@ -15,7 +15,7 @@ from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.networks.network import Network
 from model.shards.manifest import read_manifest
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import Tokenizer, TokenizerPair
 from pipelines.config import Config
 from pipelines.evaluation.language.comparison import compare as significance
 from pipelines.evaluation.language.evaluation import (
@@ -28,6 +28,7 @@ from pipelines.evaluation.language.plots import curves, surprise_by_line
 from pipelines.evaluation.translation import gate_split, held_out_lines
 from pipelines.loaders.segments import side_number
 from pipelines.loaders.text import side_tokenizer
+from pipelines.tasks import warm_start
 from pipelines.tasks.base import Measured
 from pipelines.tasks.run_directory import origin_facts
 from pipelines.tracking.gate import set_name
@@ -50,7 +51,9 @@ def text_tokenizer(config: Config) -> Tokenizer:
 def fresh_network(config: Config, tokenizer: Tokenizer) -> Network:
     """The untrained network of the configuration; every rank draws the same weights from the seed."""
     torch.manual_seed(config.seed)
-    return any_network(model_config(config.model), tokenizer.vocabulary, tokenizer.vocabulary)
+    network = any_network(model_config(config.model), tokenizer.vocabulary, tokenizer.vocabulary)
+    warm_start.initialise(config, network, TokenizerPair(tokenizer, tokenizer))
+    return network
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBundle:
@@ -64,6 +67,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
         "pair": manifest.languages[side_number(manifest, settings.side, "loader.side")],
         **origin_facts(config, tracked),
         "weights": weights_facts(config.run_dir, config.train, steps),
+        **warm_start.facts(config),
         "masking": {"share": settings.mlm_probability, "whole_words": settings.whole_words},
     }
     save_text_bundle(

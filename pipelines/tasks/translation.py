@@ -25,7 +25,7 @@ from pipelines.corpus.report import WITHOUT, missing
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import held_out as held_out_texts
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, held_out_batches
-from pipelines.tasks import pretrained_embeddings
+from pipelines.tasks import pretrained_embeddings, warm_start
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.network import train_network
 from pipelines.tasks.precision import refuse_unrunnable
@@ -65,11 +65,13 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwo
     """The untrained network of the configuration; every rank draws the same weights from the seed.
 
     Raises:
-        UserError: one table for two vocabularies, or the section `embeddings` asks for vectors that it cannot have.
+        UserError: one table for two vocabularies, vectors (the section `embeddings`) or weights (`train.init_from`)
+            asked for that it cannot have.
     """
     torch.manual_seed(config.seed)
     network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
     network.check_vocabularies(tokenizers.joint)
+    warm_start.initialise(config, network, tokenizers)
     pretrained_embeddings.initialise(config, network, tokenizers)
     return network
 
@@ -136,12 +138,14 @@ def validate(config: Config) -> None:
 
 def fingerprint(config: Config) -> dict[str, Any]:
     """What makes two starts the same run: everything that the weights after a given step depend on."""
-    return {**network_fingerprint(config, OF_PAIRS), **pretrained_embeddings.identity(config)}
+    begun = {**pretrained_embeddings.identity(config), **warm_start.identity(config)}
+    return {**network_fingerprint(config, OF_PAIRS), **begun}
 
 
 def plan(config: Config) -> Plan:
-    """The vectors that the network begins with are looked up once, before the ranks start."""
+    """What the network begins with is looked up once, before the ranks start."""
     pretrained_embeddings.keep(config)
+    warm_start.keep(config)
     return Plan(config.train.max_steps, "target tokens", config.cluster)
 
 

@@ -1,0 +1,106 @@
+"""`train.init_from`: a network begins with another's weights instead of drawn ones.
+
+The other is a bundle of the same network, its dropout aside, and of the same vocabulary (`tokenizer.same_as`). Its
+weights are kept in the run's directory (init.safetensors) when the run is first started: workers then need no registry,
+and a run that goes on has begun with what it began with, wherever an alias points by then.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from model.bundles.directory import WEIGHTS, bundle_hash, check_files, read_facts
+from model.bundles.translation import fill
+from model.errors import UserError
+from model.files import atomic_path
+from model.networks.architectures import model_config
+from model.networks.network import Network
+from model.text.tokenizer import TokenizerPair
+from pipelines.config import Config
+
+logger = logging.getLogger(__name__)
+
+FILE, KEY = "init.safetensors", "train.init_from"
+MAY_DIFFER = ("name", "dropout", "attention_dropout", "activation_dropout")
+
+
+def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> None:
+    """Give `network` the weights that the configuration asks for; without any it stays as it was drawn.
+
+    Raises:
+        UserError: nothing of that name, a bundle of another network or vocabulary, or word vectors asked for as well.
+    """
+    wanted = config.train.init_from
+    if wanted is None:
+        return
+    if config.embeddings.references:
+        raise UserError(f"{KEY}={wanted}: brings embeddings of its own; leave embeddings.source and .target out")
+    if kept_record(config):
+        fill(network, load_file(config.run_dir / FILE), str(config.run_dir / FILE))
+        return
+    directory = config.bundle_dir(wanted, KEY)
+    facts = read_facts(directory)
+    check_files(directory, facts["files"])
+    check_fit(config, facts, tokenizers, f"{KEY}={wanted}")
+    fill(network, load_file(directory / WEIGHTS), f"{KEY}={wanted}")
+
+
+def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, told: str) -> None:
+    """Refuse a bundle whose weights mean something else in this run's network; `told` opens the message.
+
+    Raises:
+        UserError: names the setting, both values and what may be done.
+    """
+    ours, theirs = vars(model_config(config.model)), facts["model"]
+    for key in ours:
+        if key not in MAY_DIFFER and key in theirs and theirs[key] != ours[key]:
+            raise UserError(f"{told}: was trained with model.{key}={theirs[key]}, this network has {ours[key]}")
+    if vocabularies(facts["tokenizer"]) != vocabularies(tokenizers.describe()):
+        raise UserError(
+            f"{told}: its tokenizer is not that of the shards in {config.shard_dir}. Make shards with its tokenizer: "
+            f"dragoman shard tokenizer.same_as={config.train.init_from} paths.shards=FOLDER"
+        )
+
+
+def vocabularies(record: Mapping[str, Any]) -> set[str]:
+    """The sha256 of a tokenizer's files, by `TokenizerPair.describe`; of a pair either side may be source."""
+    return {entry["sha256"] for entry in record["files"]}
+
+
+def keep(config: Config) -> None:
+    """Keep what a run that begins now begins with; says what it is."""
+    wanted = config.train.init_from
+    if wanted is None or kept_record(config):
+        return
+    directory = config.bundle_dir(wanted, KEY)
+    digest = bundle_hash(directory)
+    record = {"reference": wanted, "digest": digest, "run": read_facts(directory).get("run")}
+    with atomic_path(config.run_dir / FILE) as part:  # torchrun's processes write the same at once
+        save_file(load_file(directory / WEIGHTS), part, {"init": json.dumps(record)})
+    logger.info(f"{KEY}: the network begins with the weights of {wanted} ({digest[:12]})")
+
+
+def kept_record(config: Config) -> dict[str, Any] | None:
+    """What the run has kept says of itself; None where it has begun with nothing, or with another reference."""
+    path: Path = config.run_dir / FILE
+    if not path.is_file():
+        return None
+    with safe_open(path, framework="pt") as file:
+        record: dict[str, Any] = json.loads(file.metadata()["init"])
+    return record if record["reference"] == config.train.init_from else None
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """What the setting adds to what makes two starts the same run; nothing where it asks for nothing."""
+    return {"init_from": config.train.init_from} if config.train.init_from else {}
+
+
+def facts(config: Config) -> dict[str, Any]:
+    """What a bundle says about the weights that its network began with; nothing where they were drawn."""
+    record = kept_record(config) if config.train.init_from else None
+    return {"init": record} if record else {}
