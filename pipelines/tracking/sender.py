@@ -225,7 +225,15 @@ class Sender:
             profile=json.dumps(fields["profile"], ensure_ascii=False) if fields.get("profile") else None,
         )
         tags = [InputTag("mlflow.data.context", fields.get("context") or "training")]
-        self._client.log_inputs(run_id, [DatasetInput(dataset, tags)])
+        inputs = [DatasetInput(dataset, tags)]
+        try:
+            self._client.log_inputs(run_id, inputs)
+        except Exception as problem:
+            if verdict(problem) is not Verdict.REFUSED:
+                raise
+            # Runs that begin at once on the same shards enter them at once, and the database keeps the first: it is
+            # found there now. What was refused for another reason is refused again.
+            self._client.log_inputs(run_id, inputs)
 
     def _artifact(self, run_id: str, record: Record) -> None:
         path = self.spool.run_dir / record.fields["path"]

@@ -28,11 +28,11 @@ SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.enco
 def config(home: Path, *overrides: str, sizes: Sequence[str] = SMALL) -> Config:
     values = compose.values(
         [
-            "corpus=moses", "corpus.name=toy", f"paths.root={home}/artifacts", "tokenizer.vocabulary=90", "train.precision=fp32", *sizes,
+            "corpus=moses", "corpus.name=toy", f"paths.root={home}/artifacts", "tokenizer.vocabulary=90", *sizes,
             "loader.batch_tokens=256", "train.max_steps=4", "train.evaluate_every=4", "train.checkpoint_every=2",
             "train.optimizer.warmup_steps=1", "train.average_last=1", "decode.beam=1", "decode.length_penalty=1",
-            "evaluate.samples=2", "cluster.backend=local", "registry.register=false", "tracking.offline=true",
-            "tracking.system_metrics=false", *overrides,
+            "train.precision=fp32", "evaluate.samples=2", "cluster.backend=local", "registry.register=false",
+            "tracking.offline=true", "tracking.system_metrics=false", *overrides,
         ]
     )  # fmt: skip
     return compose.typed(Config, values)

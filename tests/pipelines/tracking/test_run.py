@@ -159,6 +159,30 @@ def test_a_refused_record_does_not_hold_up_its_batch(tracking: TrackingConfig, t
     assert "bad@name" in (run.spool.folder / "refused.jsonl").read_text()
 
 
+def test_runs_that_enter_the_same_dataset_at_once_all_have_it(
+    tracking: TrackingConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow looks for a dataset and then inserts it: of two that do so at once the database refuses one."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.protos.databricks_pb2 import BAD_REQUEST
+    from mlflow.tracking import MlflowClient
+
+    insert, tries = MlflowClient.log_inputs, []
+
+    def second(client: Any, *given: Any, **named: Any) -> None:
+        tries.append(given)
+        if len(tries) == 1:
+            raise MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed: datasets.name", BAD_REQUEST)
+        insert(client, *given, **named)
+
+    monkeypatch.setattr(MlflowClient, "log_inputs", second)
+    with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
+        run.dataset("corpus", "ab" * 32, "shards")
+    assert len(tries) == 2
+    assert len(connect(tracking).get_run(run.run_id).inputs.dataset_inputs) == 1
+    assert not (run.spool.folder / "refused.jsonl").exists()
+
+
 def test_records_sent_but_not_marked_are_not_there_twice(tracking: TrackingConfig, tmp_path: Path) -> None:
     """Killed between the server's answer and the mark: everything is sent again and is taken as the same."""
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
