@@ -60,7 +60,7 @@ class Reranker:
     @cached_property
     def counter(self) -> SentenceBleu:
         """By the target language where the model is loaded, else as for a spaced one."""
-        language = self.bundle.languages[1] if "bundle" in self.__dict__ else "en"
+        language = self.bundle.languages[0 if self.config.reverse else 1] if "bundle" in self.__dict__ else "en"
         return SentenceBleu(tokeniser(self.config.tokenize, language, "rerank.tokenize"))
 
     def score_lists(self, lists: Iterator[NBest]) -> Iterator[NBest]:
@@ -99,13 +99,17 @@ class Reranker:
         return self.sources[each.number]
 
     def score(self, pairs: Sequence[tuple[str, Entry]]) -> None:
-        """Give every hypothesis our log-probability; the same one twice is computed once."""
+        """Give every hypothesis our log-probability; the same one twice is computed once.
+
+        By a model of the other direction that of the source, given the hypothesis: the channel of a noisy-channel model
+        (Brown et al. 1993; on n-best lists of neural networks Yee et al. 2019).
+        """
         different: dict[tuple[str, str], str] = {}
         for source, entry in pairs:
             different.setdefault((source, entry.text), entry.place)
+        sources, texts = [source for source, _ in different], [text for _, text in different]
         found = self.scorer.score(
-            [source for source, _ in different],
-            [text for _, text in different],
+            *((texts, sources) if self.config.reverse else (sources, texts)),
             batch_tokens=self.config.batch_tokens,
             too_long=self.config.too_long,
             places=list(different.values()),
@@ -157,6 +161,7 @@ class Reranker:
             {name: float(weight) for name, weight in zip(names, found.weights, strict=True)},
             {
                 "feature": self.config.feature,
+                "reverse": self.config.reverse,
                 "tuned_on": {"lists": len(lists), "hypotheses": len(entries), "seed": seed},
                 "bleu": {"before": first, "after": found.bleu, "signature": self.counter.signature},
                 "scales": {name: float(scale) for name, scale in zip(names, found.scales, strict=True)},
@@ -165,12 +170,17 @@ class Reranker:
         )
 
     def check_origin(self, weights: Weights) -> None:
-        """Say so where the weights were tuned with another model, or for a feature of another name."""
+        """Raises UserError where the weights are of a feature of another name, or of a model of the other direction."""
         feature = weights.facts.get("feature", self.config.feature)
         if feature != self.config.feature:
             raise UserError(
                 f"rerank.weights: {self.config.weights} weighs {feature!r} and not {self.config.feature!r}; "
                 f"set rerank.feature={feature}"
+            )
+        reverse = weights.facts.get("reverse", False)
+        if "reverse" in weights.facts and reverse != self.config.reverse:
+            raise UserError(
+                f"rerank.weights: {self.config.weights} was tuned with rerank.reverse={str(reverse).lower()}; set it so"
             )
 
     def write(self, lists: Iterable[NBest], weights: Weights, out: TextIO) -> Statistics:

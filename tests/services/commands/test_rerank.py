@@ -188,6 +188,24 @@ def test_a_hypothesis_too_long_is_named_or_cut(tmp_path: Path, bundle: Path) -> 
     assert rerank(files(tmp_path, lists, bundle=str(bundle), too_long="truncate")) == 0
 
 
+def test_a_model_of_the_other_direction_scores_the_source(tmp_path: Path, bundle: Path) -> None:
+    lists = "0 ||| ein hund ||| F= 1 ||| -2\n0 ||| der mann ||| F= 2 ||| -3\n"
+    weights = str(tmp_path / "w")
+    settings = {"bundle": str(bundle), "reverse": True}
+    assert rerank(files(tmp_path, lists, format="scored", **settings)) == 0
+    rows = (tmp_path / "out").read_text().splitlines()
+    scorer = open_scorer(load_bundle(bundle))
+    found = [scorer.score([target], ["der hund"])[0].log_probability for target in ("ein hund", "der mann")]
+    assert [float(row.split("Dragoman= ")[1].split()[0]) for row in rows] == pytest.approx(found, abs=1e-4)
+    there = scorer.score(["der hund"], ["ein hund"])[0].log_probability
+    assert found[0] != pytest.approx(there, abs=1e-2)
+
+    assert rerank(files(tmp_path, lists, references=str(tmp_path / "ref"), tune=weights, **settings)) == 0
+    assert rerank(files(tmp_path, lists, weights=weights, **settings)) == 0
+    with pytest.raises(UserError, match=r"was tuned with rerank.reverse=true; set it so"):
+        rerank(files(tmp_path, lists, weights=weights, bundle=str(bundle)))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
