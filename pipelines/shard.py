@@ -99,7 +99,7 @@ def shard(config: Config) -> ShardResult:
                 corpus = as_lines(corpus, config.pair, samples)
     sources = [] if built_in else sources_of(corpus, config.pair)
     config = dataclasses.replace(config, corpus=with_auto_settled(corpus, sources))
-    given = find_tokenizer(config)
+    given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
         config = dataclasses.replace(config, tokenizer=given.settings)
     values = identity(

@@ -3,6 +3,7 @@
 Two networks can only be decoded as one, or one begin with the other's weights, where both have the same vocabulary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from model.errors import UserError
 from model.shards.manifest import has_manifest, read_manifest
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import load_pair
-from pipelines.config import Config
 from pipelines.corpus.scratch import write_json
 
 KEY = "tokenizer.same_as"
@@ -30,37 +30,48 @@ class GivenTokenizer:
         write_json(scratch / "tokenizer.json", self.pair.describe())
 
 
-def find_tokenizer(config: Config) -> GivenTokenizer | None:
-    """The tokenizer that the configuration names; None where it names none.
+def find_tokenizer(
+    settings: TokenizerConfig,
+    wanted_pair: tuple[str, ...],
+    folder_of: Callable[[str], Path],
+    bundle_of: Callable[[str, str], Path],
+) -> GivenTokenizer | None:
+    """The tokenizer that the settings name; None where they name none.
+
+    Args:
+        wanted_pair: the languages of the corpus.
+        folder_of: where a place of that name is on this machine.
+        bundle_of: the directory of the bundle that a setting names, given the name and the setting.
 
     Raises:
         UserError: nothing of that name, a tokenizer of another type, or one a language for other languages.
     """
-    wanted = config.tokenizer.same_as
+    wanted = settings.same_as
     if wanted is None:
         return None
-    folder, record, languages = _look_up(config, wanted)
-    pair, asked = load_pair(folder, record), config.tokenizer.type
+    shards = folder_of(wanted)
+    folder, record, languages = _of_shards(shards) if has_manifest(shards) else _of_bundle(bundle_of(wanted, KEY))
+    pair, asked = load_pair(folder, record), settings.type
     if pair.source.type != asked:
         raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {pair.source.type}")
-    if not pair.joint and languages != tuple(config.languages):
+    if not pair.joint and languages != wanted_pair:
         raise UserError(
-            f"{KEY}={wanted}: has a vocabulary for each of {'-'.join(languages)}, and pair={config.pair} is asked for. "
-            f"Choices: shards or a bundle of this pair, or with a joint vocabulary"
+            f"{KEY}={wanted}: has a vocabulary for each of {'-'.join(languages)}, and pair={'-'.join(wanted_pair)} is "
+            f"asked for. Choices: shards or a bundle of this pair, or with a joint vocabulary"
         )
     content = "+".join(entry["sha256"] for entry in pair.describe()["files"])
-    settings = replace(
-        config.tokenizer, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content
-    )
-    return GivenTokenizer(pair, settings)
+    found = replace(settings, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content)
+    return GivenTokenizer(pair, found)
 
 
-def _look_up(config: Config, wanted: str) -> tuple[Path, dict[str, object], tuple[str, ...]]:
-    """(folder, record of the tokenizer, languages) of shards or of a bundle."""
-    shards = config.paths.local(wanted)
-    if has_manifest(shards):
-        manifest = read_manifest(shards)
-        return shards, manifest.tokenizer, tuple(manifest.languages)
-    bundle = config.bundle_dir(wanted, KEY)
-    facts = read_facts(bundle)
-    return bundle, facts["tokenizer"], tuple(str(facts["pair"]).split("-"))
+Found = tuple[Path, dict[str, object], tuple[str, ...]]  # folder, record of the tokenizer, languages
+
+
+def _of_shards(folder: Path) -> Found:
+    manifest = read_manifest(folder)
+    return folder, manifest.tokenizer, tuple(manifest.languages)
+
+
+def _of_bundle(folder: Path) -> Found:
+    facts = read_facts(folder)
+    return folder, facts["tokenizer"], tuple(str(facts["pair"]).split("-"))
