@@ -67,9 +67,9 @@ def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPai
         )
 
 
-def vocabularies(record: Mapping[str, Any]) -> set[str]:
-    """The sha256 of a tokenizer's files, by `TokenizerPair.describe`; of a pair either side may be source."""
-    return {entry["sha256"] for entry in record["files"]}
+def vocabularies(record: Mapping[str, Any]) -> dict[str, str]:
+    """Side -> sha256 of its tokenizer, by `TokenizerPair.describe`: each side has tables of its own."""
+    return {entry["side"]: entry["sha256"] for entry in record["files"]}
 
 
 def keep(config: Config) -> None:

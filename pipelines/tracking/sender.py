@@ -228,7 +228,7 @@ class Sender:
         inputs = [DatasetInput(dataset, tags)]
         try:
             self._client.log_inputs(run_id, inputs)
-        except Exception as problem:
+        except Exception as problem:  # MLflow raises many kinds; `verdict` sorts them
             if verdict(problem) is not Verdict.REFUSED:
                 raise
             # Runs that begin at once on the same shards enter them at once, and the database keeps the first: it is

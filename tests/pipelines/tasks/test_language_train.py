@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from conf import compose
 from model.bundles.directory import bundle_kind, describe
@@ -81,6 +83,16 @@ def test_a_run_becomes_a_measured_bundle(model: str, home: Path, capsys: pytest.
     before = [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")]
     assert train.task(config(home, f"model={model}", f"name={model}", *MODELS[model])) == 0
     assert [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")] == before
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_may_begin_with_anothers_weights(model: str, home: Path) -> None:
+    runs = home / "artifacts" / "runs"
+    words = [f"model={model}", f"name={model}-on", f"train.init_from={model}", "train.optimizer.lr=0"]
+    assert train.task(config(home, *words, *MODELS[model])) == 0
+    first, second = (load_file(runs / name / "bundle" / "model.safetensors") for name in (model, f"{model}-on"))
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    assert load_text_bundle(runs / f"{model}-on" / "bundle").facts["init"]["reference"] == model
 
 
 def test_a_plan_refuses_the_name_of_a_run_of_other_settings(home: Path) -> None:

@@ -19,7 +19,7 @@ from pipelines.config import Config
 from pipelines.shard import shard
 from pipelines.tasks import launch
 from pipelines.tasks.translation import fresh_network
-from pipelines.tasks.warm_start import FILE
+from pipelines.tasks.warm_start import FILE, vocabularies
 from tests.pipelines.conftest import make_pairs
 
 SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.encoder_layers=1", "model.decoder_layers=1"]
@@ -148,6 +148,14 @@ def test_a_tokenizer_of_another_type_or_of_other_languages_is_refused(home: Path
     with pytest.raises(UserError, match=r"tokenizer.same_as: 'nothing' is neither"):
         shard(config(home, *other, "tokenizer.same_as=nothing", f"paths.shards={tmp_path}/c"))
     assert not list(tmp_path.glob("[abc]"))
+
+
+def test_tables_of_two_vocabularies_are_not_exchanged() -> None:
+    """Weights of en-de have each language's table on its side: those of de-en are others, from the same two files."""
+    there = {"files": [{"side": "source", "sha256": "a"}, {"side": "target", "sha256": "b"}]}
+    here = {"files": [{"side": "source", "sha256": "b"}, {"side": "target", "sha256": "a"}]}
+    assert vocabularies(there) != vocabularies(here)
+    assert vocabularies(there) == vocabularies({"files": there["files"][::-1]})
 
 
 def test_every_process_begins_alike(home: Path) -> None:
