@@ -33,6 +33,7 @@ class DecodeConfig:
     too_long: Literal["error", "truncate"] = "truncate"  # a source beyond the network's positions
     allow_unknown: bool = False  # may <unk> be generated?
     batch_tokens: int = 8192  # source tokens of a batch with its padding, times the beam
+    consensus: float = 0.0  # weight of a hypothesis' likeness to all that were found, beside its score; 0: score alone
     repeats_in_word: int = 0  # how often the same subwords may stand in a row inside a word, such as 2; 0: any number
 
     def check(self) -> None:
@@ -43,6 +44,8 @@ class DecodeConfig:
         """
         check_least("decode", self, beam=1, nbest=1, batch_tokens=1, max_ratio=0, max_extra=0, min_length=0)
         check_least("decode", self, repeats_in_word=0)
+        if not 0 <= self.consensus < math.inf:
+            raise UserError(f"decode.consensus: {self.consensus} must be at least 0")
         if not 0 < self.patience < math.inf:
             raise UserError(f"decode.patience: {self.patience} must be above 0")
         if self.nbest > self.candidates:

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from model.bundles.translation import TranslationBundle, load_bundle
+from model.decoding.consensus import by_consensus
 from model.decoding.hypothesis import Hypothesis
 from model.decoding.search import decode as search_again
 from model.decoding.word_loops import WordLoops
@@ -110,7 +111,7 @@ class Translator:
         if not sources:
             return []
         try:
-            return list(self.without_loops(sources, decode, self.engine.search(sources, decode)))
+            return self.best(sources, decode)
         except UserError as problem:
             if on_error == "raise":
                 raise
@@ -123,6 +124,14 @@ class Translator:
                 return [f"{type(problem).__name__}: {problem}"]
             logger.warning("a batch of %d failed (%s); trying it line by line", len(sources), problem)
         return [answer for source in sources for answer in self.search([source], decode, on_error)]
+
+    def best(self, sources: Sequence[np.ndarray], decode: DecodeConfig) -> list[list[Hypothesis] | str]:
+        """The n best of each source, by score or by consensus."""
+        if not decode.consensus:
+            return list(self.without_loops(sources, decode, self.engine.search(sources, decode)))
+        wide = replace(decode, nbest=decode.candidates)
+        found = self.without_loops(sources, wide, self.engine.search(sources, wide))
+        return [by_consensus(each, decode.consensus)[: decode.nbest] for each in found]
 
     def without_loops(
         self, sources: Sequence[np.ndarray], decode: DecodeConfig, found: list[list[Hypothesis]]
