@@ -8,7 +8,8 @@ constant. A line search is therefore exact: it looks at all the intervals there 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class Lists:
     """The n-best lists of a corpus, list after list."""
 
     features: Numbers  # (N, F)
-    statistics: NDArray[np.int64]  # (N, K) of each hypothesis against its reference
+    statistics: NDArray[Any]  # (N, K) of each hypothesis against its reference
     offsets: NDArray[np.int64]  # (L + 1,) list l holds hypotheses offsets[l] : offsets[l + 1]; none is empty
 
     def __post_init__(self) -> None:
@@ -39,6 +40,20 @@ class Lists:
     def bleu(self, weights: Numbers) -> float:
         """Corpus BLEU of the hypotheses that these weights (F,) choose."""
         return float(bleu(self.statistics[winners(self.features @ weights, self.offsets)].sum(0)))
+
+    def of_own_length(self) -> "Lists":
+        """The same against references that are together as long as the lists' first hypotheses.
+
+        BLEU then takes nothing from the search's own length, and nothing can be gained by another. References of
+        another corpus are longer or shorter than these, by a few words in a hundred; what hypotheses must have in
+        common with them is the same.
+        """
+        length, references = self.statistics[self.offsets[:-1], -2:].sum(0)
+        if not length or not references:
+            return self
+        statistics = self.statistics.astype(np.float64)
+        statistics[:, -1] *= length / references
+        return replace(self, statistics=statistics)
 
 
 @dataclass(frozen=True)

@@ -147,12 +147,13 @@ class Reranker:
         data = Lists(features, np.concatenate([self.statistics(each) for each in lists]), np.cumsum([0, *sizes]))
         alone, alike = np.zeros(len(names)), np.zeros(len(names))
         alone[0] = alike[0] = alike[1] = 1.0
-        found = tune(data, [alone, alike], TunerConfig(self.config.restarts, self.config.directions, seed))
-        first = float(bleu(data.statistics[data.offsets[:-1]].sum(0)))
+        judged = data.of_own_length() if self.config.keep_length else data
+        found = tune(judged, [alone, alike], TunerConfig(self.config.restarts, self.config.directions, seed))
+        first, after = float(bleu(data.statistics[data.offsets[:-1]].sum(0))), data.bleu(found.weights)
         logger.info(
             "BLEU %.2f as they came, %.2f by the tuned weights (%s lists, %s hypotheses) %s",
             first,
-            found.bleu,
+            after,
             f"{len(lists):,}",
             f"{len(entries):,}",
             self.counter.signature,
@@ -163,7 +164,8 @@ class Reranker:
                 "feature": self.config.feature,
                 "reverse": self.config.reverse,
                 "tuned_on": {"lists": len(lists), "hypotheses": len(entries), "seed": seed},
-                "bleu": {"before": first, "after": found.bleu, "signature": self.counter.signature},
+                "keep_length": self.config.keep_length,
+                "bleu": {"before": first, "after": after, "signature": self.counter.signature},
                 "scales": {name: float(scale) for name, scale in zip(names, found.scales, strict=True)},
                 "bundle": self.bundle.digest if "bundle" in self.__dict__ else None,
             },

@@ -111,6 +111,28 @@ def test_the_same_seed_gives_the_same_weights_and_no_worse_than_the_start() -> N
     assert first.bleu >= data.bleu(start)
 
 
+def test_of_own_length_only_the_references_length_is_another() -> None:
+    data = lists(6)
+    own, first = data.of_own_length(), data.offsets[:-1]
+    np.testing.assert_array_equal(own.statistics[:, :-1], data.statistics[:, :-1])
+    assert own.statistics[first, -1].sum() == pytest.approx(data.statistics[first, -2].sum())
+    relative = own.statistics[:, -1] / data.statistics[:, -1]
+    np.testing.assert_allclose(relative, relative[0])
+    empty = Lists(data.features, np.where(np.arange(10) == 8, 0, data.statistics), data.offsets)
+    assert empty.of_own_length() is empty
+
+
+def test_where_references_are_longer_own_length_does_not_follow_them() -> None:
+    """A choice between a short text and one with a wrong word more; the references are longer than both."""
+    counter = SentenceBleu()
+    pair = counter.statistics(["a b c d e f g h", "a b c d e f g h x"], "a b c d e f g h i j k l")
+    data = Lists(np.tile([[1.0, 0.0], [0.0, 1.0]], (5, 1)), np.tile(pair, (5, 1)), np.arange(6) * 2)
+    start = [np.array([0.5, 0.4])]
+    by_references, by_own = (tune(each, start).weights for each in (data, data.of_own_length()))
+    assert by_references[1] > by_references[0]
+    assert by_own[0] > by_own[1]
+
+
 def test_the_size_of_a_feature_does_not_matter() -> None:
     data = lists(5)
     factors = np.array([1e-3, 1.0, 1e4])

@@ -80,6 +80,20 @@ def test_tuning_again_gives_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text().splitlines() == REFERENCES
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_file_of_weights_says_which_length_was_asked_for(tmp_path: Path, keep: bool) -> None:
+    references, weights = str(tmp_path / "ref"), str(tmp_path / "w")
+    assert (
+        rerank(files(tmp_path, constructed(), references=references, tune=weights, output=None, keep_length=keep)) == 0
+    )
+    record = json.loads(Path(weights).read_text())
+    assert record["keep_length"] is keep
+    lists = files(tmp_path, constructed(), references=references, weights=weights)
+    assert rerank(lists) == 0
+    chosen = (tmp_path / "out").read_text().splitlines()
+    assert record["bleu"]["after"] == pytest.approx(BLEU().corpus_score(chosen, [REFERENCES]).score)
+
+
 def test_all_their_features_can_be_weighted(tmp_path: Path) -> None:
     config = files(
         tmp_path, constructed(), references=str(tmp_path / "ref"), tune=str(tmp_path / "w"), features="all", output=None
