@@ -20,6 +20,18 @@ from model.text.tokenizers import load_pair
 
 SAVE_EVERY = 50  # updates: what is trained after the last of them does not count
 BEAM, SENTENCES = 5, 64
+# What those who train with eole set; updates of 1,024 tokens and a short warm-up, for there are only minutes: after five
+# of them a BLEU of 14.1 on the validation set of Multi30k en-fr, where updates of 4,096 tokens had 10.4 (one run each).
+RECIPE = {
+    "batch_size": 1024,
+    "learning_rate": 1.0,
+    "decay_method": "noam",
+    "warmup_steps": 400,
+    "adam_beta2": 0.998,
+    "param_init_method": "xavier_uniform",
+    "dropout": [0.1],
+    "attention_dropout": [0.1],
+}
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -43,7 +55,7 @@ def write_pieces(shards: Path, home: Path) -> None:
 def train_for(minutes: float, home: Path) -> None:
     """Train until the minutes are over, its start included."""
     settings: dict[str, Any] = configuration(home, 100)
-    settings["training"] |= {"train_steps": 10**6, "save_checkpoint_steps": SAVE_EVERY, "keep_checkpoint": 2}
+    settings["training"] |= {**RECIPE, "train_steps": 10**6, "save_checkpoint_steps": SAVE_EVERY, "keep_checkpoint": 2}
     (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     log = (home / "train.log").open("w", encoding="utf-8")
     command = eole("train", "-config", str(home / "config.yaml"))
