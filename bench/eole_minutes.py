@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from bench.eole_training import configuration
@@ -36,18 +37,23 @@ ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def write_pieces(shards: Path, home: Path) -> None:
-    """Training pairs as our tokenizer's pieces with blanks between, and the vocabulary, as eole reads them."""
+    """Training pairs as our tokenizer's pieces with blanks between, and the vocabulary, as eole reads them.
+
+    Pairs are shuffled once: eole shuffles within its buckets of 30,000 only, and a corpus may be sorted.
+    """
     reader = ShardReader(shards, "train")
     pair = load_pair(shards, read_manifest(shards).tokenizer)
     home.mkdir(parents=True, exist_ok=True)
-    sides = [(home / f"{side}.txt").open("w", encoding="utf-8") for side in ("source", "target")]
-    with sides[0], sides[1]:
-        for number in range(reader.chunks):
-            chunk = reader.chunk(number)
-            packed = (chunk.source, chunk.source_offsets), (chunk.target, chunk.target_offsets)
-            for file, (ids, bounds) in zip(sides, packed, strict=True):
-                for begin, end in pairwise(bounds):
-                    file.write(" ".join(pair.target.pieces(ids[begin : end - 1])) + "\n")  # without the end of sentence
+    sides: tuple[list[str], list[str]] = ([], [])
+    for number in range(reader.chunks):
+        chunk = reader.chunk(number)
+        packed = (chunk.source, chunk.source_offsets), (chunk.target, chunk.target_offsets)
+        for lines, (ids, bounds) in zip(sides, packed, strict=True):
+            for begin, end in pairwise(bounds):
+                lines.append(" ".join(pair.target.pieces(ids[begin : end - 1])) + "\n")  # without the end of sentence
+    order = np.random.default_rng(1).permutation(len(sides[0]))
+    for name, lines in zip(("source", "target"), sides, strict=True):
+        (home / f"{name}.txt").write_text("".join(lines[place] for place in order), encoding="utf-8")
     pieces = pair.target.pieces(range(len(SPECIAL), pair.target.vocabulary))
     (home / "vocabulary.txt").write_text("".join(f"{piece}\t1\n" for piece in pieces), encoding="utf-8")
 
