@@ -228,7 +228,7 @@ class _Pass:
         self._hold(job, workers)
 
     def _hold(self, job: Entry, workers: int) -> None:
-        self.placed[job.id] = self.room.take(job.needs, workers)
+        self.placed[job.id] = self.room.hold(job.needs, workers)
         cpus, gpus = job.needs.total(workers)
         used = self.used.setdefault(job.owner, [0.0, 0.0])
         used[0] += cpus

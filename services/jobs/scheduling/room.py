@@ -69,8 +69,25 @@ class Room:
                 workers -= 1
         return placed
 
+    def hold(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
+        """Place workers that run already, all of them; where, for `give`.
+
+        Which node each is on is not known. Where this packing has no node left for one that found its place in the
+        order of starting, what it uses is in use all the same: it is counted wherever something is free.
+        """
+        placed = self.take(needs, workers)
+        cpus, gpus = needs.total(workers - len(placed))
+        for number in sorted(range(len(self.free)), key=lambda number: (self.free[number][1], -self.free[number][0])):
+            free = self.free[number]
+            part = min(cpus, free[0]), min(gpus, free[1])
+            if max(part) > TINY:
+                free[0], free[1] = free[0] - part[0], free[1] - part[1]
+                cpus, gpus = cpus - part[0], gpus - part[1]
+                placed.append((number, *part))
+        return placed
+
     def give(self, placed: Sequence[tuple[int, float, float]]) -> None:
-        """Take back what `take` placed."""
+        """Take back what `take` or `hold` placed."""
         for number, cpus, gpus in placed:
             self.free[number][0] += cpus
             self.free[number][1] += gpus
