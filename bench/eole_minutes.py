@@ -67,11 +67,13 @@ def train_for(minutes: float, home: Path) -> None:
     log = (home / "train.log").open("w", encoding="utf-8")
     command = eole("train", "-config", str(home / "config.yaml"))
     with log, subprocess.Popen(command, env=ONE_THREAD, stdout=log, stderr=subprocess.STDOUT) as running:
-        end = time.monotonic() + 60 * minutes
-        while time.monotonic() < end and running.poll() is None:
-            time.sleep(0.5)
-        ended = running.poll()
-        running.kill()
+        try:
+            end = time.monotonic() + 60 * minutes
+            while time.monotonic() < end and running.poll() is None:
+                time.sleep(0.5)
+            ended = running.poll()
+        finally:  # also where the measurement is interrupted
+            running.kill()
     if ended is not None:
         raise RuntimeError(f"eole ended with exit code {ended}: {(home / 'train.log').read_text()[-2000:]}")
 

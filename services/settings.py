@@ -107,9 +107,7 @@ class RerankConfig(BundleSource):
     weights: str | None = None  # weights tuned before
     features: Literal["total", "all"] = "total"  # what is weighted beside ours and the length
     feature: str = "Dragoman"  # the name of ours
-    keep_length: bool = (
-        True  # weights are tuned for translations as long as the lists' first ones, not as the references
-    )
+    keep_length: bool = True  # weights are tuned for translations as long as the lists' first ones
     reverse: bool = False  # the model translates the other way: ours is of the source, given the hypothesis
     output: str | None = None
     format: Literal["text", "nbest", "scored"] = "text"

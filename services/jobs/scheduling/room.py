@@ -70,12 +70,14 @@ class Room:
         return placed
 
     def hold(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
-        """Place workers that run already, all of them; where, for `give`.
+        """Count workers that run, all of them, or start now; where, for `give`.
 
         Which node each is on is not known. Where this packing has no node left for one that found its place in the
         order of starting, what it uses is in use all the same: it is counted wherever something is free.
         """
         placed = self.take(needs, workers)
+        if len(placed) == workers:
+            return placed
         cpus, gpus = needs.total(workers - len(placed))
         for number in sorted(range(len(self.free)), key=lambda number: (self.free[number][1], -self.free[number][0])):
             free = self.free[number]
