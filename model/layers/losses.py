@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from model.device import kernels
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 is 10 MB, about what the caches hold
+ROW_STEP = (
+    32  # the last chunk is filled up to a multiple: oneDNN compiles a bf16 product, 0.6 MB, for each count of rows
+)
 
 
 def vocabulary_loss(states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -62,12 +65,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         count, vocabulary = len(states), len(weight)
-        h = states.to(dtype)  # (N, D)
+        # zero rows behind the last: no loss is asked of them, and they add nothing to the weights' gradient
+        h = nn.functional.pad(states.to(dtype), (0, 0, 0, -count % ROW_STEP))  # (N', D)
         w = weight.to(dtype)  # (V, D)
         b = None if bias is None else bias.to(dtype)
         uniform = smoothing / vocabulary
         row_sum = weight.float().sum(0)  # (D,)
-        buffer = h.new_empty(min(CHUNK_ROWS, max(count, 1)), vocabulary)
+        buffer = h.new_empty(min(CHUNK_ROWS, len(h)), vocabulary)
         flat_rows = torch.arange(len(buffer)) * vocabulary  # where each row of the buffer begins
         grad_h = torch.empty_like(h)
         grad_w = torch.zeros_like(weight, dtype=torch.float32)
@@ -75,26 +79,27 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         nll = torch.zeros((), dtype=torch.float32)
         smoothed_away = torch.zeros((), dtype=torch.float32)  # e times the sum of z_y
         for start in range(0, count, CHUNK_ROWS):
-            rows = slice(start, min(start + CHUNK_ROWS, count))
+            rows = slice(start, min(start + CHUNK_ROWS, len(h)))
             wanted = targets[rows, None]  # (n, 1)
-            logits = buffer[: rows.stop - start]  # (n, V)
+            n = len(wanted)
+            logits = buffer[: rows.stop - start]  # (n', V)
             if b is None:
                 torch.mm(h[rows], w.t(), out=logits)
             else:
                 torch.addmm(b, h[rows], w.t(), out=logits)
-            z_y = logits.gather(1, wanted).float()
+            z_y = logits[:n].gather(1, wanted).float()
             probability = torch.softmax(logits, 1, out=logits)
             # lse(z) = z_y - log p_y; tiny keeps a probability that rounded to zero from becoming infinite
-            p_y = probability.gather(1, wanted)
+            p_y = probability[:n].gather(1, wanted)
             nll -= p_y.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
             if smoothing:
                 smoothed_away += smoothing * z_y.sum()
-            at_target = flat_rows[: len(wanted)] + wanted[:, 0]
+            at_target = flat_rows[:n] + wanted[:, 0]
             probability.view(-1).index_copy_(0, at_target, p_y[:, 0] - (1.0 - smoothing))
             torch.mm(probability, w, out=grad_h[rows])
             grad_w += torch.mm(probability.t(), h[rows])
             if grad_b is not None:
-                grad_b += probability.sum(0, dtype=torch.float32)
+                grad_b += probability[:n].sum(0, dtype=torch.float32)
         loss = nll.clone()
         if smoothing:
             states_sum = states.float().sum(0)  # (D,)
@@ -103,7 +108,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_w -= uniform * states_sum
             if grad_b is not None:
                 grad_b -= uniform * count
-        grad_states = grad_h.to(states.dtype)
+        grad_states = grad_h[:count].to(states.dtype)
         if smoothing:
             grad_states -= (uniform * row_sum).to(states.dtype)
         ctx.save_for_backward(grad_states, grad_w.to(weight.dtype), *([] if grad_b is None else [grad_b]))

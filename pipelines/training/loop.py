@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from model.bundles.translation import distinct_weights, fill
 from model.device import kernels
+from model.memory import keep_products_once, return_freed
 from model.networks.architectures import Loss
 from model.networks.network import Network
 from model.precision import autocast_dtype
@@ -39,6 +40,7 @@ from pipelines.training.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
 MAX_NONFINITE = 100  # steps in a row without a finite loss and gradient before the run is given up
+RETURN_EVERY = 50  # steps after which the heap's free pages go back to the system
 
 
 class Loader(Protocol):
@@ -96,6 +98,7 @@ class Trainer:
     ) -> None:
         """`held_out` gives this rank's share of the validation batches; `bleu` is called on every rank together."""
         leave_compiler_out()
+        keep_products_once()
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)
@@ -158,6 +161,8 @@ class Trainer:
                 report(step, {**metrics, "tokens_per_second": speed.rate(), "skipped": progress.skipped})
             if config.max_minutes and seconds >= 60 * config.max_minutes:
                 progress.stopped = f"train.max_minutes={config.max_minutes:g} are over"
+            if step % RETURN_EVERY == 0 and self.ranks.device.type == "cpu":
+                return_freed()
             last = step == config.max_steps or bool(progress.stopped)
             if last or step % config.evaluate_every == 0:
                 measured = self.evaluate()

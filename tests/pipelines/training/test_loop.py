@@ -20,7 +20,7 @@ from model.text.batch import TranslationBatch
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint, journal, loop
 from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Report, Trainer
 from pipelines.training.validation import validation_loss
@@ -97,6 +97,14 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 @pytest.fixture
 def shards(make_shards: Callable[..., Path], random_pairs: list[Any]) -> Path:
     return make_shards(random_pairs)
+
+
+def test_freed_memory_is_given_back_now_and_then(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[None] = []
+    monkeypatch.setattr(loop, "return_freed", lambda: given.append(None))
+    monkeypatch.setattr(loop, "RETURN_EVERY", 5)
+    train(shards, tmp_path / "run")
+    assert len(given) == CONFIG.max_steps // 5 == 2
 
 
 def test_two_runs_of_one_seed_are_equal(shards: Path, tmp_path: Path) -> None:
