@@ -17,7 +17,7 @@ def keep_products_once() -> None:
 
 
 def return_freed() -> None:
-    """Give the heap's free pages back to the system, where the C library can (glibc); some 10 ms."""
+    """Give the heap's free pages back to the system, where the C library can (glibc); some 30 ms."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
