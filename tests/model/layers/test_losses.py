@@ -49,7 +49,7 @@ def test_any_number_of_rows_needs_few_shapes_of_products(monkeypatch: pytest.Mon
     product = torch.mm
 
     def counting(left: torch.Tensor, right: torch.Tensor, **out: torch.Tensor) -> torch.Tensor:
-        seen.add(len(left) if len(left) != 37 else left.shape[1])
+        seen.add(len(left) if len(left) != 37 else left.shape[1])  # 37: the vocabulary, of the weights' gradient
         return product(left, right, **out)
 
     monkeypatch.setattr(torch, "mm", counting)
