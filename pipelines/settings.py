@@ -102,6 +102,7 @@ class TrainConfig:
     checkpoint_minutes: float = 10.0  # beside those, so long after the last one; 0: none by the clock
     keep_checkpoints: int = 2
     average_last: int = 10  # weights of this many checkpoints make the final model: the last, or round the best
+    average_share: float = 0.2  # of the steps: none of them is older, so that a short run leaves its beginning out
     final_weights: Literal["average", "last", "ema", "best", "best_average"] = "average"
 
     def check(self) -> None:
@@ -113,6 +114,8 @@ class TrainConfig:
         check_least("train", self, max_steps=1, log_every=1, evaluate_every=1, checkpoint_every=1)
         check_least("train", self, keep_checkpoints=1, average_last=1, schedule_steps=0, max_minutes=0, bleu_every=0)
         check_least("train.loss", self.loss, rdrop=0)
+        if not 0.0 <= self.average_share <= 1.0:
+            raise UserError(f"train.average_share={self.average_share}: a share of the run's steps is from 0 to 1")
         if self.final_weights in ("best", "best_average") and self.evaluate_every % self.checkpoint_every:
             raise UserError(
                 f"train.final_weights={self.final_weights}: what is evaluated must be kept, so train.evaluate_every="

@@ -3,6 +3,9 @@
 The best are those of the evaluation with the lowest validation loss, or the highest BLEU where early stopping watches
 that. Round the best are `train.average_last` kept weights that follow each other, the best in their middle as far as
 there are enough on both sides: half of them before it, or more where the run ended soon after.
+
+A mean takes in none that is older than the share `train.average_share` of the steps allows: the last checkpoints of a
+short run reach back to where its weights lay far away.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,7 +43,8 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
     if not kept:
         raise UserError(f"{run}: no weights to average; the run has not reached its first checkpoint")
     if config.final_weights == "average":
-        return {step: kept[step] for step in list(kept)[-config.average_last :]}
+        last = list(kept)[-config.average_last :]
+        return {step: kept[step] for step in not_too_old(last, last[-1], config.average_share)}
     best = checkpoint.state(checkpoint.last(run)).get("best_step", 0)
     if best not in kept:
         known = f"those of step {best:,} were not kept" if best else "no evaluation has told which are the best"
@@ -48,8 +52,10 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
             f"train.final_weights={config.final_weights}: {known} in {run}. A run that is to end with its best weights "
             f"is started so, or with train.early_stopping. Choices for this one: average, last"
         )
-    wanted = round_best(list(kept), best, config.average_last) if config.final_weights == "best_average" else [best]
-    return {step: kept[step] for step in wanted}
+    if config.final_weights == "best":
+        return {best: kept[best]}
+    near = round_best(list(kept), best, config.average_last)
+    return {step: kept[step] for step in not_too_old(near, best, config.average_share)}
 
 
 def kept_weights(config: TrainConfig, best: int) -> Callable[[list[int]], Collection[int]]:
@@ -73,6 +79,11 @@ def round_best(steps: Sequence[int], best: int, count: int) -> Sequence[int]:
     """
     first = min(steps.index(best) - count // 2, len(steps) - count)
     return steps[max(0, first) :][:count]
+
+
+def not_too_old(steps: Sequence[int], end: int, share: float) -> list[int]:
+    """Those of `steps` that are within the last `share` of the steps up to `end`, and what comes after."""
+    return [step for step in steps if end - step <= share * end]
 
 
 def weights_hashes(run: Path, config: TrainConfig) -> list[str]:

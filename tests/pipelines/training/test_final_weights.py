@@ -12,7 +12,7 @@ import torch
 from model.errors import UserError
 from pipelines.settings import EarlyStopping, TrainConfig
 from pipelines.training import checkpoint
-from pipelines.training.final_weights import final_weights, kept_weights, round_best, weights_facts
+from pipelines.training.final_weights import final_weights, kept_weights, not_too_old, round_best, weights_facts
 from tests.pipelines.training.test_loop import CONFIG, train
 
 SCORES = [10.0, 12.0, 30.0, 11.5, 12.5, 13.0, 14.0]  # BLEU after 2, 4, 6 ... steps: step 6 is the best
@@ -23,6 +23,7 @@ WATCHED = replace(
     checkpoint_every=2,
     keep_checkpoints=20,
     average_last=3,
+    average_share=1.0,
     early_stopping=EarlyStopping("bleu", 9),
 )
 
@@ -98,6 +99,30 @@ def test_weights_that_were_not_kept_are_said_to_be_missing(shards: Path, tmp_pat
     train(shards, tmp_path / "run", replace(config, final_weights="average"))  # all losses are equal: the first is best
     with pytest.raises(UserError, match=r"final_weights=best: those of step 2 were not kept .* average, last"):
         final_weights(tmp_path / "run", config)
+
+
+def test_a_short_run_leaves_its_beginning_out_of_the_average(shards: Path, tmp_path: Path) -> None:
+    run, config = tmp_path / "run", replace(WATCHED, average_last=9)
+    scored(shards, run, config, iter(SCORES))
+    assert final_weights(run, config)[1] == [2, 4, 6, 8, 10, 12, 14]
+    assert final_weights(run, replace(config, average_share=0.2))[1] == [12, 14]
+    assert final_weights(run, replace(config, average_share=0.0))[1] == [14]
+    best = replace(config, final_weights="best_average", average_last=3, average_share=0.2)
+    assert final_weights(run, best)[1] == [6, 8]  # the best is that of step 6, and 4 lies a third of the way back
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.0, [7500]), (0.1, [6750, 7000, 7250, 7500]), (0.2, None), (1.0, None)]
+)
+def test_the_share_counts_from_the_last_step_and_takes_in_its_edge(share: float, expected: list[int] | None) -> None:
+    steps = list(range(6250, 7501, 250))
+    assert not_too_old(steps, 7500, share) == (expected or steps)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_share_that_no_run_can_have_is_refused(share: float) -> None:
+    with pytest.raises(UserError, match=r"train\.average_share=.*from 0 to 1"):
+        replace(CONFIG, average_share=share).check()
 
 
 def test_what_is_evaluated_must_be_kept() -> None:

@@ -35,6 +35,7 @@ CONFIG = TrainConfig(
     checkpoint_every=4,
     keep_checkpoints=9,
     average_last=2,
+    average_share=1.0,
 )
 CPU = torch.device("cpu")
 NETWORKS: dict[str, dict[str, Any]] = {
