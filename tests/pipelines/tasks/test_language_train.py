@@ -46,8 +46,8 @@ def config(home: Path, *overrides: str) -> Config:
             "loader.batch_tokens=128", "loader.context_length=32", "train.max_steps=4", "train.evaluate_every=4",
             "train.checkpoint_every=2", "train.optimizer.warmup_steps=1", "train.loss.label_smoothing=0",
             "train.average_last=2", "train.average_share=1", "evaluate.split=valid", "evaluate.samples=2",
-            "cluster.backend=local", "registry.register=false", "tracking.offline=true", "tracking.system_metrics=false",
-            *overrides,
+            "cluster.backend=local", "registry.register=false", "tracking.offline=true",
+            "tracking.system_metrics=false", *overrides,
         ]
     )  # fmt: skip
     return compose.typed(Config, values)
