@@ -1,10 +1,10 @@
-"""The peer of `bench minutes`: eole's own commands on the pieces of our shards, for so many minutes."""
+"""The peer of `bench minutes`: eole's own commands on the pieces of our shards, as long as ours trains."""
 
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,16 @@ def write_pieces(shards: Path, home: Path) -> None:
 
 def train_for(minutes: float, home: Path) -> None:
     """Train until the minutes are over, its start included."""
+    end = time.monotonic() + 60 * minutes
+    train_while(lambda: time.monotonic() < end, home)
+
+
+def train_while(wanted: Callable[[], bool], home: Path) -> None:
+    """Train as long as it is wanted, its start included.
+
+    Raises:
+        RuntimeError: eole ended by itself.
+    """
     settings: dict[str, Any] = configuration(home, 100)
     settings["training"] |= {**RECIPE, "train_steps": 10**6, "save_checkpoint_steps": SAVE_EVERY, "keep_checkpoint": 2}
     (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -68,8 +78,7 @@ def train_for(minutes: float, home: Path) -> None:
     command = eole("train", "-config", str(home / "config.yaml"))
     with log, subprocess.Popen(command, env=ONE_THREAD, stdout=log, stderr=subprocess.STDOUT) as running:
         try:
-            end = time.monotonic() + 60 * minutes
-            while time.monotonic() < end and running.poll() is None:
+            while wanted() and running.poll() is None:
                 time.sleep(0.5)
             ended = running.poll()
         finally:  # also where the measurement is interrupted

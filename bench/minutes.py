@@ -4,17 +4,20 @@
 
 Both have Transformer-tiny's sizes and the same pieces. Ours is `experiment=multi30k` as it is, but for the number of
 its steps, which is what fits into the minutes by a minute's trial beside a trial of eole's: its rate falls to zero
-over them. eole's rate falls with 1/sqrt(step) and needs no end; its last checkpoint in its time counts, its start with
-it. Both search with a beam of 5, and are scored by the same sacreBLEU on the test set.
+over them. eole's rate falls with 1/sqrt(step) and needs no end, so it trains until ours is done, whose evaluations,
+checkpoints and last bundle no trial foresees; its last checkpoint then counts. Both begin at once, search with a beam
+of 5, and are scored by the same sacreBLEU on the test set.
 """
 
 import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from bench import eole_minutes
@@ -58,17 +61,18 @@ def run(quick: bool, args: list[str]) -> Result:
             lambda: eole_minutes.train_for(TRIAL, home / "eole"),
         )
         eole_minutes.forget(home / "eole")
+        done, begun = Event(), time.monotonic()
         at_once(
             cores,
-            lambda: execute(train_command(common, "ours", f"train.max_steps={steps}"), home),
-            lambda: eole_minutes.train_for(options.minutes, home / "eole"),
+            lambda: execute_and_tell(train_command(common, "ours", f"train.max_steps={steps}"), home, done),
+            lambda: eole_minutes.train_while(lambda: not done.is_set(), home / "eole"),
         )
-        seconds = steps_of(home / "runs" / "ours")[-1]["seconds"]
+        seconds = time.monotonic() - begun
         updates = eole_minutes.newest(home / "eole")[0]
         target = options.pair.split("-")[1]
         ours = (home / "runs" / "ours" / f"hypotheses.test.{target}.txt").read_text("utf-8").split("\n")[:-1]
         theirs = eole_minutes.translate(shards, home / "eole", sources)
-    print(f"ours {steps:,} steps in {seconds / 60:.1f} minutes; eole {updates:,} updates in {options.minutes:g}")
+    print(f"ours {steps:,} steps and eole {updates:,} updates, both in {seconds / 60:.1f} minutes")
     found = {}
     for who, texts in (("ours", ours), ("eole", theirs)):
         one = score(texts, references, target)
@@ -83,6 +87,14 @@ def trial(common: list[str], home: Path, minutes: float) -> int:
     seconds = [line["seconds"] for line in steps_of(home / "runs" / "trial")]
     late = [moment for moment in seconds if moment >= seconds[-1] / 2]
     return max(10, int(60 * minutes * (len(late) - 1) / (late[-1] - late[0])))
+
+
+def execute_and_tell(command: list[str], home: Path, done: Event) -> None:
+    """Run it, and set `done` in the end, also where it fails: whoever waits for it stops then."""
+    try:
+        execute(command, home)
+    finally:
+        done.set()
 
 
 def train_command(common: list[str], name: str, *more: str) -> list[str]:
