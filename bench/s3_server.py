@@ -212,10 +212,10 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Content-Length", size)
             self.end_headers()
             if self.command != "HEAD":
+                with proxy.lock:  # before they go: whoever has them all finds them counted
+                    proxy.bytes_out += len(content)
                 self.wfile.write(content)
                 self.wfile.flush()
-                with proxy.lock:
-                    proxy.bytes_out += len(content)
 
         do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _answer  # noqa: N815  # as http.server names them
 

@@ -28,14 +28,20 @@ def test_a_step_of_an_attempt_that_is_ending_is_no_recovery(tmp_path: Path, monk
         """It is asked a moment later, as by the scheduler."""
         threading.Timer(0.5, scene.service.act, (scene.job, "yield")).start()
 
+    def halt(process: psutil.Process) -> None:
+        """The signal is on its way when `suspend` returns: a step, and its checkpoint, may come before it arrives."""
+        process.suspend()
+        while process.status() != psutil.STATUS_STOPPED:
+            time.sleep(0.001)
+
     def kill(scene: Scene) -> None:
         """Between two of its checkpoints: it stands still while that is looked at."""
         (process,) = stubs(scene.job)
-        process.suspend()
+        halt(process)
         while scene.journal()[-1]["step"] % 5 == 0:
             process.resume()
             time.sleep(0.005)
-            process.suspend()
+            halt(process)
         process.kill()
 
     monkeypatch.setattr(drill, "ranks", stubs)
