@@ -61,9 +61,9 @@ class LoaderConfig:
 
 @dataclass
 class OptimizerConfig:
-    """Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019) and the course of its learning rate."""
+    """Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019), Muon (Jordan et al. 2024); the rate's course."""
 
-    kind: Literal["adam", "adamw"] = "adam"
+    kind: Literal["adam", "adamw", "muon"] = "adam"
     lr: float = 0.0007  # the highest rate, reached at the end of the warm-up
     betas: list[float] = field(default_factory=lambda: [0.9, 0.98])
     eps: float = 1e-9

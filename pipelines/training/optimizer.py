@@ -3,11 +3,14 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from model.settings import Precision
 from pipelines.settings import OptimizerConfig
+from pipelines.training.muon import Muon
 
 
 def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> float:
@@ -28,16 +31,26 @@ def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> fl
     return config.min_lr + (config.lr - config.min_lr) * left
 
 
-def make_optimizer(config: OptimizerConfig, network: nn.Module) -> torch.optim.Optimizer:
-    """Fused kernels on CPU and GPU. Decay (AdamW) is kept from biases, norms and tables; frozen parameters stay out."""
-    kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
-    tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Precision = "fp32") -> torch.optim.Optimizer:
+    """Fused kernels on CPU and GPU. Decay is kept from biases, norms and tables; frozen parameters stay out.
+
+    Muon's are the matrices between states, whoever reads or writes words stays with Adam; its own products
+    are in bfloat16 where the network's are.
+    """
+    words = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
     trained = [p for p in network.parameters() if p.requires_grad]
-    decayed = [p for p in trained if p.ndim > 1 and id(p) not in tables]
-    chosen = {id(p) for p in decayed}
+    if config.kind == "muon":
+        words |= {id(p) for name, p in network.named_parameters() if name == "output.weight"}
+    matrices = [p for p in trained if p.ndim > 1 and id(p) not in words]
+    chosen = {id(p) for p in matrices}
     spared = [p for p in trained if id(p) not in chosen]
-    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
-    return kind(groups, lr=config.lr, betas=(config.betas[0], config.betas[1]), eps=config.eps, fused=True)
+    rates: dict[str, Any] = {"lr": config.lr, "betas": (config.betas[0], config.betas[1]), "eps": config.eps}
+    if config.kind == "muon":
+        adam = torch.optim.Adam(spared, **rates, fused=True)
+        return Muon(matrices, adam, config.weight_decay, torch.bfloat16 if precision == "bf16" else torch.float32)
+    kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
+    return kind(groups, **rates, fused=True)
 
 
 def clip(parameters: Iterable[nn.Parameter], scale: float, clip_norm: float) -> float:

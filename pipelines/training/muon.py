@@ -1,0 +1,75 @@
+"""Muon: the matrices between a network's states take steps of equal length in every direction (Jordan et al. 2024).
+
+Letters: N matrices of one shape, R rows, C columns.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+MOMENTUM = 0.95
+ROUNDS = 5
+QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan et al. 2024: the steepest at 0 that bring singular values near to 1
+ADAMS_LENGTH = 0.2  # the root mean square of Adam's steps, measured in units of the rate (Liu et al. 2025, section 2.2)
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum, of which each matrix takes the nearest semi-orthogonal one; all other parameters are Adam's.
+
+    A step is scaled to the root mean square of Adam's, so that one rate and one schedule serve both. torch has a Muon
+    of its own, which computes in bfloat16 wherever it runs and goes through the matrices one by one.
+
+    `adam` is given the other parameters; `work` is the type that is computed in.
+    """
+
+    def __init__(
+        self, matrices: Sequence[nn.Parameter], adam: torch.optim.Optimizer, weight_decay: float, work: torch.dtype
+    ) -> None:
+        super().__init__([{"params": list(matrices), "weight_decay": weight_decay}], {"lr": adam.defaults["lr"]})
+        self._adam, self._work = adam, work
+        adam.state = self.state
+        self.param_groups += adam.param_groups  # the same objects: whoever sets a rate sets it for both
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]  # no closure, no loss
+        """One update of everything that has a gradient."""
+        group = self.param_groups[0]
+        alike: defaultdict[torch.Size, list[Tensor]] = defaultdict(list)
+        for p in group["params"]:
+            if p.grad is not None:
+                alike[p.shape].append(p)
+        for shape, matrices in alike.items():
+            changes = orthogonal(torch.stack(self._momenta(matrices)).to(self._work))  # (N, R, C)
+            if group["weight_decay"]:
+                torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+            length = ADAMS_LENGTH * max(shape) ** 0.5  # a semi-orthogonal matrix has a root mean square of 1/sqrt(max)
+            torch._foreach_add_(matrices, list(changes.to(matrices[0].dtype)), alpha=-group["lr"] * length)
+        self._adam.step()
+
+    def _momenta(self, matrices: Sequence[Tensor]) -> list[Tensor]:
+        """Nesterov's look ahead from the running means of the gradients, which take in those of this step."""
+        gradients = [p.grad for p in matrices if p.grad is not None]
+        for p in matrices:
+            if not self.state[p]:
+                self.state[p]["momentum"] = torch.zeros_like(p)
+        means = [self.state[p]["momentum"] for p in matrices]
+        torch._foreach_lerp_(means, gradients, 1 - MOMENTUM)
+        return list(torch._foreach_lerp(gradients, means, MOMENTUM))
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """(N, R, C) -> (N, R, C): each U S V' becomes about U V', its singular values between 0.7 and 1.2.
+
+    Five rounds of a quintic Newton-Schulz iteration; the type stays.
+    """
+    tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.mT if tall else matrices  # the small side first: the products are of its size
+    x = x / x.float().norm(dim=(1, 2), keepdim=True).clamp_min(1e-7).to(x.dtype)
+    a, b, c = QUINTIC
+    for _ in range(ROUNDS):
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x

@@ -1,0 +1,91 @@
+"""Muon against its definition: which parameters it takes, how long its steps are, and which way they go."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from model.networks.architectures import build_network, model_config
+from pipelines.settings import OptimizerConfig
+from pipelines.training.muon import ADAMS_LENGTH, MOMENTUM, Muon, orthogonal
+from pipelines.training.optimizer import make_optimizer
+from tests.pipelines.training.test_loop import CONFIG, NETWORKS, nothing, shards, steps, train, weights
+
+__all__ = ["shards"]
+
+CONFIG = replace(CONFIG, optimizer=replace(CONFIG.optimizer, kind="muon", weight_decay=0.1))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(6, 6), (12, 4), (4, 12)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_orthogonal_keeps_the_directions_and_levels_their_lengths(rows: int, columns: int, dtype: torch.dtype) -> None:
+    """Of U S V' it gives about U V', whatever the singular values S were, for several matrices at once."""
+    torch.manual_seed(1)
+    small = min(rows, columns)
+    u, v = torch.linalg.qr(torch.randn(3, rows, small))[0], torch.linalg.qr(torch.randn(3, columns, small))[0]
+    lengths = torch.linspace(1.0, 5.0, small)
+    found = orthogonal((u * lengths @ v.mT).to(dtype))
+    assert found.dtype == dtype
+    within = u.mT @ found.float() @ v  # (3, small, small): about the identity
+    assert torch.allclose(within, torch.diag_embed(within.diagonal(dim1=1, dim2=2)), atol=0.05)
+    assert (within.diagonal(dim1=1, dim2=2) - 0.95).abs().max() < 0.3
+
+
+def test_a_matrix_without_a_gradient_stays_finite() -> None:
+    assert torch.equal(orthogonal(torch.zeros(1, 3, 3)), torch.zeros(1, 3, 3))
+
+
+def test_a_step_is_as_long_as_adams_and_follows_the_momentum() -> None:
+    torch.manual_seed(2)
+    weight = nn.Parameter(torch.randn(32, 64))
+    other = nn.Parameter(torch.zeros(3))
+    adam = torch.optim.Adam([other], lr=0.01)
+    optimizer = Muon([weight], adam, weight_decay=0.0, work=torch.float32)
+    gradients = [torch.randn(32, 64) for _ in range(2)]
+    mean = torch.zeros(32, 64)
+    for gradient in gradients:
+        before = weight.detach().clone()
+        weight.grad, other.grad = gradient, torch.ones(3)
+        optimizer.step()
+        mean = MOMENTUM * mean + (1 - MOMENTUM) * gradient
+        wanted = orthogonal((MOMENTUM * mean + (1 - MOMENTUM) * gradient)[None])[0]
+        change = weight.detach() - before
+        assert torch.allclose(change, -0.01 * ADAMS_LENGTH * 8.0 * wanted, atol=1e-6)
+        assert change.square().mean().sqrt().item() == pytest.approx(0.01 * ADAMS_LENGTH, rel=0.2)
+    assert torch.allclose(other, torch.full((3,), -0.02), atol=1e-4)
+
+
+def test_decay_shrinks_matrices_alone() -> None:
+    weight, other = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2))
+    optimizer = Muon([weight], torch.optim.Adam([other], lr=0.5), weight_decay=0.1, work=torch.float32)
+    weight.grad, other.grad = torch.zeros(2, 2), torch.zeros(2)
+    optimizer.step()
+    assert torch.allclose(weight, torch.full((2, 2), 0.95))
+    assert torch.equal(other, torch.ones(2))
+
+
+@pytest.mark.parametrize("tie", ["all", "none"])
+def test_words_biases_and_norms_stay_with_adam(tie: str) -> None:
+    network = build_network(model_config({**NETWORKS["transformer"], "tie": tie}), 50, 50)
+    muon, *adam = make_optimizer(OptimizerConfig(kind="muon"), network).param_groups
+    names = {id(p): name for name, p in network.named_parameters()}
+    of_muon = {names[id(p)] for p in muon["params"]}
+    of_adam = {names[id(p)] for group in adam for p in group["params"]}
+    assert of_muon | of_adam == set(names.values()) and not of_muon & of_adam
+    assert "decoder.0.cross_attention.kv.weight" in of_muon and "encoder.0.self_attention.qkv.weight" in of_muon
+    assert {name for name in of_adam if network.get_parameter(name).ndim > 1} == {
+        name for name in names.values() if "embedding" in name or name == "output.weight"
+    }
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_run_goes_on_as_if_it_had_never_stopped(kind: str, shards: Path, tmp_path: Path) -> None:
+    train(shards, tmp_path / "whole", CONFIG, kind=kind)
+    train(shards, tmp_path / "cut", replace(CONFIG, max_steps=4), kind=kind)
+    train(shards, tmp_path / "cut", CONFIG, report=nothing, kind=kind)
+    assert [line["loss"] for line in steps(tmp_path / "whole")] == [line["loss"] for line in steps(tmp_path / "cut")]
+    for name, value in weights(tmp_path / "whole").items():
+        assert torch.equal(value, weights(tmp_path / "cut")[name])
+    assert steps(tmp_path / "whole")[-1]["loss"] < steps(tmp_path / "whole")[0]["loss"]
