@@ -121,3 +121,4 @@ class LossConfig:
 
     label_smoothing: float = 0.1
     rdrop: float = 0.0  # translation: each batch twice, and how strongly the two are held to each other; 0: once
+    distillation: float = 0.5  # translation: the part of what is learned that train.teachers say, where there are any

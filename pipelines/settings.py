@@ -88,6 +88,9 @@ class TrainConfig:
     """How long and how; `every` fields count steps (updates)."""
 
     init_from: str | None = None  # whose weights it begins with: a bundle's path, a run's name or models:/NAME@ALIAS
+    teachers: list[str] = field(
+        default_factory=list
+    )  # translation: models named in the same way, whose mean is learned
     max_steps: int = 8000
     schedule_steps: int = 0  # where cosine and linear end; 0: at the max_steps of the run's first start
     max_minutes: float = 0.0  # training time over all starts of the run; 0: no limit
@@ -114,6 +117,12 @@ class TrainConfig:
         check_least("train", self, max_steps=1, log_every=1, evaluate_every=1, checkpoint_every=1)
         check_least("train", self, keep_checkpoints=1, average_last=1, schedule_steps=0, max_minutes=0, bleu_every=0)
         check_least("train.loss", self.loss, rdrop=0)
+        if not 0.0 <= self.loss.distillation <= 1.0:
+            raise UserError(f"train.loss.distillation={self.loss.distillation}: a part of the whole is from 0 to 1")
+        if self.teachers and self.loss.rdrop:
+            raise UserError(
+                f"train.loss.rdrop={self.loss.rdrop:g}: not with train.teachers; choose 0, or train.teachers=[]"
+            )
         if not 0.0 <= self.average_share <= 1.0:
             raise UserError(f"train.average_share={self.average_share}: a share of the run's steps is from 0 to 1")
         if self.final_weights in ("best", "best_average") and self.evaluate_every % self.checkpoint_every:

@@ -1,6 +1,6 @@
-"""Cross-entropy over the vocabulary, with label smoothing.
+"""Cross-entropy over the vocabulary, with label smoothing and with what teachers hold likely.
 
-N tokens, D width, V vocabulary.
+N tokens, D width, V vocabulary, K tokens that the teachers of a token named.
 """
 
 from typing import Any
@@ -9,47 +9,58 @@ import torch
 from torch import Tensor, nn
 
 from model.device import kernels
+from model.text.taught import Taught
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 is 10 MB, about what the caches hold
 ROW_STEP = 32  # the last chunk is filled up to a multiple: oneDNN compiles and keeps a product for each count of rows
 
 
-def vocabulary_loss(states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float) -> tuple[Tensor, Tensor]:
+def vocabulary_loss(
+    states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float, taught: Taught | None = None
+) -> tuple[Tensor, Tensor]:
     """The summed loss of predicting `targets` (N,) from `states` (N, D) through the output layer (V, D).
 
-    Returns (loss, nll), both scalars in float32: the label-smoothed loss (Szegedy et al. 2016, section 7; uniform over
-    all V), which carries the gradient, and the plain negative log-likelihood, which does not.
+    Returns (loss, nll), both scalars in float32: the cross-entropy with what is to be learned, which carries the
+    gradient, and the plain negative log-likelihood of the targets, which does not. To be learned is the target with
+    `smoothing` spread over all V (Szegedy et al. 2016, section 7), and in part what was `taught`.
     """
     weight, bias = output.weight, output.bias
     if kernels(states.device).cross_entropy == "native" or not torch.is_grad_enabled():
-        return _native(states, targets, weight, bias, smoothing)
+        return _native(states, targets, weight, bias, smoothing, taught)
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else states.dtype
     with torch.autocast(states.device.type, enabled=False):
-        loss, nll = _ChunkedCrossEntropy.apply(states, targets, weight, bias, smoothing, dtype)  # type: ignore[no-untyped-call]
+        loss, nll = _ChunkedCrossEntropy.apply(states, targets, weight, bias, smoothing, taught, dtype)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
 def _native(
-    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float
+    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float, taught: Taught | None
 ) -> tuple[Tensor, Tensor]:
     loss = states.new_zeros((), dtype=torch.float32)
     nll = states.new_zeros((), dtype=torch.float32)
-    rows = len(states) if states.is_cuda else CHUNK_ROWS
-    for part, wanted in zip(torch.split(states, max(rows, 1)), torch.split(targets, max(rows, 1)), strict=True):
+    own = 1.0 - (taught.part if taught else 0.0)
+    rows = max(1, len(states) if states.is_cuda else CHUNK_ROWS)
+    for start in range(0, len(states), rows):
+        part, wanted = states[start : start + rows], targets[start : start + rows]
         logits = nn.functional.linear(part, weight, bias).float()  # (n, V)
-        loss = loss + nn.functional.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="sum")
-        if smoothing:
+        loss = loss + own * nn.functional.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="sum")
+        if taught:
+            tokens, shares = taught.tokens[start : start + rows], taught.shares[start : start + rows]
+            known = logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)  # (n, K)
+            loss = loss - taught.part * (shares * known).sum()
+        if smoothing or taught:
             with torch.no_grad():
                 nll = nll + nn.functional.cross_entropy(logits, wanted, reduction="sum")
-    return loss, (nll if smoothing else loss.detach())
+    return loss, (nll if smoothing or taught else loss.detach())
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
     """Loss and gradient together in the forward pass, a chunk of rows at a time through one preallocated buffer.
 
-    With e the smoothing, y the target and z the logits of a token, loss = lse(z) - (1 - e) z_y - e/V sum(z) and
-    dloss/dz = softmax(z) - (1 - e) [y] - e/V. The uniform term is the same for every entry, so it is applied to the
-    D-wide results (a row sum of the weights, a column sum of the states) and never to the N x V logits.
+    With e the smoothing, y the target, z the logits of a token and q what teachers hold likely, which is the part a of
+    what is learned, loss = lse(z) - (1 - a) ((1 - e) z_y + e/V sum(z)) - a q.z and
+    dloss/dz = softmax(z) - (1 - a) ((1 - e) [y] + e/V) - a q. The uniform term is the same for every entry, so it is
+    applied to the D-wide results (a row sum of the weights, a column sum of the states) and never to the N x V logits.
     """
 
     @staticmethod
@@ -60,14 +71,17 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         smoothing: float,
+        taught: Taught | None,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         count, vocabulary = len(states), len(weight)
+        own = 1.0 - (taught.part if taught else 0.0)
+        hard = own * (1.0 - smoothing)  # the target's share of what is learned
         # zero rows behind the last: no loss is asked of them, and they add nothing to the weights' gradient
         h = nn.functional.pad(states.to(dtype), (0, 0, 0, -count % ROW_STEP))  # (N', D)
         w = weight.to(dtype)  # (V, D)
         b = None if bias is None else bias.to(dtype)
-        uniform = smoothing / vocabulary
+        uniform = own * smoothing / vocabulary
         row_sum = weight.float().sum(0)  # (D,)
         buffer = h.new_empty(min(CHUNK_ROWS, len(h)), vocabulary)
         flat_rows = torch.arange(len(buffer)) * vocabulary  # where each row of the buffer begins
@@ -75,7 +89,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_w = torch.zeros_like(weight, dtype=torch.float32)
         grad_b = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         nll = torch.zeros((), dtype=torch.float32)
-        smoothed_away = torch.zeros((), dtype=torch.float32)  # e times the sum of z_y
+        others = torch.zeros((), dtype=torch.float32)  # the sum of (1 - hard) z_y - a q.z
         for start in range(0, count, CHUNK_ROWS):
             rows = slice(start, min(start + CHUNK_ROWS, len(h)))
             wanted = targets[rows, None]  # (n, 1)
@@ -85,29 +99,33 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 torch.mm(h[rows], w.t(), out=logits)
             else:
                 torch.addmm(b, h[rows], w.t(), out=logits)
-            z_y = logits[:n].gather(1, wanted).float()
+            if hard < 1.0:
+                others += (1.0 - hard) * logits[:n].gather(1, wanted).sum(dtype=torch.float32)
+            if taught:
+                known = logits[:n].gather(1, taught.tokens[rows])
+                others -= taught.part * (known.float() * taught.shares[rows]).sum()
             probability = torch.softmax(logits, 1, out=logits)
             # lse(z) = z_y - log p_y; tiny keeps a probability that rounded to zero from becoming infinite
             p_y = probability[:n].gather(1, wanted)
             nll -= p_y.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
-            if smoothing:
-                smoothed_away += smoothing * z_y.sum()
             at_target = flat_rows[:n] + wanted[:, 0]
-            probability.view(-1).index_copy_(0, at_target, p_y[:, 0] - (1.0 - smoothing))
+            probability.view(-1).index_copy_(0, at_target, p_y[:, 0] - hard)
+            if taught:
+                probability[:n].scatter_add_(1, taught.tokens[rows], (-taught.part * taught.shares[rows]).to(dtype))
             torch.mm(probability, w, out=grad_h[rows])
             grad_w += torch.mm(probability.t(), h[rows])
             if grad_b is not None:
                 grad_b += probability[:n].sum(0, dtype=torch.float32)
-        loss = nll.clone()
-        if smoothing:
+        loss = nll + others
+        if uniform:
             states_sum = states.float().sum(0)  # (D,)
             bias_sum = 0.0 if bias is None else float(bias.float().sum())
-            loss += smoothed_away - uniform * (states_sum @ row_sum + count * bias_sum)
+            loss -= uniform * (states_sum @ row_sum + count * bias_sum)
             grad_w -= uniform * states_sum
             if grad_b is not None:
                 grad_b -= uniform * count
         grad_states = grad_h[:count].to(states.dtype)
-        if smoothing:
+        if uniform:
             grad_states -= (uniform * row_sum).to(states.dtype)
         ctx.save_for_backward(grad_states, grad_w.to(weight.dtype), *([] if grad_b is None else [grad_b]))
         ctx.mark_non_differentiable(nll)
@@ -120,4 +138,4 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         if float(scale) != 1.0:
             grad_states, grad_w = grad_states * scale, grad_w * scale
             grad_b = [g * scale for g in grad_b]
-        return grad_states, None, grad_w, (grad_b[0] if grad_b else None), None, None
+        return grad_states, None, grad_w, (grad_b[0] if grad_b else None), None, None, None

@@ -67,7 +67,8 @@ def translation_loss(network: TranslationNetwork, batch: TranslationBatch, confi
         states = both.index_select(1, real)
         return paired_vocabulary_loss(states, targets, network.output, config.label_smoothing, config.rdrop)
     states = network(batch).flatten(0, 1).index_select(0, real)  # (N, D)
-    return vocabulary_loss(states, targets, network.output, config.label_smoothing)
+    taught = batch.taught.to(states.device) if batch.taught else None
+    return vocabulary_loss(states, targets, network.output, config.label_smoothing, taught)
 
 
 ARCHITECTURES: dict[str, Architecture] = {

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad as pad_end
 
+from model.text.taught import Taught
 from model.text.tokenizer import BOS, EOS, PAD
 
 FIRST = np.zeros(1, dtype=np.int64)  # the first and only table, and its place
@@ -66,6 +67,7 @@ class TranslationBatch(PaddedBatch):
     items: int  # target tokens that count in the loss: all of target_out but PAD
     source_items: int  # all of source but PAD
     ids: NDArray[np.int64]  # (B,) global record ids
+    taught: Taught | None = None  # of the real tokens of target_out, row by row
 
 
 def collate(

@@ -147,6 +147,8 @@ def validate(config: Config) -> None:
         raise UserError(
             f"train.loss.rdrop={config.train.loss.rdrop:g}: only translation models are trained so; choose 0"
         )
+    if config.train.teachers:
+        raise UserError(f"train.teachers={config.train.teachers}: only translation models are taught; choose []")
     tokenizer = text_tokenizer(config)
     network = fresh_network(config, tokenizer)
     refuse_unrunnable(config, network)

@@ -25,7 +25,7 @@ from pipelines.corpus.report import WITHOUT, missing
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import held_out as held_out_texts
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, held_out_batches
-from pipelines.tasks import pretrained_embeddings, warm_start
+from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.network import train_network
 from pipelines.tasks.precision import refuse_unrunnable
@@ -56,7 +56,8 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     reader = open_reader(config.shard_dir, "train", config.loader.reader)
     tokenizers = load_pair(config.shard_dir, reader.manifest.tokenizer)
     network = fresh_network(config, tokenizers)
-    loader = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
+    pairs = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
+    loader = teachers.taught(pairs, config) if config.train.teachers else pairs
     bleu = partial(validation_bleu, config, network, tokenizers, ranks)
     return train_network(config, ranks, network, loader, validation_batches(config, ranks), bleu)
 
@@ -125,6 +126,7 @@ def validate(config: Config) -> None:
         open_reader(config.shard_dir, "train", config.loader.reader), config.loader, config.seed, 0, processes
     ).close()
     ShardReader(config.shard_dir, "valid")
+    teachers.check(config)
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
     refuse_unrunnable(config, network)
     warn_of_warmup(config)
@@ -139,13 +141,14 @@ def validate(config: Config) -> None:
 def fingerprint(config: Config) -> dict[str, Any]:
     """What makes two starts the same run: everything that the weights after a given step depend on."""
     begun = {**pretrained_embeddings.identity(config), **warm_start.identity(config)}
-    return {**network_fingerprint(config, OF_PAIRS), **begun}
+    return {**network_fingerprint(config, OF_PAIRS), **begun, **teachers.identity(config)}
 
 
 def plan(config: Config) -> Plan:
-    """What the network begins with is looked up once, before the ranks start."""
+    """What the network begins with, and what it is taught, is looked up once, before the ranks start."""
     pretrained_embeddings.keep(config)
     warm_start.keep(config)
+    teachers.keep(config)
     return Plan(config.train.max_steps, "target tokens", config.cluster)
 
 

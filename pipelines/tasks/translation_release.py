@@ -28,7 +28,7 @@ from pipelines.evaluation.translation import (
     write_evaluation,
 )
 from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
-from pipelines.tasks import pretrained_embeddings, warm_start
+from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.alignment_report import measure_run, record_alignment
 from pipelines.tasks.base import Measured
 from pipelines.tasks.run_directory import newest_step, origin_facts
@@ -57,6 +57,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
         "weights": weights_facts(config.run_dir, config.train, steps),
         **pretrained_embeddings.facts(config),
         **warm_start.facts(config),
+        **teachers.facts(config),
     }
     valid = held_out(config.shard_dir, "valid", config.languages) if "valid" in manifest.texts else None
     if decode.length_penalty == "auto" and valid is not None:

@@ -1,11 +1,15 @@
 """The chunked cross-entropy against torch's own, loss and gradients."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
+from model import device
 from model.layers import losses
 from model.layers.losses import vocabulary_loss
+from model.text.taught import Taught
 
 
 def problem(
@@ -34,11 +38,46 @@ def test_chunked_equals_torch(monkeypatch: pytest.MonkeyPatch, rows: int, bias: 
         torch.testing.assert_close(ours.grad, theirs)
 
 
-def test_bf16_is_close_to_fp32() -> None:
+@pytest.mark.parametrize("part", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("native", [False, True])
+def test_what_is_taught_is_a_part_of_what_is_learned(
+    monkeypatch: pytest.MonkeyPatch, native: bool, bias: bool, smoothing: float, part: float
+) -> None:
+    """The cross-entropy with (1 - a) of the smoothed target and a of the teachers' shares, by its definition."""
+    monkeypatch.setattr(losses, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(losses, "ROW_STEP", 4)
+    if native:
+        monkeypatch.setitem(device.KERNELS, "cpu", replace(device.KERNELS["cpu"], cross_entropy="native"))
+    states, targets, output = problem(21, bias=bias)
+    taught = some_taught(21, 37, part)
+    loss, nll = vocabulary_loss(states, targets, output, smoothing, taught)
+    (3.0 * loss).backward()
+    logits = output(reference := states.detach().clone().requires_grad_())
+    wanted = torch.full((21, 37), smoothing / 37).scatter_add_(1, targets[:, None], torch.full((21, 1), 1 - smoothing))
+    wanted = (1 - part) * wanted + part * torch.zeros(21, 37).scatter_add_(1, taught.tokens, taught.shares)
+    expected = -(wanted * logits.log_softmax(1)).sum()
+    gradients = torch.autograd.grad(3.0 * expected, [reference, *output.parameters()])
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, nn.functional.cross_entropy(logits, targets, reduction="sum").detach())
+    for ours, theirs in zip([states, *output.parameters()], gradients, strict=True):
+        torch.testing.assert_close(ours.grad, theirs)
+
+
+def some_taught(rows: int, vocabulary: int, part: float) -> Taught:
+    """Three tokens a row, no two alike, with shares that sum to 1."""
+    tokens = torch.stack([torch.randperm(vocabulary)[:3] for _ in range(rows)])
+    return Taught(tokens, torch.rand(rows, 3).softmax(1), part)
+
+
+@pytest.mark.parametrize("part", [None, 0.5])
+def test_bf16_is_close_to_fp32(part: float | None) -> None:
     states, targets, output = problem(700, vocabulary=1000, width=64)
+    taught = None if part is None else some_taught(700, 1000, part)
     with torch.autocast("cpu", torch.bfloat16):
-        loss, _ = vocabulary_loss(states, targets, output, 0.1)
-    expected, _ = vocabulary_loss(states, targets, output, 0.1)
+        loss, _ = vocabulary_loss(states, targets, output, 0.1, taught)
+    expected, _ = vocabulary_loss(states, targets, output, 0.1, taught)
     assert loss.dtype == torch.float32
     assert abs(loss / expected - 1.0) < 1e-3
 

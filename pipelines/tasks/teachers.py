@@ -1,0 +1,171 @@
+"""`train.teachers`: a network learns beside the targets what others hold likely in their place, on the mean.
+
+Knowledge distillation word by word (Kim and Rush 2016), from an ensemble where several are named (Freitag et al. 2017).
+Teachers are asked once, before the training: their likeliest tokens in the place of every target of the training set
+are kept in the run's directory (taught.safetensors), some 50 bytes a target token. So a step costs what it costs
+without them, and a run that goes on needs them no more.
+
+Letters: R records, M target tokens of the training set, K tokens kept of each.
+"""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from model.bundles.ensemble import load_ensemble
+from model.bundles.translation import TranslationBundle, load_bundle
+from model.errors import UserError
+from model.files import atomic_path
+from model.networks.ensemble import Ensemble
+from model.networks.network import TranslationNetwork
+from model.shards.manifest import read_manifest
+from model.shards.reader import ShardReader
+from model.text.batch import TranslationBatch
+from model.text.taught import Taught
+from model.text.tokenizer import PAD
+from model.text.tokenizers import load_pair
+from pipelines.config import Config
+from pipelines.loaders.pairs import LaneLoader, held_out_batches
+from pipelines.training.loop import Loader
+
+logger = logging.getLogger(__name__)
+
+FILE, KEY = "taught.safetensors", "train.teachers"
+KEPT = 8  # tokens in the place of a target: they hold nearly all of the probability
+BATCH_TOKENS = 4096
+
+
+def check(config: Config) -> None:
+    """Refuse teachers that cannot teach this run, and pairs that are not those that they were asked about.
+
+    Raises:
+        UserError: names the setting, both values and what may be done.
+    """
+    wanted = config.train.teachers
+    if not wanted or kept_record(config):
+        return
+    for key in ("sampling", "both_directions"):
+        value = getattr(config.loader, key)
+        if value:
+            raise UserError(f"loader.{key}={value:g}: not with {KEY}, which were asked about the pairs as they stand")
+    bundle = _bundle(config)
+    if bundle.pair != config.pair:
+        raise UserError(f"{KEY}={wanted}: translate {bundle.pair}, this run {config.pair}")
+    manifest = read_manifest(config.shard_dir)
+    if bundle.tokenizers.describe() != load_pair(config.shard_dir, manifest.tokenizer).describe():
+        raise UserError(
+            f"{KEY}={wanted}: their tokenizer is not that of the shards in {config.shard_dir}. Make shards with it: "
+            f"dragoman shard tokenizer.same_as={wanted[0]} paths.shards=FOLDER"
+        )
+
+
+def keep(config: Config) -> None:
+    """Ask the teachers of a run that begins now, and keep what they say."""
+    if not config.train.teachers or kept_record(config):
+        return
+    bundle = _bundle(config)
+    network = bundle.network
+    members = network.members if isinstance(network, Ensemble) else [network]
+    logger.info(f"{KEY}: {len(members)} teachers are asked about every pair of the training set")
+    answers = ask(members, ShardReader(config.shard_dir, "train"))
+    record = {"references": config.train.teachers, "digest": bundle.digest}
+    with atomic_path(config.run_dir / FILE) as part:  # torchrun's processes write the same at once
+        save_file(answers, part, {"teachers": json.dumps(record)})
+
+
+@torch.inference_mode()
+def ask(members: Sequence[TranslationNetwork], reader: ShardReader) -> dict[str, Tensor]:
+    """`lengths` (R,) of the records' targets, and for each of their tokens `tokens` (M, K) int32 and `shares` (M, K)
+    float16: the mean of the members' probabilities, the K highest, so that they sum to 1."""
+    lengths = np.zeros(reader.records, dtype=np.int64)
+    found: list[tuple[NDArray[np.int64], Tensor, Tensor]] = []
+    for batch in held_out_batches(reader, BATCH_TOKENS):
+        real = batch.target_out != PAD  # (B, T)
+        lengths[batch.ids] = real.sum(1).numpy()
+        mean = torch.stack([network.logits(network(batch)[real]).softmax(-1) for network in members]).mean(0)  # (N, V)
+        shares, tokens = mean.topk(min(KEPT, mean.shape[1]))
+        found.append((batch.ids, tokens.int(), (shares / shares.sum(1, keepdim=True)).half()))
+    starts = np.cumsum(lengths) - lengths
+    width = found[0][1].shape[1]
+    tokens = torch.empty(int(lengths.sum()), width, dtype=torch.int32)
+    shares = torch.empty(tokens.shape, dtype=torch.float16)
+    for ids, some, their in found:
+        rows = torch.from_numpy(rows_of(starts[ids], lengths[ids]))
+        tokens[rows], shares[rows] = some, their
+    return {"lengths": torch.from_numpy(lengths), "tokens": tokens, "shares": shares}
+
+
+def rows_of(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers starts[i], ..., starts[i] + lengths[i] - 1 for each i, one after the other."""
+    before = np.cumsum(lengths) - lengths
+    rows: NDArray[np.int64] = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+    return rows
+
+
+class TaughtLoader:
+    """A loader whose batches carry what the run's teachers said of them."""
+
+    def __init__(self, loader: LaneLoader, path: Path, part: float) -> None:
+        self._loader, self._part = loader, part
+        answers = load_file(path)
+        self._lengths: NDArray[np.int64] = answers["lengths"].numpy()
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        self._tokens, self._shares = answers["tokens"], answers["shares"]
+
+    def step(self) -> list[TranslationBatch]:
+        """The next batch of each of this rank's lanes."""
+        return [replace(batch, taught=self._taught(batch.ids)) for batch in self._loader.step()]
+
+    def state(self) -> dict[str, Any]:
+        return self._loader.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._loader.load_state(state)
+
+    def close(self) -> None:
+        self._loader.close()
+
+    def _taught(self, ids: NDArray[np.int64]) -> Taught:
+        rows = torch.from_numpy(rows_of(self._starts[ids], self._lengths[ids]))
+        return Taught(self._tokens[rows].long(), self._shares[rows].float(), self._part)
+
+
+def taught(loader: LaneLoader, config: Config) -> Loader:
+    """The same batches, with what the run's teachers said of them."""
+    return TaughtLoader(loader, config.run_dir / FILE, config.train.loss.distillation)
+
+
+def kept_record(config: Config) -> dict[str, Any] | None:
+    """What the run has kept says of its teachers; None where it has asked none, or others."""
+    path: Path = config.run_dir / FILE
+    if not path.is_file():
+        return None
+    with safe_open(path, framework="pt") as file:
+        record: dict[str, Any] = json.loads(file.metadata()["teachers"])
+    return record if record["references"] == config.train.teachers else None
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """What the setting adds to what makes two starts the same run; nothing where it asks for nothing."""
+    return {"teachers": config.train.teachers} if config.train.teachers else {}
+
+
+def facts(config: Config) -> Mapping[str, Any]:
+    """What a bundle says of who taught its network; nothing where nobody did."""
+    record = kept_record(config) if config.train.teachers else None
+    return {"teachers": {**record, "part": config.train.loss.distillation}} if record else {}
+
+
+def _bundle(config: Config) -> TranslationBundle:
+    directories = [config.bundle_dir(one, KEY) for one in config.train.teachers]
+    return load_bundle(directories[0]) if len(directories) == 1 else load_ensemble(directories, KEY)
