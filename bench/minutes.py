@@ -1,10 +1,11 @@
 """What equal minutes of training give: BLEU of ours and of eole on the same shards, each on a core of its own at once.
 
     python -m bench minutes [--quick] [--corpus multi30k] [--pair en-fr] [--minutes 20] [--seed 1]
+                            [--experiment multi30k]
 
-Both have Transformer-tiny's sizes and the same pieces. Ours is `experiment=multi30k` as it is, but for the number of
-its steps, which is what fits into the minutes by a minute's trial beside a trial of eole's: its rate falls to zero
-over them. eole's rate falls with 1/sqrt(step) and needs no end, so it trains until ours is done, whose evaluations,
+Both have Transformer-tiny's sizes and the same pieces. Ours is the experiment as it is, but for the number of its
+steps, which is what fits into the minutes by a minute's trial beside a trial of eole's: its rate falls to zero over
+them. eole's rate falls with 1/sqrt(step) and needs no end, so it trains until ours is done, whose evaluations,
 checkpoints and last bundle no trial foresees; its last checkpoint then counts. Both begin at once, search with a beam
 of 5, and are scored by the same sacreBLEU on the test set.
 """
@@ -39,6 +40,7 @@ def run(quick: bool, args: list[str]) -> Result:
     parser.add_argument("--pair", default="en-fr")
     parser.add_argument("--minutes", type=float, default=3.0 if quick else 20.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--experiment", default="multi30k")
     options = parser.parse_args(args)
     root = CORPORA / options.corpus
     if not root.is_dir():
@@ -49,7 +51,7 @@ def run(quick: bool, args: list[str]) -> Result:
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         corpus = [f"corpus={options.corpus}", f"corpus.root={root}", f"pair={options.pair}", f"seed={options.seed}"]
-        common = ["experiment=multi30k", *corpus, "cluster.backend=local"]
+        common = [f"experiment={options.experiment}", *corpus, "cluster.backend=local"]
         execute(["dragoman", "shard", *common], home)
         shards = home / "shards" / f"{options.corpus}-{options.pair}-bpe"
         eole_minutes.write_pieces(shards, home / "eole")
