@@ -10,6 +10,7 @@ Letters: R records, M target tokens of the training set, K tokens kept of each.
 
 import json
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
 from pipelines.training.loop import Loader
+from pipelines.training.progress import LINE_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -89,12 +91,17 @@ def ask(members: Sequence[TranslationNetwork], reader: ShardReader) -> dict[str,
     float16: the mean of the members' probabilities, the K highest, so that they sum to 1."""
     lengths = np.zeros(reader.records, dtype=np.int64)
     found: list[tuple[NDArray[np.int64], Tensor, Tensor]] = []
+    done, begun, said = 0, time.monotonic(), time.monotonic()
     for batch in held_out_batches(reader, BATCH_TOKENS):
         real = batch.target_out != PAD  # (B, T)
         lengths[batch.ids] = real.sum(1).numpy()
         mean = torch.stack([network.logits(network(batch)[real]).softmax(-1) for network in members]).mean(0)  # (N, V)
         shares, tokens = mean.topk(min(KEPT, mean.shape[1]))
         found.append((batch.ids, tokens.int(), (shares / shares.sum(1, keepdim=True)).half()))
+        done, now = done + len(batch.ids), time.monotonic()
+        if now - said >= LINE_SECONDS:
+            said, left = now, (now - begun) * (reader.records - done) / done
+            logger.info(f"{KEY}: asked about {done:,} of {reader.records:,} pairs | {left:,.0f} s left")
     starts = np.cumsum(lengths) - lengths
     width = found[0][1].shape[1]
     tokens = torch.empty(int(lengths.sum()), width, dtype=torch.int32)
