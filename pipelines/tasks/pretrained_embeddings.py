@@ -9,7 +9,6 @@ Frozen tables are not trained, the rows among them that no vector was found for 
 and output layer share (model.tie) is one table: frozen for one of them, it is frozen for all.
 """
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -20,18 +19,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
-from safetensors.numpy import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from model.bundles.vectors import VectorsBundle, load_vectors
 from model.errors import UserError
-from model.files import atomic_path
 from model.networks.network import TranslationNetwork
 from model.settings import Side
 from model.shards.manifest import manifest_hash, read_manifest
 from model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
+from pipelines.tasks import kept
 
 logger = logging.getLogger(__name__)
 
@@ -187,12 +185,10 @@ def keep(config: Config) -> None:
 def kept_rows(config: Config) -> dict[Side, FoundRows] | None:
     """The rows that the run has kept; None where it has none of these settings and shards."""
     path = config.run_dir / FILE
-    if not path.is_file():
+    notes = kept.note(path)
+    if notes is None or notes["made_for"] != made_for(config):
         return None
     with safe_open(path, framework="numpy") as file:
-        notes = json.loads(file.metadata()["embeddings"])
-        if notes["made_for"] != made_for(config):
-            return None
         records: Mapping[Side, dict[str, Any]] = notes["sides"]
         return {
             side: FoundRows(file.get_tensor(f"{side}.ids"), file.get_tensor(f"{side}.vectors"), record)
@@ -202,12 +198,11 @@ def kept_rows(config: Config) -> dict[Side, FoundRows] | None:
 
 def write_rows(path: Path, rows: Mapping[Side, FoundRows], made_for: Mapping[str, Any]) -> None:
     """The file whole or not at all."""
-    tensors: dict[str, NDArray[Any]] = {}
+    tensors: dict[str, Tensor] = {}
     for side, found in rows.items():
-        tensors |= {f"{side}.ids": found.ids, f"{side}.vectors": found.vectors}
+        tensors |= {f"{side}.ids": torch.from_numpy(found.ids), f"{side}.vectors": torch.from_numpy(found.vectors)}
     notes = {"made_for": made_for, "sides": {side: found.record for side, found in rows.items()}}
-    with atomic_path(path) as part:  # torchrun's processes write the same at once
-        save_file(tensors, part, {"embeddings": json.dumps(notes)})
+    kept.write(path, tensors, notes)
 
 
 def made_for(config: Config) -> dict[str, Any]:

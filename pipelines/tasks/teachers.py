@@ -8,7 +8,6 @@ without them, and a run that goes on needs them no more.
 Letters: R records, M target tokens of the training set, K tokens kept of each.
 """
 
-import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -19,14 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from model.bundles.ensemble import load_ensemble
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
-from model.files import atomic_path
 from model.networks.ensemble import Ensemble
 from model.networks.network import TranslationNetwork
 from model.shards.manifest import read_manifest
@@ -37,6 +34,7 @@ from model.text.tokenizer import PAD
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
+from pipelines.tasks import kept
 from pipelines.training.loop import Loader
 from pipelines.training.progress import LINE_SECONDS
 
@@ -81,8 +79,7 @@ def keep(config: Config) -> None:
     logger.info(f"{KEY}: {len(members)} teachers are asked about every pair of the training set")
     answers = ask(members, ShardReader(config.shard_dir, "train"))
     record = {"references": config.train.teachers, "digest": bundle.digest}
-    with atomic_path(config.run_dir / FILE) as part:  # torchrun's processes write the same at once
-        save_file(answers, part, {"teachers": json.dumps(record)})
+    kept.write(config.run_dir / FILE, answers, record)
 
 
 @torch.inference_mode()
@@ -154,12 +151,8 @@ def taught(loader: LaneLoader, config: Config) -> Loader:
 
 def kept_record(config: Config) -> dict[str, Any] | None:
     """What the run has kept says of its teachers; None where it has asked none, or others."""
-    path: Path = config.run_dir / FILE
-    if not path.is_file():
-        return None
-    with safe_open(path, framework="pt") as file:
-        record: dict[str, Any] = json.loads(file.metadata()["teachers"])
-    return record if record["references"] == config.train.teachers else None
+    record = kept.note(config.run_dir / FILE)
+    return record if record and record["references"] == config.train.teachers else None
 
 
 def identity(config: Config) -> dict[str, Any]:

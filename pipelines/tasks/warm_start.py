@@ -1,27 +1,23 @@
 """`train.init_from`: a network begins with another's weights instead of drawn ones.
 
 The other is a bundle of the same network, its dropout aside, and of the same vocabulary (`tokenizer.same_as`). Its
-weights are kept in the run's directory (init.safetensors) when the run is first started: workers then need no registry,
-and a run that goes on has begun with what it began with, wherever an alias points by then.
+weights are kept in the run's directory (init.safetensors) when the run is first started.
 """
 
-import json
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from model.bundles.directory import WEIGHTS, bundle_hash, check_files, read_facts
 from model.bundles.translation import fill
 from model.errors import UserError
-from model.files import atomic_path
 from model.networks.architectures import model_config
 from model.networks.network import Network
 from model.text.tokenizer import TokenizerPair
 from pipelines.config import Config
+from pipelines.tasks import kept
 
 logger = logging.getLogger(__name__)
 
@@ -80,19 +76,14 @@ def keep(config: Config) -> None:
     directory = config.bundle_dir(wanted, KEY)
     digest = bundle_hash(directory)
     record = {"reference": wanted, "digest": digest, "run": read_facts(directory).get("run")}
-    with atomic_path(config.run_dir / FILE) as part:  # torchrun's processes write the same at once
-        save_file(load_file(directory / WEIGHTS), part, {"init": json.dumps(record)})
+    kept.write(config.run_dir / FILE, load_file(directory / WEIGHTS), record)
     logger.info(f"{KEY}: the network begins with the weights of {wanted} ({digest[:12]})")
 
 
 def kept_record(config: Config) -> dict[str, Any] | None:
     """What the run has kept says of itself; None where it has begun with nothing, or with another reference."""
-    path: Path = config.run_dir / FILE
-    if not path.is_file():
-        return None
-    with safe_open(path, framework="pt") as file:
-        record: dict[str, Any] = json.loads(file.metadata()["init"])
-    return record if record["reference"] == config.train.init_from else None
+    record = kept.note(config.run_dir / FILE)
+    return record if record and record["reference"] == config.train.init_from else None
 
 
 def identity(config: Config) -> dict[str, Any]:
