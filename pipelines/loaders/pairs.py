@@ -112,16 +112,20 @@ class ChunkOrder:
 
 
 def held_out_batches(
-    reader: ShardReader, batch_tokens: int, rank: int = 0, world: int = 1
+    reader: ShardReader, batch_tokens: int, rank: int = 0, world: int = 1, longest: int | None = None
 ) -> Iterator[TranslationBatch]:
-    """Every record of a split once, sorted by length, dealt to ranks batch by batch; nothing is left out.
+    """Every record of a split once, sorted by length, dealt to ranks batch by batch; left out are none but those with a
+    side of more than `longest` tokens.
 
     The whole split is held in memory, a few bytes a token: it is meant for held-out sets. `ids` give their own order.
     """
     if reader.chunks == 0:
         return
     window = Window.of(list(reader))
-    window, parts = window.batches(np.arange(len(window.ids)), batch_tokens)
+    rows = np.arange(len(window.ids))
+    if longest is not None:
+        rows = rows[np.maximum(window.source_lengths, window.target_lengths) <= longest]
+    window, parts = window.batches(rows, batch_tokens)
     for part in parts[rank::world]:
         yield window.batch(part)
 

@@ -77,19 +77,23 @@ def keep(config: Config) -> None:
     network = bundle.network
     members = network.members if isinstance(network, Ensemble) else [network]
     logger.info(f"{KEY}: {len(members)} teachers are asked about every pair of the training set")
-    answers = ask(members, ShardReader(config.shard_dir, "train"))
+    longest = min(config.loader.max_length, config.loader.batch_tokens)  # no longer ones are trained on
+    answers = ask(members, ShardReader(config.shard_dir, "train"), longest)
     record = {"references": config.train.teachers, "digest": bundle.digest}
     kept.write(config.run_dir / FILE, answers, record)
 
 
 @torch.inference_mode()
-def ask(members: Sequence[TranslationNetwork], reader: ShardReader) -> dict[str, Tensor]:
+def ask(members: Sequence[TranslationNetwork], reader: ShardReader, longest: int) -> dict[str, Tensor]:
     """`lengths` (R,) of the records' targets, and for each of their tokens `tokens` (M, K) int32 and `shares` (M, K)
-    float16: the mean of the members' probabilities, the K highest, so that they sum to 1."""
+    float16: the mean of the members' probabilities, the K highest, so that they sum to 1.
+
+    Records with a side of more than `longest` tokens have the length 0: nobody is asked about them.
+    """
     lengths = np.zeros(reader.records, dtype=np.int64)
     found: list[tuple[NDArray[np.int64], Tensor, Tensor]] = []
     done, begun, said = 0, time.monotonic(), time.monotonic()
-    for batch in held_out_batches(reader, BATCH_TOKENS):
+    for batch in held_out_batches(reader, BATCH_TOKENS, longest=longest):
         real = batch.target_out != PAD  # (B, T)
         lengths[batch.ids] = real.sum(1).numpy()
         mean = torch.stack([network.logits(network(batch)[real]).softmax(-1) for network in members]).mean(0)  # (N, V)
@@ -100,7 +104,7 @@ def ask(members: Sequence[TranslationNetwork], reader: ShardReader) -> dict[str,
             said, left = now, (now - begun) * (reader.records - done) / done
             logger.info(f"{KEY}: asked about {done:,} of {reader.records:,} pairs | {left:,.0f} s left")
     starts = np.cumsum(lengths) - lengths
-    width = found[0][1].shape[1]
+    width = found[0][1].shape[1] if found else KEPT
     tokens = torch.empty(int(lengths.sum()), width, dtype=torch.int32)
     shares = torch.empty(tokens.shape, dtype=torch.float16)
     for ids, some, their in found:

@@ -89,6 +89,13 @@ def test_a_run_that_goes_on_needs_its_teachers_no_more(home: Path) -> None:
         launch.check(config(home, "name=cut", "train.teachers=[first]"))
 
 
+def test_nobody_is_asked_about_pairs_that_are_too_long_to_train_on(home: Path) -> None:
+    short = ["name=short", "train.teachers=[first]", "loader.max_length=12"]
+    assert train.task(config(home, *short)) == 0
+    lengths = load_file(home / "artifacts" / "runs" / "short" / FILE)["lengths"]
+    assert lengths.max() <= 12 and 0 < (lengths == 0).sum() < len(lengths)
+
+
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
