@@ -65,8 +65,7 @@ class Cache:
                 except OSError as problem:
                     if problem.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._evict_oldest():
                         raise OSError(problem.errno, problem.strerror, str(part)) from problem
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.replace(path)
+            self._enter(part, path, size)
             atomic_write(_note(path), json.dumps(_identity(path)), durable=False)
         return path
 
@@ -76,9 +75,7 @@ class Cache:
         if size > self.limit or self._is_sound(own, size, sha256):
             path.unlink()
             return
-        self._make_room(size, sha256)
-        own.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(own)
+        self._enter(path, own, size)
         atomic_write(_note(own), json.dumps(_identity(own)), durable=False)
 
     def open_mapped(self, address: str, size: int, sha256: str, patience: Patience) -> mmap.mmap:
@@ -119,19 +116,30 @@ class Cache:
         return sorted(found)
 
     def _make_room(self, size: int, own: str) -> None:
-        """Evict until `size` more fits, with what others are fetching counted."""
+        """Evict until `size` more fits, with what others have fetched so far counted."""
         with exclusive(self.folder / "lock", wait=True):
             coming = 0
             for part in (self.folder / "fetching").glob("*"):
                 with contextlib.suppress(FileNotFoundError):
                     coming += 0 if part.suffix or part.name == own else part.stat().st_size
-            objects = self._objects()
-            total = sum(bytes_ for _, bytes_, _ in objects)
-            for _, bytes_, path in objects:
-                if total + coming + size <= self.limit:
-                    return
-                _remove(path)
-                total -= bytes_
+            self._evict_for(size + coming)
+
+    def _enter(self, file: Path, path: Path, size: int) -> None:
+        """Make `file` the object `path`; who fetched another one meanwhile may have taken the room made for it."""
+        with exclusive(self.folder / "lock", wait=True):
+            self._evict_for(size)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(path)
+
+    def _evict_for(self, size: int) -> None:
+        """Evict the oldest until `size` more fits, or nothing is left; the lock is held."""
+        objects = self._objects()
+        total = sum(bytes_ for _, bytes_, _ in objects)
+        for _, bytes_, path in objects:
+            if total + size <= self.limit:
+                return
+            _remove(path)
+            total -= bytes_
 
     def _evict_oldest(self) -> bool:
         """Whether there was an object to evict."""

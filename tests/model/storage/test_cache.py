@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,3 +144,22 @@ def test_who_is_killed_while_fetching_leaves_what_came(
     sent = s3.bytes_out
     assert len(big.get("a")) == 3 * remote.BLOCK
     assert s3.bytes_out - sent == 2 * remote.BLOCK
+
+
+def test_two_that_are_fetched_at_once_are_not_more_than_the_cache_holds(
+    s3: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each made room before the other had come."""
+    objects = Objects(tmp_path / "cache", SIZE + SIZE // 2)
+    for name in "ab":
+        objects.make(name)
+    fetch = module.download
+
+    def meanwhile(*arguments: Any) -> None:
+        monkeypatch.setattr(module, "download", fetch)
+        objects.get("b")
+        fetch(*arguments)
+
+    monkeypatch.setattr(module, "download", meanwhile)
+    assert objects.get("a") == b"a" * SIZE
+    assert objects.held() == {"a"}
