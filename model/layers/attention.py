@@ -18,6 +18,8 @@ from model.layers.dropout import Dropout
 from model.layers.positions import rotate
 
 MASKED = -1e4  # far below any score, exp() of it is 0 in every type, and float16 can hold it
+VECTOR = 16  # floats that a CPU takes at once: a softmax over fewer goes number by number, at a tenth of the speed
+SHORT_ROW = 64  # below it a CPU's softmax in half precision does so too, for what is left over of each row
 
 
 def padding_bias(real: Tensor) -> Tensor | None:
@@ -66,6 +68,10 @@ def attend(
         return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
     scale = 1.0 / math.sqrt(width)
     rows = heads // groups * queries  # the queries that share a head of keys
+    real = keys
+    if keys < VECTOR and queries > 1:
+        k, v, bias = _fill(k, v, bias, VECTOR - keys)
+        keys = VECTOR
     # one batched product of B x G matrices; the bias is its starting value, so it costs no pass of its own
     q, k, v = (x.reshape(batch * groups, -1, width) for x in (q, k, v))
     if bias is None:
@@ -76,10 +82,25 @@ def attend(
         else:
             start = bias.expand(batch, heads, queries, keys).reshape(batch * groups, rows, keys)
         scores = torch.baddbmm(start, q, k.transpose(1, 2), alpha=scale)  # (BG, T H/G, S)
-    weights = scores.softmax(-1)
+    weights = _softmax(scores)
     if record is not None:
-        record.append(weights.view(batch, heads, queries, keys))
+        record.append(weights.view(batch, heads, queries, keys)[..., :real])
     return torch.bmm(dropout(weights), v).view(batch, heads, queries, width)
+
+
+def _fill(k: Tensor, v: Tensor, bias: Tensor | None, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values (B, G, S, K) grown by `count` of zeros, and the bias (.., S) by as many that nothing can see."""
+    if bias is None:
+        bias = k.new_zeros(1, 1, 1, k.shape[2])
+    pad = nn.functional.pad
+    return pad(k, (0, 0, 0, count)), pad(v, (0, 0, 0, count)), pad(bias, (0, count), value=-math.inf)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """Over the last dimension, by way of float32 where rows in half precision are short."""
+    if scores.dtype in (torch.bfloat16, torch.float16) and scores.shape[-1] < SHORT_ROW:
+        return scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
+    return scores.softmax(-1)
 
 
 class SelfAttention(nn.Module):

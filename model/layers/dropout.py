@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from model.device import kernels
 
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by their bytes
+
 
 class Dropout(nn.Module):
     """Zeroes elements with probability `p` in training and scales the rest by 1 / (1 - p) (Srivastava et al. 2014)."""
@@ -43,5 +45,9 @@ def byte_mask(like: Tensor, p: float) -> Tensor:
     words = torch.empty((like.numel() + 7) // 8, dtype=torch.int64, device=like.device)
     # the whole range of int64, so that each of the eight bytes is uniform
     words.random_(-(2**63), None)
-    kept = words.view(torch.uint8)[: like.numel()] < keep
-    return kept.to(like.dtype).mul_(256 / keep).view(like.shape)
+    # Comparing, and making numbers of truth values, goes element by element on a CPU. Integers of the result's width go
+    # by vectors: what is below `keep` becomes ones in every place, and of those the bits of 1 / keep are left.
+    integer = INTEGERS[like.element_size()]
+    scale = int(torch.tensor(256 / keep, dtype=like.dtype).view(integer))
+    below = words.view(torch.uint8)[: like.numel()].to(integer).sub_(keep)
+    return below.bitwise_right_shift_(8).bitwise_and_(scale).view(like.dtype).view(like.shape)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from model.bundles.translation import distinct_weights, fill
 from model.device import kernels
-from model.memory import keep_products_once, return_freed
+from model.memory import keep_freed, keep_products_once, return_freed
 from model.networks.architectures import Loss
 from model.networks.network import Network
 from model.precision import autocast_dtype
@@ -99,6 +99,7 @@ class Trainer:
         """`held_out` gives this rank's share of the validation batches; `bleu` is called on every rank together."""
         leave_compiler_out()
         keep_products_once()
+        keep_freed()
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)

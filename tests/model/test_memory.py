@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from model.memory import SECOND_CACHE, keep_products_once, return_freed
+from model.memory import SECOND_CACHE, keep_freed, keep_products_once, return_freed
 
 HOLES = """
 from model.memory import return_freed
@@ -23,6 +23,31 @@ return_freed()
 print(before - resident())
 """
 
+AGAIN = """
+import resource
+from model.memory import keep_freed
+
+def pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        bytearray(40 * 2**20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+by_itself = pages()
+keep_freed()
+pages()
+print(by_itself, pages())
+"""
+
+
+@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="another C library than glibc")
+def test_what_is_freed_is_kept_for_the_next_step() -> None:
+    """Blocks of 40 MiB, one after the other: new pages each time, and none once the heap keeps them."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", AGAIN], cwd=root, capture_output=True, text=True, check=True)
+    by_itself, kept = map(int, done.stdout.split())
+    assert kept < by_itself / 10
+
 
 @pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="another C library than glibc")
 def test_holes_in_the_heap_go_back_to_the_system() -> None:
@@ -35,6 +60,7 @@ def test_holes_in_the_heap_go_back_to_the_system() -> None:
 def test_without_such_a_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     return_freed()
+    keep_freed()
 
 
 def test_a_users_word_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:

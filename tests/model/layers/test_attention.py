@@ -60,6 +60,35 @@ def test_a_row_with_nothing_to_see_is_finite_forward_and_backward(dtype: torch.d
     assert x.grad is not None and torch.isfinite(x.grad).all()
 
 
+@pytest.mark.parametrize("keys", [1, 5, 15, 16, 17, 40, 70])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("groups", [4, 2])
+def test_short_rows_are_filled_up_unseen(keys: int, dtype: torch.dtype, groups: int) -> None:
+    """Against softmax(q k' / sqrt(K)) v in double precision; the last two keys of the first sentence are padding."""
+    torch.manual_seed(0)
+    q = torch.randn(3, 4, 6, 8, dtype=dtype)
+    k, v = torch.randn(2, 3, groups, keys, 8, dtype=dtype)
+    real = torch.ones(3, keys, dtype=torch.bool)
+    real[0, max(1, keys - 2) :] = False
+    record: list[torch.Tensor] = []
+    for bias in (padding_bias(real), None):
+        out = attend(q, k, v, bias, Dropout(0.0), record)
+        wide_k, wide_v = (x.double().repeat_interleave(4 // groups, 1) for x in (k, v))
+        scores = q.double() @ wide_k.mT / math.sqrt(8) + (0 if bias is None else bias)
+        weights = scores.softmax(-1)
+        close = {"rtol": 0.03, "atol": 0.03} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+        torch.testing.assert_close(record.pop(), weights.to(dtype), **close)
+        torch.testing.assert_close(out, (weights @ wide_v).to(dtype), **close)
+        assert out.shape == (3, 4, 6, 8)
+
+
+def test_a_row_with_nothing_to_see_is_spread_over_its_own_keys_alone() -> None:
+    record: list[torch.Tensor] = []
+    x = torch.randn(1, 2, 3, 8)
+    attend(x, x, x, padding_bias(torch.zeros(1, 3, dtype=torch.bool)), Dropout(0.0), record)
+    torch.testing.assert_close(record[0].sum(-1), torch.ones(1, 2, 3))
+
+
 def test_no_bias_where_nothing_is_padded() -> None:
     assert padding_bias(torch.ones(2, 3, dtype=torch.bool)) is None
 

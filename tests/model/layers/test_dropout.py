@@ -1,5 +1,6 @@
 """The byte mask is a fair dropout mask."""
 
+import pytest
 import torch
 
 from model.layers.dropout import Dropout, byte_mask
@@ -12,6 +13,19 @@ def test_mask_keeps_the_rounded_share_and_scales_by_it() -> None:
     assert sorted(mask.unique().tolist()) == [0.0, torch.tensor(1 / keep).item()]
     assert abs((mask > 0).float().mean().item() - keep) < 0.003
     assert abs(mask.mean().item() - 1.0) < 0.004
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [0.001, 0.1, 0.3, 0.5, 0.995])
+def test_the_mask_is_the_comparison_of_bytes_in_every_type(dtype: torch.dtype, p: float) -> None:
+    torch.manual_seed(5)
+    mask = byte_mask(torch.empty(37, 41, dtype=dtype), p)
+    torch.manual_seed(5)
+    words = torch.empty((37 * 41 + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+    keep = round(256 * (1 - p))
+    expected = (words.view(torch.uint8)[: 37 * 41].int() < keep).to(dtype) * (256 / keep)
+    assert mask.dtype == dtype
+    torch.testing.assert_close(mask, expected.view(37, 41))
 
 
 def test_every_byte_of_a_word_is_fair() -> None:
