@@ -25,7 +25,7 @@ def keep_freed() -> None:
     """
     choose = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if choose is not None:
-        choose(MMAP_THRESHOLD, 2**30) or choose(MMAP_THRESHOLD, 2**25)  # the most that older ones take
+        choose(MMAP_THRESHOLD, 2**25)  # as far as it would rise by itself
         choose(TRIM_THRESHOLD, 2**28)
 
 

@@ -30,7 +30,7 @@ from model.memory import keep_freed
 def pages():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
-        bytearray(40 * 2**20)
+        bytearray(20 * 2**20)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 by_itself = pages()
@@ -42,7 +42,7 @@ print(by_itself, pages())
 
 @pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="another C library than glibc")
 def test_what_is_freed_is_kept_for_the_next_step() -> None:
-    """Blocks of 40 MiB, one after the other: new pages each time, and none once the heap keeps them."""
+    """Blocks of 20 MiB, one after the other: new pages each time, and none once the heap keeps them."""
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", AGAIN], cwd=root, capture_output=True, text=True, check=True)
     by_itself, kept = map(int, done.stdout.split())
