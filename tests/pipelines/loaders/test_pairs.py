@@ -18,6 +18,7 @@ from model.text.batch import TranslationBatch
 from model.text.tokenizer import EOS, PAD, TokenizerConfig
 from model.text.tokenizers import load_pair, train_pair
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
+from pipelines.loaders.prefetch import Opened
 from pipelines.settings import LoaderConfig
 from pipelines.training.loop import merge_lanes
 from tests.random_shards import MakeShards, random_records
@@ -254,6 +255,31 @@ def test_a_failure_in_the_thread_rises_in_step(directory: Path) -> None:
     with pytest.raises(UserError, match=r"train-000001\.tar"):
         for _ in range(100):
             loader.step()
+    loader.close()
+
+
+def test_what_was_made_before_a_failure_is_given_first(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are handed over several at a time; the failure comes behind the last good one."""
+    loader = LaneLoader(ShardReader(directory, "train"), config(lanes=1), seed=1)
+    whole, good = loader.open, 0
+
+    def breaks(lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
+        nonlocal good
+        if number == 2:
+            raise UserError("the third window is broken")
+        opened = whole(lane, epoch, number, first)
+        good += opened.batches
+        return opened
+
+    monkeypatch.setattr(loader, "open", breaks)
+    given = 0
+    with pytest.raises(UserError, match="third window"):
+        while True:
+            loader.step()
+            given += 1
+    assert given == good > 8
+    with pytest.raises(UserError, match="third window"):
+        loader.step()
     loader.close()
 
 
