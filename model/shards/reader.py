@@ -82,6 +82,7 @@ class ShardReader:
                 first_id += records
         self.chunks: int = len(self.places)
         self._maps: dict[int, mmap.mmap] = {}  # in the order of their last use
+        self._checked: dict[int, set[int]] = {}  # of each mapped shard, the chunks whose rows were looked at
         self._fetching: ThreadPoolExecutor | None = None
         self._expected: set[int] = set()
         self._dtype = np.dtype(self.manifest.dtype)
@@ -102,7 +103,7 @@ class ShardReader:
             raise UserError(f"{path}: {word}, {size} bytes instead of {entry.bytes}; shard again")
 
     def chunk(self, index: int) -> Chunk:
-        """Chunk `index`, 0 to `chunks` - 1.
+        """Chunk `index`, 0 to `chunks` - 1. Headers are compared each time, rows once while the shard stays mapped.
 
         Raises:
             UserError: the file is not what the manifest says, or holds ids that the vocabulary does not.
@@ -110,14 +111,17 @@ class ShardReader:
         number, within = self.places[index]
         entry = self.entries[number]
         cursor = _Cursor(self.directory / entry.name, self._map(number), entry, within)
+        checked = self._checked.setdefault(number, set())  # after the map, which forgets what it replaces
         cursor.json(chunk_record(self.first_ids[index], cursor.records))
         sides = []
         vocabularies = self.manifest.vocabularies()
         for side, (name, offsets_name) in enumerate(side_members(self.manifest.kind)):
             ids = cursor.array(name, self._dtype, cursor.tokens[side])
             offsets = cursor.array(offsets_name, OFFSET_DTYPE, cursor.records + 1)
-            check_rows(f"{cursor.path}: {cursor.key}", ids, offsets, vocabularies[side])
+            if within not in checked:
+                check_rows(f"{cursor.path}: {cursor.key}", ids, offsets, vocabularies[side])
             sides.append((ids, offsets))
+        checked.add(within)
         if len(sides) == 1:
             sides.append((np.zeros(0, self._dtype), np.zeros(cursor.records + 1, OFFSET_DTYPE)))
         (source, source_offsets), (target, target_offsets) = sides
@@ -153,7 +157,10 @@ class ShardReader:
     def _map_of_cache(self, elsewhere: Remote, number: int) -> mmap.mmap:
         """The shard's map; of all that are held, no more than half of what the cache may hold."""
         entry = self.entries[number]
-        found = self._maps.pop(number, None) or open_shard(elsewhere, entry.name, entry.bytes, entry.sha256)
+        found = self._maps.pop(number, None)
+        if found is None:
+            self._checked.pop(number, None)
+            found = open_shard(elsewhere, entry.name, entry.bytes, entry.sha256)
         self._expected.discard(number)
         self._maps[number] = found
         while len(self._maps) > 1 and sum(map(len, self._maps.values())) > elsewhere.cache.limit // 2:
@@ -165,6 +172,7 @@ class ShardReader:
             return self._map_of_cache(self._elsewhere, number)
         found = self._maps.pop(number, None)
         if found is None:
+            self._checked.pop(number, None)
             with (self.directory / self.entries[number].name).open("rb") as file:
                 found = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._maps[number] = found
