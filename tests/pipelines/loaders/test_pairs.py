@@ -2,7 +2,6 @@
 
 import json
 import logging
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from model.text.batch import TranslationBatch
 from model.text.tokenizer import EOS, PAD, TokenizerConfig
 from model.text.tokenizers import load_pair, train_pair
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
-from pipelines.loaders.prefetch import Opened
 from pipelines.settings import LoaderConfig
 from pipelines.training.loop import merge_lanes
 from tests.random_shards import MakeShards, random_records
@@ -244,59 +242,6 @@ def test_a_state_of_other_shards_or_settings_is_refused(directory: Path, make_sh
         LaneLoader(ShardReader(directory, "train"), config(batch_tokens=300), seed=1).load_state(state)
     with pytest.raises(UserError, match="seed=2"):
         LaneLoader(ShardReader(directory, "train"), config(), seed=2).load_state(state)
-
-
-def test_a_failure_in_the_thread_rises_in_step(directory: Path) -> None:
-    path = directory / "train-000001.tar"
-    data = bytearray(path.read_bytes())
-    data[1000:100_000] = bytes(len(data[1000:100_000]))
-    path.write_bytes(data)
-    loader = LaneLoader(ShardReader(directory, "train"), config(), seed=1)
-    with pytest.raises(UserError, match=r"train-000001\.tar"):
-        for _ in range(100):
-            loader.step()
-    loader.close()
-
-
-def test_what_was_made_before_a_failure_is_given_first(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps are handed over several at a time; the failure comes behind the last good one."""
-    loader = LaneLoader(ShardReader(directory, "train"), config(lanes=1), seed=1)
-    whole, good = loader.open, 0
-
-    def breaks(lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
-        nonlocal good
-        if number == 2:
-            raise UserError("the third window is broken")
-        opened = whole(lane, epoch, number, first)
-        good += opened.batches
-        return opened
-
-    monkeypatch.setattr(loader, "open", breaks)
-    given = 0
-    with pytest.raises(UserError, match="third window"):
-        while True:
-            loader.step()
-            given += 1
-    assert given == good > 8
-    with pytest.raises(UserError, match="third window"):
-        loader.step()
-    loader.close()
-
-
-def test_closing_ends_the_thread_at_any_time(directory: Path) -> None:
-    before = threading.active_count()
-    loader = LaneLoader(ShardReader(directory, "train"), config(), seed=1)
-    loader.close()
-    loader.step()
-    assert threading.active_count() == before + 1
-    position = loader.state()
-    loader.close()
-    loader.close()
-    assert threading.active_count() == before
-    assert loader.state() == position
-    loader.step()  # starts again where it stood
-    assert loader.state() != position
-    loader.close()
 
 
 @pytest.mark.parametrize("world", [1, 3])
