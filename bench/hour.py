@@ -1,4 +1,4 @@
-"""BLEU that an hour of two cores buys, from raw files: an ensemble of two, reordered by a third of the other direction.
+"""BLEU that an hour of two cores buys, from raw files: two networks, reordered by a third that translates back.
 
     python -m bench hour [--quick] [--corpus multi30k] [--pair en-de] [--seed 1]
 

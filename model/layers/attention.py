@@ -69,7 +69,7 @@ def attend(
     scale = 1.0 / math.sqrt(width)
     rows = heads // groups * queries  # the queries that share a head of keys
     real = keys
-    if keys < VECTOR and queries > 1:
+    if keys < VECTOR and queries > 1:  # a single row, as in a step of decoding, is not worth it
         k, v, bias = _fill(k, v, bias, VECTOR - keys)
         keys = VECTOR
     # one batched product of B x G matrices; the bias is its starting value, so it costs no pass of its own
