@@ -1,20 +1,23 @@
 """word2vec on ten million words, raw words/s a core: ours against a peer, in turns; in full also the quality.
 
-    python -m bench word2vec [--quick] [--peer gensim|fasttext] [--words N] [--rounds N] [--no-quality]
+    python -m bench word2vec [--quick] [--peer gensim|fasttext] [--only TEXT] [--words N] [--rounds N] [--no-quality]
     python -m bench word2vec --device cuda     the torch paths on a GPU instead (no peer needed)
 
 Skip-gram and CBOW, each with 5 negatives and with hierarchical softmax; d = 100, window 5 dynamic, sample 1e-3, rate
-0.025 (CBOW 0.05, as in the original tool) falling to 1e-4, on one and on two threads. Ours is given encoded text, as
-the shards hold it; the peers read their file. Quality: 5 epochs on 2 threads, mean over 3 seeds (fastText has one seed:
-its three runs differ by the order in which its threads happened to write).
+0.025 (CBOW 0.05, as in the original tool) falling to 1e-4, on one and on two threads. Skip-gram's negatives are drawn
+once for a window's words, or for each pair as the peers draw them, who are measured once for both. Ours is given
+encoded text, as the shards hold it; the peers read their file. Quality: 5 epochs on 2 threads, mean over 3 seeds
+(fastText has one seed: its three runs differ by the order in which its threads happened to write). --only: the forms
+that begin so.
 """
 
 import argparse
 import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,7 @@ from model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 SEGMENT = 50 * RECORD  # words between two settings of the rate, as in a training
 VARIANTS = {
     "skip-gram, 5 negatives": Word2VecConfig(),
+    "skip-gram, 5 a pair": Word2VecConfig(shared_negatives=False),
     "skip-gram, hierarchical": Word2VecConfig(output="hierarchical"),
     "CBOW, 5 negatives": Word2VecConfig(algorithm="cbow", lr=0.05),
     "CBOW, hierarchical": Word2VecConfig(algorithm="cbow", output="hierarchical", lr=0.05),
@@ -46,20 +50,25 @@ def run(quick: bool, args: list[str]) -> Result:
     parser = argparse.ArgumentParser(prog="python -m bench word2vec")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--peer", choices=PEERS, default=PEERS[0])
+    parser.add_argument("--only", default="")
     parser.add_argument("--words", type=int, default=1_500_000 if quick else 10_000_000)
     parser.add_argument("--rounds", type=int, default=1 if quick else 3)
     parser.add_argument("--no-quality", action="store_true")
     options = parser.parse_args(args)
     if options.device == "cuda":
         return gpu(quick)
+    variants = {name: config for name, config in VARIANTS.items() if name.startswith(options.only)}
+    if not variants:
+        sys.exit(f"bench word2vec: --only={options.only}: no form begins so. Forms: {'; '.join(VARIANTS)}")
     with tempfile.TemporaryDirectory() as folder:
         english = english_text(Path(folder) / "text.txt", options.words)
         with Peer(options.peer, english.path) as peer:
-            found = speeds(english, peer, options.rounds)
+            found = speeds(variants, english, peer, options.rounds)
             if english.real and not quick and not options.no_quality:
-                qualities(english, peer, Path(folder) / "peer.npz")
-    ours, theirs = (found[side, next(iter(VARIANTS)), 1] for side in ("ours", options.peer))
-    what = f"M raw words/s on one core, skip-gram with 5 negatives, and {options.peer}"
+                qualities(variants, english, peer, Path(folder) / "peer.npz")
+    first = next(iter(variants))
+    ours, theirs = (found[side, first, 1] for side in ("ours", options.peer))
+    what = f"M raw words/s on one core, {first}, and {options.peer}"
     return Result("word2vec", ours / 1e6, theirs / 1e6, what)
 
 
@@ -74,20 +83,29 @@ def gpu(quick: bool) -> Result:
     return Result("word2vec", fastest / 1e6, found["bmm"] / 1e6, "M raw words/s on a GPU, by plain torch", "baseline")
 
 
-def speeds(english: EnglishText, peer: "Peer", rounds: int) -> dict[tuple[str, str, int], float]:
+def known(config: Word2VecConfig) -> Word2VecConfig:
+    """What a peer can be asked for: all of them draw negatives for each pair."""
+    return replace(config, shared_negatives=True)
+
+
+def speeds(
+    variants: dict[str, Word2VecConfig], english: EnglishText, peer: "Peer", rounds: int
+) -> dict[tuple[str, str, int], float]:
     """(side, variant, threads) -> raw words/s of one epoch, the median of the turns; printed as a table."""
-    for config in VARIANTS.values():  # compiled, or read from where compiled code is kept, before the clock starts
+    for config in variants.values():  # compiled, or read from where compiled code is kept, before the clock starts
         train(Word2Vec(config, english.vocabulary.counts, 1), english, 1, 1, 2, words=2 * RECORD)
     measures: dict[str, Callable[[], float]] = {}
-    places = [(variant, threads) for variant in VARIANTS for threads in (1, 2)]
+    places = [(variant, threads) for variant in variants for threads in (1, 2)]
+    theirs_of = {place: f"{known(variants[place[0]])} {place[1]}" for place in places}
     for number, (variant, threads) in enumerate(places):
-        measures[f"ours{number}"] = partial(our_rate, VARIANTS[variant], english, threads)
-        measures[f"peer{number}"] = partial(peer.rate, VARIANTS[variant], len(english.text), threads)
+        measures[f"ours{number}"] = partial(our_rate, variants[variant], english, threads)
+        asked = partial(peer.rate, known(variants[variant]), len(english.text), threads)
+        measures.setdefault(theirs_of[variant, threads], asked)
     medians = in_turns(rounds, **measures)
     found = {}
     print(f"{'M raw words/s':<26}{'threads':>8}{'ours':>8}{peer.name:>9}{'ratio':>8}{'2 threads / 1':>24}")
     for number, (variant, threads) in enumerate(places):
-        ours, theirs = medians[f"ours{number}"], medians[f"peer{number}"]
+        ours, theirs = medians[f"ours{number}"], medians[theirs_of[variant, threads]]
         found["ours", variant, threads], found[peer.name, variant, threads] = ours, theirs
         line = f"{variant:<26}{threads:>8}{ours / 1e6:>8.2f}{theirs / 1e6:>9.2f}{ours / theirs:>8.1f}"
         if threads == 2:
@@ -165,20 +183,24 @@ class Peer:
         return words / self.train(config, threads)
 
 
-def qualities(english: EnglishText, peer: Peer, saved: Path) -> None:
+def qualities(variants: dict[str, Word2VecConfig], english: EnglishText, peer: Peer, saved: Path) -> None:
     """Print the scores of both sides, the mean of the seeds and their range."""
     print(f"\nafter {EPOCHS} epochs on 2 threads, mean of {SEEDS} seeds (range); analogies: 3CosAdd, top {RESTRICT:,}")
     print(f"{'':<35}" + "".join(f"{name:>20}" for name in (*SETS, "Google analogies")))
-    for variant, config in VARIANTS.items():
-        rows: dict[str, list[list[float]]] = {name: [] for name in ("ours", peer.name)}
+    of_peer: dict[str, list[list[float]]] = {}
+    for variant, config in variants.items():
+        of_ours = []
         for seed in range(1, SEEDS + 1):
             ours = Word2Vec(config, english.vocabulary.counts, seed)
             train(ours, english, seed, EPOCHS, 2)
-            rows["ours"].append(scores(english.vocabulary.words, ours.vectors()["vectors"]))
-            peer.train(config, 2, seed, EPOCHS, saved)
-            with np.load(saved) as trained:
-                rows[peer.name].append(scores(trained["words"].tolist(), trained["vectors"]))
-        for name, found in rows.items():
+            of_ours.append(scores(english.vocabulary.words, ours.vectors()["vectors"]))
+        if (asked := str(known(config))) not in of_peer:
+            of_peer[asked] = []
+            for seed in range(1, SEEDS + 1):
+                peer.train(known(config), 2, seed, EPOCHS, saved)
+                with np.load(saved) as trained:
+                    of_peer[asked].append(scores(trained["words"].tolist(), trained["vectors"]))
+        for name, found in (("ours", of_ours), (peer.name, of_peer[asked])):
             columns = np.array(found)
             cells = [f"{c.mean():.1f} ({c.min():.1f}-{c.max():.1f})" for c in columns.T]
             print(f"{variant:<26}{name:<9}" + "".join(f"{cell:>20}" for cell in cells), flush=True)

@@ -98,7 +98,16 @@ def choose_path(path: Path | None, device: torch.device, config: Word2VecConfig)
 
 
 def chance(config: Word2VecConfig, counts: NDArray[np.int64], device: torch.device) -> tuple[Sampler, Paths | None]:
-    """What segments are drawn with, and the Huffman tree where there is one."""
+    """What segments are drawn with, and the Huffman tree where there is one.
+
+    Raises:
+        UserError: negatives of its own for every pair, which torch does not draw.
+    """
+    if config.pairwise:
+        raise UserError(
+            "model.shared_negatives=false: torch draws negatives once for the words of a window. "
+            "Choices: model.shared_negatives=true, vectors.backend=numba"
+        )
     noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
     keep = keep_probability(counts, config.sample)
     tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None

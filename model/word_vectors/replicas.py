@@ -2,8 +2,9 @@
 
 Every thread writes the rows of frequent words and the nodes near the tree's root, and a cache line that two cores write
 travels between them at each use, which takes longer than the arithmetic. So a thread moves copies of its own, and adds
-what they have moved to the shared rows when it has used them about USES times: at meetings after every MEET windows,
-some rows at each of them, some at every second, at every fourth, and so on. Letters: R rows that have copies.
+what they have moved to the shared rows when it has used them about USES times: at meetings after every MEET windows
+(or pairs, where each has negatives of its own), some rows at each of them, some at every second, at every fourth, and
+so on. Letters: R rows that have copies.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -15,7 +16,7 @@ from model.word_vectors import tables
 
 Floats: TypeAlias = NDArray[np.float32]
 Uses: TypeAlias = NDArray[np.float64]
-MEET, USES, MOST = 64, 48, 4096  # windows, uses, R at most
+MEET, USES, MOST = 64, 48, 4096  # windows or pairs, uses, R at most
 STIFFNESS = 0.1  # of the pull to where a row's gradient is 0: of a use at a rate of 1
 
 

@@ -13,7 +13,7 @@ from model.word_vectors.learner import Text
 from model.word_vectors.replicas import Copies, Plan
 from model.word_vectors.sampling import AliasTable, keep_probability
 from model.word_vectors.threads import ThreadPool, shares
-from model.word_vectors.workspace import OUTPUTS, Rules, SamplingTables, Scratch
+from model.word_vectors.workspace import OUTPUTS, Pairs, Rules, SamplingTables, Scratch
 
 NAMES = ("vectors", "contexts")
 REACH = 1.0  # of the first vectors: twice the original tool's, which CBOW is a little slow to leave
@@ -33,17 +33,24 @@ class Word2VecConfig:
     dynamic_window: bool = True  # 1 to `window` words, drawn anew for every position: near words count more
     mean: bool = True  # CBOW predicts from the mean of the window's vectors; false: from their sum
     negatives: int = 5  # drawn words a prediction, with output=negative
+    shared_negatives: bool = True  # drawn once for a window (Ji et al. 2016); false: for each pair (the original)
     exponent: float = 0.75  # of the counts that negatives are drawn by
     sample: float = 1e-3  # threshold of Mikolov's subsampling of frequent words; 0: keep all
     min_count: int = 5  # rarer words get no vector and leave the text
     lr: float = 0.025  # at the start, falling linearly to
     min_lr: float = 1e-4
 
+    @property
+    def pairwise(self) -> bool:
+        """Each pair has negatives of its own: CBOW has one prediction a window, a Huffman path none."""
+        return self.algorithm == "skipgram" and self.output == "negative" and not self.shared_negatives
+
 
 class Place(NamedTuple):
     """What one thread works in, for one segment after the other."""
 
     scratch: Scratch
+    pairs: Pairs
     inputs: Copies
     outputs: Copies
 
@@ -73,9 +80,6 @@ class Word2Vec:
             "vectors": tables.draw_table(len(counts), config.width, seed, REACH),
             "contexts": tables.zeros(outputs, config.width),
         }
-        kept = np.asarray(counts) * self.keep
-        self._stays = float(kept.sum() / np.sum(counts))  # share of the text that subsampling leaves
-        self._uses = self._expected_uses(kept / max(kept.sum(), 1e-300))
         self._rules = Rules(
             config.algorithm == "cbow",
             config.mean,
@@ -83,7 +87,11 @@ class Word2Vec:
             config.window,
             config.dynamic_window,
             config.negatives,
+            config.pairwise,
         )
+        kept = np.asarray(counts) * self.keep
+        self._stays = float(kept.sum() / np.sum(counts))  # share of the text that subsampling leaves
+        self._uses = self._expected_uses(kept / max(kept.sum(), 1e-300))
         self._tables = SamplingTables.of(self.keep, self.noise, self.tree)
         self._pool, self._places = ThreadPool(), dict[int, Place]()
 
@@ -93,22 +101,23 @@ class Word2Vec:
         The loss of a prediction is its -log likelihood, that of the noise words included. Nothing here asks whether the
         tables are finite: the loop does, before it keeps them.
         """
-        from model.word_vectors import kernels  # numba: a machine that trains on its GPU alone needs none
+        from model.word_vectors import kernels, pairwise  # numba: a machine that trains on its GPU alone needs none
 
         rows = np.require(segment.rows, np.int32, ["C", "W"])  # one type of array, so one compilation
         parts = shares(Text(rows, np.require(segment.offsets, np.int64, ["C", "W"])), threads)
-        rate, windows = np.float32(lr), float(segment.offsets[-1] - segment.offsets[0]) * self._stays
-        plans = {name: Plan.of(uses, windows, len(parts), lr) for name, uses in self._uses.items()}
+        rate, steps = np.float32(lr), float(segment.offsets[-1] - segment.offsets[0]) * self._stays
+        steps *= self._pairs if self._rules.pairwise else 1
+        plans = {name: Plan.of(uses, steps, len(parts), lr) for name, uses in self._uses.items()}
 
         def work(number: int, part: Text) -> tuple[float, int]:
             place = self._place(number, int(np.diff(part.offsets).max(initial=0)))
             place.scratch.begin(seed, number)
             inputs, outputs = (self.tables[name] for name in NAMES)
             copies = (place.inputs.of(inputs, plans["vectors"]), place.outputs.of(outputs, plans["contexts"]))
-            found: tuple[float, int] = kernels.train_records(
-                inputs, outputs, part.rows, part.offsets, self._rules, self._tables, place.scratch, copies, rate
-            )
-            return found
+            given = inputs, outputs, part.rows, part.offsets, self._rules, self._tables, place.scratch
+            if self._rules.pairwise:
+                return pairwise.train_pairs(*given, place.pairs, copies, rate)
+            return kernels.train_records(*given, copies, rate)
 
         found = self._pool.work(work, parts)
         return sum(loss for loss, _ in found), sum(predictions for _, predictions in found)
@@ -118,19 +127,27 @@ class Word2Vec:
         place = self._places.get(number)
         if place is None or len(place.scratch.kept) < longest:
             scratch = Scratch.of(self._rules, self._targets, self.config.width, longest)
-            place = self._places[number] = Place(scratch, *(Copies(self.tables[name]) for name in NAMES))
+            copies = (Copies(self.tables[name]) for name in NAMES)
+            place = self._places[number] = Place(scratch, Pairs.of(self._rules, longest), *copies)
         return place
 
     def _expected_uses(self, kept: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        """How often a window uses each of the first rows, falling; `kept` (V,) shares of the words trained on."""
-        config = self.config
-        around = config.window + 1.0 if config.dynamic_window else 2.0 * config.window
+        """How often a window, or a pair with negatives of its own, uses each of the first rows, falling.
+
+        `kept` (V,) shares of the words trained on.
+        """
+        config, around = self.config, 1.0 if self._rules.pairwise else self._pairs
         outputs = np.zeros(len(kept))  # softmax: every window uses all of them, none is hotter than another
         if self.noise:
             outputs = kept + config.negatives * self.noise.probabilities()
         elif self.tree:
             outputs = self.tree.visits(kept)
         return {"vectors": around * kept[: replicas.MOST], "contexts": outputs[: replicas.MOST].copy()}
+
+    @property
+    def _pairs(self) -> float:
+        """Words around a word, on average."""
+        return self.config.window + 1.0 if self.config.dynamic_window else 2.0 * self.config.window
 
     @property
     def _targets(self) -> int:

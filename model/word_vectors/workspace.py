@@ -1,6 +1,7 @@
 """What the compiled loop is given: the rules, what chance goes by, and the arrays that one thread works in.
 
-Letters: C rows of the window at most, T' targets at most in whole tiles, W padded width, V words.
+Letters: C rows of the window at most, T' targets at most in whole tiles, S words or pairs that have theirs at a time,
+W padded width, V words.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -15,6 +16,7 @@ from model.word_vectors.sampling import AliasTable, as_bits
 NO_NOISE = np.empty((0, 2), dtype=np.uint32)
 Floats: TypeAlias = NDArray[np.float32]
 TILE = 8  # target rows that stand in registers at a time
+LEAD = 3  # pairs that targets are chosen before, where each pair has its own
 NEGATIVE, HIERARCHICAL, SOFTMAX = range(3)
 OUTPUTS = {"negative": NEGATIVE, "hierarchical": HIERARCHICAL, "softmax": SOFTMAX}
 
@@ -28,6 +30,7 @@ class Rules(NamedTuple):
     window: int
     dynamic: bool
     negatives: int
+    pairwise: bool  # negatives are drawn for each pair
 
 
 class SamplingTables(NamedTuple):
@@ -62,8 +65,8 @@ class Scratch(NamedTuple):
     order: NDArray[np.int64]  # (C,) where the rows of `old` begin
     old: Floats  # (C, W) the window's rows as they were; CBOW: (1, W) their mean
     moved: Floats  # (1, W) CBOW: what is added to each
-    targets: NDArray[np.int64]  # (2 T',) where the outputs' rows begin, of this word and of the next; T' in whole tiles
-    signs: Floats  # (2 T',) +1: yes, -1: no, 0: no target
+    targets: NDArray[np.int64]  # (S T',) where the outputs' rows begin, of this word (or pair) and of those to come
+    signs: Floats  # (S T',) +1: yes, -1: no, 0: no target
     errors: Floats  # (C T' / TILE, TILE) scores, then errors: all rows for the first TILE targets, then for the next
     product: Floats  # (2 TILE,) of the likelihoods' inverses, each in [1, 2), and
     powers: NDArray[np.int32]  # (2 TILE,) the powers of two taken out
@@ -71,7 +74,7 @@ class Scratch(NamedTuple):
     @classmethod
     def of(cls, rules: Rules, targets: int, width: int, longest: int) -> "Scratch":
         """For at most so many `targets` a word and words a record."""
-        lines, size = 2 * rules.window, -(-targets // TILE) * TILE
+        lines, size, slots = 2 * rules.window, -(-targets // TILE) * TILE, LEAD + 1 if rules.pairwise else 2
         made = cls(
             tables.lines(1, np.uint64),
             tables.lines(rules.negatives if rules.output == NEGATIVE else 0, np.uint64),
@@ -81,8 +84,8 @@ class Scratch(NamedTuple):
             tables.lines(lines, np.int64),
             tables.zeros(1 if rules.cbow else lines, width),
             tables.zeros(1, width),
-            tables.lines(2 * size, np.int64),
-            tables.lines(2 * size, np.float32),
+            tables.lines(slots * size, np.int64),
+            tables.lines(slots * size, np.float32),
             tables.zeros(-(-size * (1 if rules.cbow else lines) // 16), 16).reshape(-1, TILE),
             tables.lines(2 * TILE, np.float32),
             tables.lines(2 * TILE, np.int32),
@@ -96,6 +99,20 @@ class Scratch(NamedTuple):
     def begin(self, seed: int, thread: int) -> None:
         """Every thread has its own stream of chance."""
         self.state[0] = first_state(seed, thread)
+
+
+class Pairs(NamedTuple):
+    """The pairs of one record, where each has negatives of its own: P of them at most."""
+
+    centres: NDArray[np.int32]  # (P,) rows that are predicted
+    sides: NDArray[np.int64]  # (P,) where the rows that they are predicted from begin in the inputs
+    counts: NDArray[np.int64]  # (S,) targets of the pairs to come
+
+    @classmethod
+    def of(cls, rules: Rules, longest: int) -> "Pairs":
+        """For at most so many words a record."""
+        most = 2 * rules.window * longest if rules.pairwise else 0
+        return cls(tables.lines(most + 1, np.int32), tables.lines(most + 1, np.int64), tables.lines(LEAD + 1, np.int64))
 
 
 def first_state(seed: int, thread: int) -> int:

@@ -76,16 +76,23 @@ class Reference:
         return loss, predictions
 
     def windows(self, text: Text, chance: Chance) -> Iterator[Window]:
-        """Subsampling, window sizes and negatives, in this order of drawing."""
+        """Subsampling, window sizes and negatives, drawn in this order; with negatives a pair all sizes first."""
         for first, last in zip(text.offsets[:-1], text.offsets[1:], strict=True):
             seen = [int(row) for row in text.rows[first:last] if row >= 0]
             kept = [row for row in seen if chance.draw() >> 32 <= self.keep[row]]
-            for place, centre in enumerate(kept):
-                radius = self.config.window
-                if self.config.dynamic_window:
-                    radius = 1 + chance.below(self.config.window)
-                around = kept[max(0, place - radius) : place] + kept[place + 1 : place + 1 + radius]
-                yield Window(centre, around, *self.targets(centre, chance))
+            around = self.surroundings(kept, chance)
+            if self.config.pairwise:
+                around = iter([(centre, [row]) for centre, rows in around for row in rows])
+            for centre, rows in around:
+                yield Window(centre, rows, *self.targets(centre, chance))
+
+    def surroundings(self, kept: list[int], chance: Chance) -> Iterator[tuple[int, list[int]]]:
+        """Each word with those around it."""
+        for place, centre in enumerate(kept):
+            radius = self.config.window
+            if self.config.dynamic_window:
+                radius = 1 + chance.below(self.config.window)
+            yield centre, kept[max(0, place - radius) : place] + kept[place + 1 : place + 1 + radius]
 
     def targets(self, centre: int, chance: Chance) -> tuple[list[int], list[int]]:
         """The centre and its negatives, its Huffman path, or all words."""

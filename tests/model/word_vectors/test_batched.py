@@ -236,6 +236,11 @@ def test_what_needs_a_gpu_is_refused_without_one(path: str) -> None:
         learner(config(), path=path)
 
 
+def test_negatives_of_a_pairs_own_are_refused() -> None:
+    with pytest.raises(UserError, match=r"model\.shared_negatives=false: .*Choices: .*vectors\.backend=numba"):
+        learner(config(shared_negatives=False))
+
+
 @GPU
 @pytest.mark.parametrize(("algorithm", "output"), VARIANTS)
 @pytest.mark.parametrize("path", ["steps", "graph"])

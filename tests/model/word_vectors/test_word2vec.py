@@ -85,6 +85,21 @@ def test_every_setting_is_the_references(algorithm: str, changes: dict[str, Any]
     check(config(algorithm=algorithm, **changes), ZIPF, text(ZIPF, 300))
 
 
+@pytest.mark.parametrize("negatives", [1, 5, 7, 8, 20])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_negatives_of_a_pairs_own_are_the_references(negatives: int, dynamic: bool) -> None:
+    check(config(shared_negatives=False, negatives=negatives, dynamic_window=dynamic), ZIPF, text(ZIPF, 300))
+
+
+def test_where_no_pair_draws_negatives_the_setting_changes_nothing() -> None:
+    for changes in ({"algorithm": "cbow"}, {"output": "hierarchical"}):
+        shared, own = (learner(config(shared_negatives=given, **changes), ZIPF) for given in (True, False))
+        shared.train(text(ZIPF, 500), 0.05, 1, 1)
+        own.train(text(ZIPF, 500), 0.05, 1, 1)
+        for name, table in shared.tables.items():
+            assert np.array_equal(table, own.tables[name])
+
+
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize(
     "counts", [np.array([3, 2]), np.full(500, 9), np.array([10**9, 5, 1, 1])], ids=["two", "uniform", "extreme"]
@@ -147,10 +162,16 @@ def test_the_text_may_be_read_only_and_of_other_integers() -> None:
     assert np.array_equal(plain.tables["vectors"], odd.tables["vectors"])
 
 
-@pytest.mark.parametrize("algorithm", FORMS)
-@pytest.mark.parametrize("output", ("negative", "hierarchical"))
+@pytest.mark.parametrize(
+    "form",
+    [
+        *({"algorithm": form, "output": output} for form in FORMS for output in ("negative", "hierarchical")),
+        {"shared_negatives": False},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_vectors_find_the_groups_of_a_toy_language(algorithm: str, output: str, threads: int) -> None:
+def test_vectors_find_the_groups_of_a_toy_language(form: dict[str, Any], threads: int) -> None:
     """Eight topics of 25 words; a record holds words of one topic. Neighbours must be of the same topic."""
     topics, each, rng = 8, 25, np.random.default_rng(1)
     topic = np.repeat(rng.integers(0, topics, 4000), 10)
@@ -158,7 +179,7 @@ def test_vectors_find_the_groups_of_a_toy_language(algorithm: str, output: str, 
     order = np.argsort(-np.bincount(rows), kind="stable")  # row -> word
     rank = np.argsort(order).astype(np.int32)
     words = Text(rank[rows], np.arange(0, len(rows) + 1, 10, dtype=np.int64))
-    ours: Learner = Word2Vec(config(algorithm=algorithm, output=output, sample=0.0), np.bincount(words.rows), 1)
+    ours: Learner = Word2Vec(config(sample=0.0, **form), np.bincount(words.rows), 1)
     losses = []
     for epoch in range(8):
         loss, predictions = ours.train(words, 0.1 - 0.01 * epoch, epoch, threads)

@@ -1,5 +1,6 @@
 """word2vec with summed sparse gradients: the batched steps' numbers, and the same tables on any number of ranks."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -84,3 +85,8 @@ def test_the_words_of_a_step_are_shared_among_the_ranks() -> None:
 def test_a_full_softmax_has_no_sparse_gradients() -> None:
     with pytest.raises(UserError, match=r"vectors\.backend=ddp: model\.output=softmax.*Choices: numba, torch"):
         SynchronousWord2Vec(config("cbow", "softmax"), COUNTS, 5, ALONE)
+
+
+def test_negatives_of_a_pairs_own_are_refused() -> None:
+    with pytest.raises(UserError, match=r"model\.shared_negatives=false: .*Choices: .*vectors\.backend=numba"):
+        SynchronousWord2Vec(replace(config("skipgram", "negative"), shared_negatives=False), COUNTS, 5, ALONE)

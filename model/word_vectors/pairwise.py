@@ -1,0 +1,115 @@
+"""word2vec's inner loop as the original has it (Mikolov et al. 2013b): a pair at a time, with negatives of its own.
+
+For skip-gram with negative sampling alone. kernels.py draws negatives once for all words of a window instead, which is
+several times faster; the products are the same, of one row instead of C. Pairs are listed a record at a time, so that
+what a pair needs from memory is asked for LEAD pairs before. Letters: P pairs of a record, T targets, W padded width.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.word_vectors.compiled import compiled, inlined
+from model.word_vectors.kernels import (
+    FOLD,
+    Floats,
+    Places,
+    Rows,
+    below,
+    choose,
+    draw_noise,
+    folded,
+    rows_due,
+    subsample,
+)
+from model.word_vectors.products import (
+    copy,
+    exchange,
+    learn_apart,
+    learn_in_place,
+    likelihoods,
+    prefetch,
+    scores,
+)
+from model.word_vectors.replicas import MEET, Replica
+from model.word_vectors.workspace import LEAD, TILE, Pairs, Rules, SamplingTables, Scratch
+
+
+@compiled
+def train_pairs(
+    inputs: Floats,
+    outputs: Floats,
+    rows: Rows,
+    offsets: NDArray[np.int64],
+    rules: Rules,
+    tables: SamplingTables,
+    scratch: Scratch,
+    pairs: Pairs,
+    replicas: tuple[Replica, Replica],
+    lr: np.float32,
+) -> tuple[float, int]:
+    """One pass over the records rows[offsets[r]:offsets[r + 1]]; (summed loss, pairs). inputs, outputs (V, W)."""
+    keep, noise, _, _, _ = tables
+    state, drawn, kept, spots, around, order, old, _, targets, signs, errors, product, powers = scratch
+    centres, sides, counts = pairs
+    (near, near_before, near_shares, near_due, near_shift), (far, far_before, far_shares, far_due, far_shift) = replicas
+    near_home, far_home = (inputs.shape[1], len(near), near_shift), (outputs.shape[1], len(far), far_shift)
+    room = len(targets) // len(counts)
+    loss, done = 0.0, 0
+    for record in range(len(offsets) - 1):
+        words = subsample(rows, offsets[record], offsets[record + 1], keep, state, kept, spots, near_home)
+        listed = pair_up(words, rules.window, rules.dynamic, state, kept, spots, centres, sides)
+        for ahead in range(-1, listed + LEAD):  # negatives are drawn for ahead + 1, targets chosen for ahead, and
+            pair = ahead - LEAD  # is trained
+            if 0 <= ahead < listed:
+                slot = ahead % len(counts)
+                counts[slot] = choose(centres[ahead], slot * room, drawn, noise, targets, signs, far_home)
+                prefetch(outputs, targets, slot * room, slot * room + counts[slot])
+            if ahead + 1 < listed:
+                draw_noise(state, noise, drawn)
+            if pair < 0:
+                continue
+            slot = pair % len(counts)
+            start, count, around[0] = slot * room, counts[slot], sides[pair]
+            if room > TILE:  # several tiles need the row as it was, one reads it once before it moves
+                copy(inputs, around, 1, old)
+                for tile in range(-(-count // TILE)):
+                    first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
+                    scores(old, order, 1, outputs, targets, first, inside, errors, tile)
+                    likelihoods(errors, 1, tile, signs, first, lr, product, powers)
+                for tile in range(-(-count // TILE)):
+                    first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
+                    learn_apart(old, 1, inputs, around, outputs, targets, first, inside, errors, tile)
+            else:
+                scores(inputs, around, 1, outputs, targets, start, count, errors, 0)
+                likelihoods(errors, 1, 0, signs, start, lr, product, powers)
+                learn_in_place(old, 1, inputs, around, outputs, targets, start, count, errors, 0)
+            done += 1
+            if done % FOLD == 0:
+                loss += folded(product, powers)
+            if done % MEET == 0:
+                exchange(inputs, near, near_before, near_shares, rows_due(near_due, done // MEET))
+                exchange(outputs, far, far_before, far_shares, rows_due(far_due, done // MEET))
+    exchange(inputs, near, near_before, near_shares, len(near))
+    exchange(outputs, far, far_before, far_shares, len(far))
+    return loss + folded(product, powers), done
+
+
+@inlined
+def pair_up(
+    words: int,
+    window: int,
+    dynamic: bool,
+    state: NDArray[np.uint64],
+    kept: Rows,
+    spots: Places,
+    centres: Rows,
+    sides: Places,
+) -> int:
+    """List the pairs of a record: the row of the centre, and where that of the word beside it begins; P."""
+    listed = 0
+    for place in range(words):
+        radius = 1 + below(state, window) if dynamic else window
+        for i in range(max(0, place - radius), min(words, place + radius + 1)):
+            centres[listed], sides[listed] = kept[place], spots[i]
+            listed += i != place  # the centre beside itself is written over
+    return listed
