@@ -7,17 +7,13 @@ the other direction while the 12 best translations of both together are searched
 set. What is compared is a network alone, as its own run ends: the mean of the two.
 """
 
-import argparse
-import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench.english_text import CORPORA
-from bench.minutes import at_once, train_command
 from bench.quality import execute
 from bench.result import Result
+from bench.two_cores import at_once, corpus_arguments, corpus_overrides, train_command, two_cores
 from pipelines.evaluation.metrics import Scores, score
 
 BACK_STEPS = 1500  # a fifth of the experiment's: what reorders need not translate well by itself
@@ -27,19 +23,9 @@ LISTS = ["translate.format=moses", "translate.nbest=12", "decode.beam=12", "deco
 
 def run(quick: bool, args: list[str]) -> Result:
     """Cased BLEU of the test set; --quick trains for a hundred steps, which says only that it works."""
-    parser = argparse.ArgumentParser(prog="python -m bench hour")
-    parser.add_argument("--corpus", default="multi30k", help="a folder of the corpora that conf/corpus/ has a file for")
-    parser.add_argument("--pair", default="en-de")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(args)
-    root = CORPORA / options.corpus
-    if not root.is_dir():
-        sys.exit(f"bench hour: --corpus={options.corpus}: there is no {root}")
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
-        sys.exit("bench hour: needs two cores, one for each network")
+    options = corpus_arguments("hour", pair="en-de").parse_args(args)
+    common, cores = ["experiment=multi30k", *corpus_overrides("hour", options.corpus)], two_cores("hour")
     source, target = options.pair.split("-")
-    common = ["experiment=multi30k", f"corpus={options.corpus}", f"corpus.root={root}", "cluster.backend=local"]
     forward, backward = [*common, f"pair={source}-{target}"], [*common, f"pair={target}-{source}"]
     names = [f"seed-{options.seed}", f"seed-{options.seed + 1}"]
     short = ["train.max_steps=100", "train.checkpoint_every=50", "train.evaluate_every=50"] if quick else []

@@ -10,48 +10,32 @@ checkpoints and last bundle no trial foresees; its last checkpoint then counts. 
 of 5, and are scored by the same sacreBLEU on the test set.
 """
 
-import argparse
-import os
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
-from typing import TypeVar
 
 from bench import eole_minutes
-from bench.english_text import CORPORA
 from bench.quality import execute
 from bench.result import Result
+from bench.two_cores import at_once, corpus_arguments, corpus_overrides, train_command, two_cores
 from pipelines.evaluation.metrics import score
 from pipelines.evaluation.translation import held_out
 from pipelines.training import journal
 
 TRIAL = 1.0  # minutes
-T = TypeVar("T")
 
 
 def run(quick: bool, args: list[str]) -> Result:
     """Cased BLEU of the test set; --quick trains for three minutes, which says only that it works."""
-    parser = argparse.ArgumentParser(prog="python -m bench minutes")
-    parser.add_argument("--corpus", default="multi30k", help="a folder of the corpora that conf/corpus/ has a file for")
-    parser.add_argument("--pair", default="en-fr")
+    parser = corpus_arguments("minutes", pair="en-fr")
     parser.add_argument("--minutes", type=float, default=3.0 if quick else 20.0)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--experiment", default="multi30k")
     options = parser.parse_args(args)
-    root = CORPORA / options.corpus
-    if not root.is_dir():
-        sys.exit(f"bench minutes: --corpus={options.corpus}: there is no {root}")
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
-        sys.exit("bench minutes: needs two cores, one for each")
+    corpus, cores = corpus_overrides("minutes", options.corpus), two_cores("minutes")
+    common = [f"experiment={options.experiment}", *corpus, f"pair={options.pair}", f"seed={options.seed}"]
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        corpus = [f"corpus={options.corpus}", f"corpus.root={root}", f"pair={options.pair}", f"seed={options.seed}"]
-        common = [f"experiment={options.experiment}", *corpus, "cluster.backend=local"]
         execute(["dragoman", "shard", *common], home)
         shards = home / "shards" / f"{options.corpus}-{options.pair}-bpe"
         eole_minutes.write_pieces(shards, home / "eole")
@@ -99,21 +83,5 @@ def execute_and_tell(command: list[str], home: Path, done: Event) -> None:
         done.set()
 
 
-def train_command(common: list[str], name: str, *more: str) -> list[str]:
-    return ["dragoman", "train", *common, f"name={name}", "registry.register=false", "train.bleu_every=0", *more]
-
-
 def steps_of(run: Path) -> list[dict[str, float]]:
     return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
-
-
-def at_once(cores: list[int], first: Callable[[], T], second: Callable[[], T]) -> tuple[T, T]:
-    """What both give, each on a core of its own; the processes that a thread starts have the cores that it has."""
-
-    def pinned(work: Callable[[], T], core: int) -> T:
-        os.sched_setaffinity(0, {core})
-        return work()
-
-    with ThreadPoolExecutor(2) as pool:
-        one, other = pool.submit(pinned, first, cores[0]), pool.submit(pinned, second, cores[1])
-        return one.result(), other.result()

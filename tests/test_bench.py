@@ -2,6 +2,9 @@
 
 import ast
 import gzip
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +20,7 @@ from bench.english_text import english_text
 from bench.quality import execute, told
 from bench.quality_figures import EXPERIMENTS, Figure, markdown
 from bench.result import Result, step_by_step
+from bench.two_cores import at_once, corpus_overrides, two_cores
 from bench.word2vec import SEGMENT, cut
 from model.text.batch import collate
 from model.text.tokenizer import EOS
@@ -44,6 +48,20 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
 def test_the_last_line_holds_both_figures_and_their_ratio() -> None:
     assert Result("read", 110.0, 0.5, "Mtok/s").line() == "read ours=110 peer=0.5 ratio=220"
     assert Result("memory", 380.0, 353.0, "MiB", "baseline").line() == "memory ours=380 baseline=353 ratio=1.08"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_two_works_at_once_have_a_core_each_and_so_has_what_they_start() -> None:
+    asked = [sys.executable, "-c", "import os; print(sorted(os.sched_getaffinity(0)))"]
+    before, cores = os.sched_getaffinity(0), two_cores("hour")
+    one, other = at_once(cores, *[lambda: subprocess.check_output(asked, text=True)] * 2)
+    assert (one, other) == (f"[{cores[0]}]\n", f"[{cores[1]}]\n")
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_corpus_that_is_not_there_is_named() -> None:
+    with pytest.raises(SystemExit, match=r"bench hour: --corpus=nix: there is no .*nix"):
+        corpus_overrides("hour", "nix")
 
 
 def test_two_works_go_on_step_by_step_and_only_their_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
