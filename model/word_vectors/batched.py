@@ -21,7 +21,7 @@ from model.word_vectors.learner import Text
 from model.word_vectors.sampling import AliasTable, keep_probability
 from model.word_vectors.step import Paths, Step
 from model.word_vectors.tables import draw_table, zeros
-from model.word_vectors.word2vec import REACH, Word2VecConfig, check
+from model.word_vectors.word2vec import REACH, Word2VecConfig, check, check_drawn
 
 Path = Literal["steps", "graph", "triton"]
 TOKENS = 512  # kept words a step
@@ -103,11 +103,7 @@ def chance(config: Word2VecConfig, counts: NDArray[np.int64], device: torch.devi
     Raises:
         UserError: negatives of its own for every pair, which torch does not draw.
     """
-    if config.pairwise:
-        raise UserError(
-            "model.shared_negatives=false: torch draws negatives once for the words of a window. "
-            "Choices: model.shared_negatives=true, vectors.backend=numba"
-        )
+    check_drawn(config)
     noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
     keep = keep_probability(counts, config.sample)
     tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None

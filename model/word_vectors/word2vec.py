@@ -161,6 +161,19 @@ class Word2Vec:
         return {name: np.ascontiguousarray(table[:, : self.config.width]) for name, table in self.tables.items()}
 
 
+def check_drawn(config: Word2VecConfig) -> None:
+    """Refuse what torch does not draw.
+
+    Raises:
+        UserError: negatives of its own for every pair.
+    """
+    if config.pairwise:
+        raise UserError(
+            "model.shared_negatives=false: torch draws negatives once for the words of a window. "
+            "Choices: model.shared_negatives=true, vectors.backend=numba"
+        )
+
+
 def check(config: Word2VecConfig, words: int) -> None:
     """Refuse what cannot be trained.
 

@@ -15,7 +15,7 @@ from model.word_vectors.batched import BatchedWord2Vec
 from model.word_vectors.glove import Glove
 from model.word_vectors.learner import Learner
 from model.word_vectors.vocabulary import Vocabulary
-from model.word_vectors.word2vec import Word2Vec, check
+from model.word_vectors.word2vec import Word2Vec, check, check_drawn
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
@@ -108,6 +108,8 @@ def check_method(config: Config, words: int) -> None:
         check(model, words)
         if backend == "ddp" and model.output == "softmax":
             raise UserError("vectors.backend=ddp: model.output=softmax has no sparse gradients. Choices: numba, torch")
+        if backend != "numba":
+            check_drawn(model)
         return
     model.check()
     if backend != "numba":

@@ -1,5 +1,6 @@
 """`dragoman train` of word vectors: killed at any moment, alone or under Ray, and still the same run."""
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,6 +115,23 @@ def test_the_torch_path_runs_in_the_same_loop(home: Path, undisturbed: Path) -> 
     assert (home / "runs" / "torch" / "bundle" / "config.json").is_file()
 
 
+def test_negatives_of_a_pairs_own_run_in_the_same_loop(home: Path, undisturbed: Path) -> None:
+    here("train", *SETTINGS, "name=pairwise", "model.shared_negatives=false", "vectors.epochs=2")
+    run = home / "runs" / "pairwise"
+    assert epoch_losses(run)[0] == pytest.approx(epoch_losses(undisturbed)[0], rel=0.1)
+    assert load_vectors(run / "bundle").config.shared_negatives is False
+
+
+def test_a_run_from_before_a_key_of_the_model_goes_on(undisturbed: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = undisturbed / "run.json"
+    told = json.loads(path.read_text())
+    assert told["model"].pop("shared_negatives") is True
+    path.write_text(json.dumps(told))
+    caplog.set_level(logging.INFO)
+    here("train", *SETTINGS, "name=undisturbed")
+    assert "is trained to its end" in caplog.text
+
+
 def test_a_finished_run_is_released_once(undisturbed: Path, caplog: pytest.LogCaptureFixture) -> None:
     bundle = load_vectors(undisturbed / "bundle")
     assert bundle.pair == "en" and bundle.facts["run"]["name"] == "undisturbed"
@@ -145,6 +163,8 @@ def test_every_kind_of_method_comes_to_a_bundle(home: Path, model: str, capsys: 
         (["model.min_count=100000"], "model.min_count=100000: no word of the training text"),
         (["model.width=0"], "model.width=0"),
         (["vectors.backend=ddp", "model.output=softmax"], "model.output=softmax has no sparse gradients"),
+        (["vectors.backend=torch", "model.shared_negatives=false"], "torch draws negatives once for the words of"),
+        (["name=undisturbed", "model.shared_negatives=false"], "model.shared_negatives was True, is False"),
         (["vectors.epochs=0"], "vectors.epochs=0: must be at least 1"),
         (["vectors.segment_words=1000000", "cluster.workers=2", "cluster.backend=ray"], "an epoch has only 1 segments"),
         (["model.architecture=word2vecs"], "model.architecture: 'word2vecs' is not known"),
