@@ -71,12 +71,8 @@ def run(
     except ServiceError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return FAILED
-    except Interrupted as problem:
-        print(f"dragoman {verb}: {problem}", file=sys.stderr)
-        return problem.code
-    except KeyboardInterrupt:
-        print(f"dragoman {verb}: interrupted", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as problem:
+        return _ended(verb, problem)
     except BrokenPipeError:
         raise  # the reader of our output has gone; the command line ends without a word
     except OSError as problem:
@@ -88,9 +84,20 @@ def run(
             f"dragoman {verb}: the disk is full{where}; free some space, then start again: it goes on", file=sys.stderr
         )
         return FAILED
-    except Exception:  # the last line of defence: whatever it was, the exit code must be 1 and the trace shown
+    except (
+        Exception
+    ) as problem:  # the last line of defence: whatever it was, the exit code must be 1 and the trace shown
+        if isinstance(problem.__cause__, KeyboardInterrupt):  # what a compiled module makes of a signal at its import
+            return _ended(verb, problem.__cause__)
         traceback.print_exc()
         return FAILED
+
+
+def _ended(verb: str, problem: KeyboardInterrupt) -> int:
+    """Say by what the verb was ended; its exit code."""
+    interrupted = problem if isinstance(problem, Interrupted) else Interrupted("interrupted", INTERRUPTED)
+    print(f"dragoman {verb}: {interrupted}", file=sys.stderr)
+    return interrupted.code
 
 
 def run_section(

@@ -12,7 +12,8 @@ import pytest
 from bench.s3_server import Proxy
 from model.files import file_sha256
 from model.storage import remote
-from pipelines.training import journal
+from model.storage.mirror import remote_of
+from pipelines.training import journal, snapshots
 from tests.warm import Command
 
 SETTINGS = [
@@ -67,6 +68,14 @@ class Machine:
     def run(self, name: str) -> Path:
         return self.cache / "dragoman-mirror" / "s3" / "bucket" / "home" / "runs" / name
 
+    def wait_for_checkpoint(self, name: str, process: Command) -> None:
+        """Until a checkpoint is in the bucket: it is sent beside the loop, which does not wait for it."""
+        end, elsewhere = time.monotonic() + 300, remote_of(self.run(name))
+        assert elsewhere is not None
+        while not any("checkpoints/" in file for file in getattr(snapshots.newest(elsewhere), "files", {})):
+            assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
+            time.sleep(0.02)
+
     def wait_for_step(self, name: str, step: int, process: Command) -> None:
         end = time.monotonic() + 300
         while not any(line["step"] >= step for line in journal.lines(self.run(name) / journal.NAME)):
@@ -117,7 +126,7 @@ def undisturbed(s3_process: Proxy, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_a_run_moves_to_another_machine(machine: Machine, other: Machine, undisturbed: Path) -> None:
     process = machine.train("moved")
-    machine.wait_for_step("moved", 35, process)
+    machine.wait_for_checkpoint("moved", process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     out = other.call("train", *SETTINGS, "name=moved")
