@@ -84,9 +84,7 @@ def run(
             f"dragoman {verb}: the disk is full{where}; free some space, then start again: it goes on", file=sys.stderr
         )
         return FAILED
-    except (
-        Exception
-    ) as problem:  # the last line of defence: whatever it was, the exit code must be 1 and the trace shown
+    except Exception as problem:  # the last line of defence: whatever it was, exit code 1 and the trace shown
         if isinstance(problem.__cause__, KeyboardInterrupt):  # what a compiled module makes of a signal at its import
             return _ended(verb, problem.__cause__)
         traceback.print_exc()
