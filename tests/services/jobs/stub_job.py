@@ -32,9 +32,10 @@ def main(run: Path, steps: int, pause: float, code: int) -> int:
         with (run / "steps.jsonl").open("a") as file:
             file.write(json.dumps({"step": step, "loss": 1.0, "tokens": 10, "seconds": step * pause}) + "\n")
         print("step", step, flush=True)
-        if step % 5 == 0 or asked or step == steps:
+        ending = bool(asked)  # looked at once: the signal may come between two looks, and its step must be kept
+        if step % 5 == 0 or ending or step == steps:
             checkpoint(run, step)
-        if asked:
+        if ending:
             return 143
     return code
 
