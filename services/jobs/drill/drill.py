@@ -113,7 +113,8 @@ def _strike(scene: Scene, name: str, fault: Fault) -> Row:
             began = time.monotonic()
             undo()
     now = scene.progress()
-    at = max(before, now.step)
+    again = scene.state().get("attempt", attempts) != attempts  # faster than we look: its steps are no lost ones
+    at = max(before, now.kept if again else now.step)
     lowest, state = [now.kept if fault.ends else at], dict[str, Any]()  # whoever begins again does so from a checkpoint
 
     def back() -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from services.jobs.client.client import JobClient
 from services.jobs.drill import drill
+from services.jobs.drill import scene as scene_module
 from services.jobs.drill.faults import Fault
 from services.jobs.drill.scene import Scene
 from tests.services.jobs.at_work import at_work
@@ -46,6 +47,7 @@ def test_a_step_of_an_attempt_that_is_ending_is_no_recovery(tmp_path: Path, monk
 
     monkeypatch.setattr(drill, "ranks", stubs)
     monkeypatch.setattr(drill, "BEYOND", 2)  # the stub keeps every fifth step
+    monkeypatch.setattr(scene_module, "LOOK", 0.01)  # the stub is back, and five steps on, in a fraction of a second
     with at_work(loop) as port, JobClient(f"http://127.0.0.1:{port}", owner="anna") as service:
         scene = Scene(service, service, tmp_path, "drill")
         scene.job = service.submit("train", words(tmp_path, "drill/runs/drill", 100_000), retries=3)["id"]
