@@ -1,7 +1,7 @@
 """Training Transformer-tiny at 4,096 tokens a batch, target tokens/s: ours against MarianMT and eole, in turns.
 
     python -m bench train [--quick] [--threads N]
-    python -m bench train --curve          bf16 with our kernels against the plain fp32 loop, 2,000 steps
+    python -m bench train --curve          bf16 with our kernels against the plain fp32 loop, 2,000 steps, two seeds
     python -m bench train --device cuda    Transformer-base and big in bf16, beside the matmul rate (no peer needed)
 
 The plain loop is our network with torch's own attention, dropout and cross-entropy: what the kernels of
