@@ -12,6 +12,7 @@ from model.device import kernels
 from model.text.taught import Taught
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 is 10 MB, about what the caches hold
+MEASURED_ROWS = 128  # without a gradient: float32, and several copies of them
 ROW_STEP = 32  # the last chunk is filled up to a multiple: oneDNN compiles and keeps a product for each count of rows
 
 
@@ -39,7 +40,7 @@ def _native(
     loss = states.new_zeros((), dtype=torch.float32)
     nll = states.new_zeros((), dtype=torch.float32)
     own = 1.0 - (taught.part if taught else 0.0)
-    rows = max(1, len(states) if states.is_cuda else CHUNK_ROWS)
+    rows = max(1, len(states) if states.is_cuda else MEASURED_ROWS)
     for start in range(0, len(states), rows):
         part, wanted = states[start : start + rows], targets[start : start + rows]
         logits = nn.functional.linear(part, weight, bias).float()  # (n, V)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from model.bundles.translation import distinct_weights, fill
 from model.device import kernels
-from model.memory import keep_freed, keep_products_once, return_freed
+from model.memory import freed_is_kept, keep_few_products, return_freed
 from model.networks.architectures import Loss
 from model.networks.network import Network
 from model.precision import autocast_dtype
@@ -98,8 +98,7 @@ class Trainer:
     ) -> None:
         """`held_out` gives this rank's share of the validation batches; `bleu` is called on every rank together."""
         leave_compiler_out()
-        keep_products_once()
-        keep_freed()
+        keep_few_products()
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)
@@ -115,7 +114,7 @@ class Trainer:
 
     def run(self, report: Report) -> Progress:
         """Train from the newest checkpoint, or from the beginning, to the end; returns how it ended."""
-        with contextlib.ExitStack() as stack:
+        with freed_is_kept(), contextlib.ExitStack() as stack:
             publish = stack.enter_context(publisher(self.run_dir, self.ranks))
             self.resume()
             journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None

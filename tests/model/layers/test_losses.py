@@ -98,13 +98,32 @@ def test_any_number_of_rows_needs_few_shapes_of_products(monkeypatch: pytest.Mon
     assert seen == {32, 64, 96, 128}
 
 
-def test_without_gradients_the_loss_is_the_same() -> None:
-    states, targets, output = problem(9)
+@pytest.mark.parametrize("rows", [3, 4, 9])
+def test_without_gradients_the_loss_is_the_same(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(losses, "MEASURED_ROWS", 4)
+    states, targets, output = problem(rows)
     with torch.no_grad():
         loss, nll = vocabulary_loss(states, targets, output, 0.1)
     expected, expected_nll = vocabulary_loss(states, targets, output, 0.1)
     torch.testing.assert_close(loss, expected.detach())
     torch.testing.assert_close(nll, expected_nll)
+
+
+def test_without_gradients_few_rows_of_logits_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A validation in the middle of a run may not need more memory than its steps."""
+    held: list[int] = []
+    product = nn.functional.linear
+
+    def counting(part: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
+        held.append(len(part))
+        return product(part, *others)
+
+    monkeypatch.setattr(nn.functional, "linear", counting)
+    states, targets, output = problem(1_000)
+    with torch.no_grad():
+        vocabulary_loss(states, targets, output, 0.1)
+    assert sum(held) == 1_000
+    assert max(held) == losses.MEASURED_ROWS < losses.CHUNK_ROWS
 
 
 def test_a_hopeless_probability_gives_a_finite_loss() -> None:
