@@ -28,7 +28,8 @@ def freed_is_kept() -> Iterator[None]:
     """Have the heap keep what is freed for the length of the block, where the C library can (glibc).
 
     By itself it gives large blocks back at once, and each step asks for them again: some 8,000 new pages a step, a
-    tenth of its time. Behind the block that is so again, and the free pages go back.
+    tenth of its time. Behind the block the free pages go back, and so do blocks from 4 MB on when they are freed: a
+    release's are wide and few, and between them the heap would get holes.
     """
     choose = _of_glibc("mallopt")
     choose(MMAP_THRESHOLD, 2**25)  # as far as it would rise by itself
@@ -36,8 +37,8 @@ def freed_is_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        choose(MMAP_THRESHOLD, 2**17)
-        choose(TRIM_THRESHOLD, 2**17)
+        choose(MMAP_THRESHOLD, 2**22)
+        choose(TRIM_THRESHOLD, 2**24)
         return_freed()
 
 
