@@ -43,8 +43,12 @@ class CleanBlock:
 
     def texts(self) -> tuple[list[str], ...]:
         """Each side as a list of lines: two, or one of text."""
-        sides = [self.source] if self.target is None else [self.source, self.target]
-        return tuple(side.tobytes().decode().split("\n") if len(self.line) else [] for side in sides)
+        return tuple(self.lines(side) for side in range(1 if self.target is None else 2))
+
+    def lines(self, side: int) -> list[str]:
+        """One side as a list of lines; 0: the source, or the only one."""
+        data = (self.source, self.target)[side]
+        return data.tobytes().decode().split("\n") if data is not None and len(self.line) else []
 
 
 def clean_block(task: CleaningTask) -> int:

@@ -112,9 +112,11 @@ def kept_texts(clean: Path, plan: Plan, split: str) -> Iterator[tuple[list[str],
 
 
 def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
-    """One side of the split, line by line."""
-    for texts in kept_texts(clean, plan, split):
-        yield from texts[side]
+    """One side of the split, line by line; the other is not looked at."""
+    for block, count in enumerate(plan.kept[split]):
+        if count:
+            lines = load_block(clean, block).lines(side)
+            yield from map(lines.__getitem__, _places(plan.folder, split, Piece(block, 0, count)))
 
 
 @lru_cache(maxsize=1)
@@ -132,9 +134,15 @@ def _records(task: ShardTask, pair: TokenizerPair) -> Iterator[Record]:
 
 def take_pairs(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
     """Each side of some of the split's pairs of a block."""
-    kept = np.flatnonzero(load_codes(plan, piece.block) == code(split))
-    places = kept[piece.skip : piece.skip + piece.take].tolist()
+    places = _places(plan, split, piece)
     return tuple([side[place] for place in places] for side in load_block(clean, piece.block).texts())
+
+
+def _places(plan: Path, split: str, piece: Piece) -> list[int]:
+    """Which of the block's clean pairs they are."""
+    kept = np.flatnonzero(load_codes(plan, piece.block) == code(split))
+    places: list[int] = kept[piece.skip : piece.skip + piece.take].tolist()
+    return places
 
 
 def _pieces(ends: list[int], first: int, last: int) -> tuple[Piece, ...]:
