@@ -19,7 +19,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from conf.groups import FOLDER, sections
 from conf.parsing import parsing_quickly
-from model.errors import ServiceError, UserError, unknown
+from model.errors import ServiceError, UserError, interrupt_in, unknown
 from model.renamed import current_words
 from model.schema import convert
 from model.storage.mirror import local_folder
@@ -85,8 +85,9 @@ def run(
         )
         return FAILED
     except Exception as problem:  # the last line of defence: whatever it was, exit code 1 and the trace shown
-        if isinstance(problem.__cause__, KeyboardInterrupt):  # what a compiled module makes of a signal at its import
-            return _ended(verb, problem.__cause__)
+        interrupt = interrupt_in(problem)
+        if interrupt is not None:
+            return _ended(verb, interrupt)
         traceback.print_exc()
         return FAILED
 

@@ -25,6 +25,14 @@ def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:
     return UserError(f"{what}: {str(value)!r} is not known.{hint} Choices: {', '.join(names)}")
 
 
+def interrupt_in(problem: BaseException | None) -> KeyboardInterrupt | None:
+    """The interrupt that `problem` is, or that a compiled module made an ImportError of while it was imported."""
+    for one in (problem, problem and problem.__cause__):
+        if isinstance(one, KeyboardInterrupt):
+            return one
+    return None
+
+
 def check_least(section: str, config: object, **least: float) -> None:
     """Refuse settings that are less than they can be, by name.
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conf import compose
-from model.errors import ServiceError, UserError
+from model.errors import ServiceError, UserError, interrupt_in
+from model.memory import keep_few_products
 from model.storage.mirror import remote_of
 from pipelines.cluster import ray_train
 from pipelines.cluster.pause import PausedError
@@ -41,6 +42,7 @@ def train(config: Config) -> Path | None:
             trains it.
         Interrupted: a signal came.
     """
+    keep_few_products()
     new = not config.run_dir.exists()
     if is_first():
         publishing.pull(config.run_dir)
@@ -145,7 +147,7 @@ def close_record(config: Config, problem: BaseException) -> None:
     with contextlib.suppress(ServiceError, UserError):
         ours = publishing.pull_own(config.run_dir)
     tracked = TrackedRun(config.tracking, config.run_dir, config.name)
-    killed = isinstance(problem, KeyboardInterrupt)
+    killed = interrupt_in(problem) is not None
     if killed:
         tracked.tags({"ended_by": read_reason(config.run_dir) or "interrupt"})
     tracked.finish("KILLED" if killed else "FAILED")
@@ -160,6 +162,7 @@ def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ra
     Raises:
         PausedError: the workers have ended so that a group of another size may go on.
     """
+    keep_few_products()  # before the precision is measured, which multiplies
     if config.cluster.address is not None:
         config = replace(config, paths=config.paths.on_node())
         if remote_of(config.run_dir) is not None and is_database(config.tracking.uri):

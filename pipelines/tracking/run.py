@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from model.addresses import mask_address
+from model.errors import interrupt_in
 from model.files import atomic_path
 from pipelines.tracking import names
 from pipelines.tracking.background import BackgroundSender
@@ -202,7 +203,7 @@ class TrackedRun:
     ) -> None:
         if kind is None:
             self.finish("FINISHED")
-        elif issubclass(kind, KeyboardInterrupt):
+        elif interrupt_in(problem) is not None:
             self.finish("KILLED", INTERRUPTED_FLUSH)
         else:
             self.finish("FAILED")

@@ -98,7 +98,7 @@ class Trainer:
     ) -> None:
         """`held_out` gives this rank's share of the validation batches; `bleu` is called on every rank together."""
         leave_compiler_out()
-        keep_few_products()
+        keep_few_products()  # where no command has
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)

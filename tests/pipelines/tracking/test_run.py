@@ -93,14 +93,21 @@ def test_a_parameter_that_changed_on_resume_becomes_a_tag(tracking: TrackingConf
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(RuntimeError, "FAILED"), (KeyboardInterrupt, "KILLED")], ids=["error", "interrupt"]
+    ("error", "cause", "status"),
+    [(RuntimeError, None, "FAILED"), (KeyboardInterrupt, None, "KILLED"), (ImportError, KeyboardInterrupt(), "KILLED")],
+    ids=["error", "interrupt", "interrupted-import"],
 )
 def test_the_way_a_run_ends_is_its_status(
-    tracking: TrackingConfig, tmp_path: Path, error: type[BaseException], status: str, monkeypatch: pytest.MonkeyPatch
+    tracking: TrackingConfig,
+    tmp_path: Path,
+    error: type[BaseException],
+    cause: BaseException | None,
+    status: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pipelines.tracking.run.INTERRUPTED_FLUSH", 60.0)
     with pytest.raises(error), TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
-        raise error
+        raise error from cause
     assert connect(tracking).get_run(run.run_id).info.status == status
 
 

@@ -1,0 +1,76 @@
+"""What every training begins and ends with, whatever its kind."""
+
+import os
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+import torch
+
+from conf.compose import Interrupted
+from model.errors import UserError
+from model.memory import PRODUCTS
+from pipelines.cluster.ranks import Ranks
+from pipelines.config import Config, PathsConfig
+from pipelines.tasks import launch
+from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.spool import Spool
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    paths = PathsConfig(root=str(tmp_path), runs=str(tmp_path / "runs"))
+    return Config(name="one", paths=paths, tracking=TrackingConfig(uri=f"sqlite:///{tmp_path}/db", offline=True))
+
+
+@pytest.fixture
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No word of the user's about kept products, and none left behind."""
+    for name in PRODUCTS:
+        monkeypatch.setenv(name, "given back after the test")
+        monkeypatch.delenv(name)
+
+
+def kept() -> dict[str, str]:
+    return {name: os.environ[name] for name in PRODUCTS}
+
+
+def test_a_command_keeps_few_products_before_the_first_one(
+    config: Config, unset: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What validates may multiply: it asks the machine for a kernel."""
+    seen: list[dict[str, str]] = []
+
+    def validate(_: Config) -> None:
+        seen.append(kept())
+        raise UserError("refused")
+
+    monkeypatch.setattr(launch, "task_for", lambda _: Mock(validate=validate))
+    with pytest.raises(UserError, match="refused"):
+        launch.train(config)
+    assert seen == [PRODUCTS]
+
+
+def test_a_worker_keeps_few_products_before_the_first_one(config: Config, unset: None) -> None:
+    """A rank begins by measuring which precision pays."""
+    ranks = Ranks(0, 1, torch.device("cpu"))
+    assert launch.train_here(lambda _, ranks: kept(), config, ranks) == PRODUCTS
+
+
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (Interrupted("step 400 is kept", 75), "KILLED"),
+        (ImportError("initialization failed"), "FAILED"),
+        (RuntimeError("broken"), "FAILED"),
+    ],
+)
+@pytest.mark.parametrize("imported", [False, True], ids=["plain", "imported"])
+def test_the_record_of_a_training_ends_as_the_training_did(
+    config: Config, problem: BaseException, status: str, imported: bool
+) -> None:
+    """A signal while a compiled module is imported comes as the cause of an ImportError."""
+    given = ImportError("initialization failed") if imported else problem
+    given.__cause__ = problem if imported else None
+    launch.close_record(config, given)
+    assert [one.fields["status"] for one in Spool(config.run_dir).records() if one.kind == "status"][-1] == status
