@@ -1,7 +1,8 @@
 """The table of words as arrays, searched by compiled code: bytes of texts in, ids out, Python only for new words.
 
 An entry is a word: its hash, where its bytes stand in `letters` and where its ids stand in `ids`. `slots` is a hash
-table with linear probing (Knuth, volume 3, section 6.4, algorithm L): entry + 1, or 0 where a slot is free.
+table with linear probing (Knuth, volume 3, section 6.4, algorithm L): entry + 1 in a slot's lower half, and the hash's
+upper half in the upper one, which tells most other words apart without a look elsewhere; 0 where a slot is free.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,9 @@ from model.text.tokenizer import Ids, without_surrogates
 
 Numbers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
+Hashes = NDArray[np.uint64]
 BLANK, FEED = 0x20, 0x0A
+HALF, LOWER = np.uint64(32), np.uint64(0xFFFFFFFF)
 LETTERS = 1 << 24  # bytes of words kept
 
 
@@ -27,8 +30,8 @@ class CompiledWordTable:
 
     entries: int
     used: int  # bytes of `letters`
-    slots: Numbers
-    hashes: NDArray[np.uint64]
+    slots: Hashes
+    hashes: Hashes
     letters: Bytes
     ids: Numbers
     places: Numbers  # where an entry's bytes begin, and the last one's end
@@ -84,7 +87,7 @@ class CompiledWordTable:
 
     def _forget(self) -> None:
         self.entries, self.used = 0, 0
-        self.slots = np.zeros(1 << 16, np.int64)
+        self.slots = np.zeros(1 << 16, np.uint64)
         self.hashes = np.empty(1 << 15, np.uint64)
         self.letters = np.empty(1 << 19, np.uint8)
         self.ids = np.empty(0, np.int64)
@@ -97,10 +100,10 @@ class CompiledWordTable:
             wanted = 2 * (self.entries + words)
             self.hashes = np.resize(self.hashes, wanted)
             self.places, self.bounds = np.resize(self.places, wanted + 1), np.resize(self.bounds, wanted + 1)
-            slots = 1 << (2 * wanted - 1).bit_length()  # half of them are free
-            if slots > len(self.slots):
-                self.slots = np.zeros(slots, np.int64)
-                fill_slots(self.slots, self.hashes[: self.entries])
+        slots = 1 << (2 * (self.entries + words) - 1).bit_length()  # half of them are free; more would be far apart
+        if slots > len(self.slots):
+            self.slots = np.zeros(slots, np.uint64)
+            fill_slots(self.slots, self.hashes[: self.entries])
         if self.used + size > len(self.letters):
             self.letters = np.resize(self.letters, 2 * (self.used + size))
 
@@ -108,8 +111,8 @@ class CompiledWordTable:
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
 def find_words(
     data: Bytes,
-    slots: Numbers,
-    hashes: NDArray[np.uint64],
+    slots: Hashes,
+    hashes: Hashes,
     places: Numbers,
     letters: Bytes,
     entries: int,
@@ -131,12 +134,12 @@ def find_words(
             at += 1
         length = at - begin
         if length:
-            slot = (key ^ (key >> np.uint64(32))) & mask
+            slot, tag = (key ^ (key >> HALF)) & mask, key & ~LOWER
             while True:
-                entry = slots[slot] - 1
-                if entry < 0:
+                found = slots[slot]
+                if found == 0:
                     entry = entries
-                    slots[slot] = entry + 1
+                    slots[slot] = tag | np.uint64(entry + 1)
                     hashes[entry] = key
                     for i in range(length):
                         letters[used + i] = data[begin + i]
@@ -144,10 +147,11 @@ def find_words(
                     entries += 1
                     places[entries] = used
                     break
-                if hashes[entry] == key and places[entry + 1] - places[entry] == length:
+                if found & ~LOWER == tag:
+                    entry = int(found & LOWER) - 1
                     first = places[entry]
-                    same = True
-                    for i in range(length):
+                    same = places[entry + 1] - first == length
+                    for i in range(length if same else 0):
                         if letters[first + i] != data[begin + i]:
                             same = False
                             break
@@ -165,14 +169,15 @@ def find_words(
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
-def fill_slots(slots: Numbers, hashes: NDArray[np.uint64]) -> None:
+def fill_slots(slots: Hashes, hashes: Hashes) -> None:
     """A hash table of all entries, into empty slots."""
     mask = np.uint64(slots.size - 1)
     for entry in range(hashes.size):
-        slot = (hashes[entry] ^ (hashes[entry] >> np.uint64(32))) & mask
+        key = hashes[entry]
+        slot = (key ^ (key >> HALF)) & mask
         while slots[slot]:
             slot = (slot + np.uint64(1)) & mask
-        slots[slot] = entry + 1
+        slots[slot] = (key & ~LOWER) | np.uint64(entry + 1)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types

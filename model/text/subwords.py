@@ -36,7 +36,7 @@ from model.text.tokenizer import (
 from model.text.word_table import SPACE, Words, WordTable, plain
 
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
-BLOCK_TEXTS = 4096  # encoded together
+BLOCK_TEXTS = 1 << 14  # encoded together: fewer find the table of words in a slow cache
 COMPILED_AFTER = 20_000  # texts; whoever encodes fewer is spared loading numba
 
 

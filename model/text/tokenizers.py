@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -106,17 +107,15 @@ def draw_lines(lines: Iterable[str], most: int, seed: int) -> list[str]:
 
     Reservoir sampling (Vitter 1985, Algorithm R); fewer lines than `most` are all kept.
     """
-    rng = Random(seed)
-    kept: list[tuple[int, str]] = []
-    seen = 0
-    for number, line in enumerate(lines):
-        if not line.strip():
-            continue
-        seen += 1
-        if not most or len(kept) < most:
-            kept.append((number, line))
-        elif (place := rng.randrange(seen)) < most:
-            kept[place] = (number, line)
+    draw = Random(seed).getrandbits
+    numbered = enumerate(filter(str.strip, lines))
+    kept = list(islice(numbered, most or None))
+    for number, line in numbered:
+        bits = (number + 1).bit_length()
+        while (place := draw(bits)) > number:  # each place up to its own is equally likely
+            pass
+        if place < most:
+            kept[place] = number, line
     return [line for _, line in sorted(kept)]
 
 

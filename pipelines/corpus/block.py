@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.corpus.cleaning import clean
-from pipelines.corpus.keys import Keys, near_keys, text_keys
+from pipelines.corpus.keys import Keys, text_keys
 from pipelines.corpus.records import read_records
 from pipelines.corpus.settings import CleanConfig, OnError
 from pipelines.corpus.staging import Block
@@ -60,32 +60,35 @@ def clean_block(task: CleaningTask) -> int:
     held_out = task.block.source.split != "train"
     cleaned = clean(records.source, records.target, records.bad, task.clean, held_out)
     line = np.flatnonzero(cleaned.kept).astype(np.int32)
-    source = [cleaned.source[number] for number in line]
-    target = [cleaned.target[number] for number in line]
-    folded = [_fold(side) for side in (source, target)]
+    source, target = ("\n".join(map(side.__getitem__, line)) for side in (cleaned.source, cleaned.target))
     facts = {
         "lines": task.block.lines,
         "dropped": dict(sorted(cleaned.dropped.items())),
         "changed": dict(sorted((cleaned.changed + records.counts).items())),
     }
-    pairs = map("\n".join, zip(source, target, strict=True))
-    source_key = text_keys(folded[0])
-    leak = [source_key, text_keys(folded[1]), *map(near_keys, folded)] if task.near else []
-    save_block(path, [source, target], line, source_key, text_keys(pairs), facts, leak)
+    from pipelines.corpus.compiled_keys import folded_keys, pair_keys
+
+    folded = source.casefold()
+    source_key = text_keys(folded.split("\n")[: len(line)])  # of no line there is none
+    both = zip(folded_keys(folded), folded_keys(target.casefold()), strict=True) if task.near else ()
+    leak = [key[: len(line)] for sides in both for key in sides]
+    pair_key = pair_keys(source.encode(), target.encode())[: len(line)]
+    save_block(path, [source, target], line, source_key, pair_key, facts, leak)
     return task.block.number
 
 
 def save_block(
     path: Path,
-    sides: Sequence[Sequence[str]],
+    sides: Sequence[str],
     line: npt.NDArray[np.int32],
     source_key: Keys,
     pair_key: Keys,
     facts: Mapping[str, Any],
     leak_keys: Sequence[Keys] = (),
 ) -> None:
-    """Write a clean block: its one or two sides, and what `CleanBlock`, `load_facts` and `load_leak_keys` give back."""
-    arrays: dict[str, Any] = {name: _bytes("\n".join(side)) for name, side in zip(SIDES, sides, strict=False)}
+    """Write a clean block: its one or two sides, lines joined by line feeds, and what `CleanBlock`, `load_facts` and
+    `load_leak_keys` give back."""
+    arrays: dict[str, Any] = {name: _bytes(side) for name, side in zip(SIDES, sides, strict=False)}
     arrays |= {"line": line, "source_key": source_key, "pair_key": pair_key, "facts": _bytes(json.dumps(facts))}
     if leak_keys:
         arrays["leak_keys"] = np.stack(leak_keys)
@@ -122,10 +125,6 @@ def load_leak_keys(folder: Path, number: int) -> Keys:
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         found: Keys = arrays["leak_keys"]
         return found
-
-
-def _fold(side: Sequence[str]) -> list[str]:
-    return "\n".join(side).casefold().split("\n") if side else []
 
 
 def _bytes(text: str) -> npt.NDArray[np.uint8]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, repeat
+from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +113,12 @@ def kept_texts(clean: Path, plan: Plan, split: str) -> Iterator[tuple[list[str],
 
 def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
     """One side of the split, line by line; the other is not looked at."""
-    for block, count in enumerate(plan.kept[split]):
-        if count:
-            lines = load_block(clean, block).lines(side)
-            yield from map(lines.__getitem__, _places(plan.folder, split, Piece(block, 0, count)))
+
+    def lines(block: int, count: int) -> Iterator[str]:
+        found = load_block(clean, block).lines(side)
+        return map(found.__getitem__, _places(plan.folder, split, Piece(block, 0, count)))
+
+    return chain.from_iterable(lines(block, count) for block, count in enumerate(plan.kept[split]) if count)
 
 
 @lru_cache(maxsize=1)

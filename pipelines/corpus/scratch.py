@@ -11,7 +11,7 @@ from typing import Any
 from model.errors import UserError
 from model.files import atomic_write, exclusive, remove_parts
 
-LAYOUT = 2  # of the files in the folder: another program's half-made ones are not gone on with
+LAYOUT = 3  # of the files in the folder: another program's half-made ones are not gone on with
 FOLDER = ".work"  # inside the shard directory, gone when the manifest stands
 
 # What a sharding leaves in its directory; nothing else there is ever touched.

@@ -71,7 +71,7 @@ def clean_text_block(task: TextCleaningTask) -> int:
         "changed": dict(sorted(changed.items())),
     }
     keys = text_keys(records)
-    save_block(path, [records], np.array(numbers, np.int32), _telling(records, keys), keys, facts)
+    save_block(path, ["\n".join(records)], np.array(numbers, np.int32), _telling(records, keys), keys, facts)
     return task.block.number
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.corpus import plan as plan_module
 from pipelines.corpus import staging
-from pipelines.corpus.keys import near_keys, near_texts
+from pipelines.corpus.compiled_keys import folded_keys
 from pipelines.corpus.plan import make_plan
 from pipelines.corpus.settings import CorpusConfig, CutConfig
 from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
@@ -110,13 +110,16 @@ def test_splits_cut_out_of_one_corpus_share_nothing(
     ],
 )
 def test_near_copies_differ_by_case_punctuation_blanks_and_numbers_alone(one: str, other: str, near: bool) -> None:
-    first, second = near_texts([one.casefold(), other.casefold()])
-    assert (first == second) is near
+    keys, near_keys = folded_keys(f"{one}\n{other}".casefold())
+    assert keys[0] != keys[1]
+    assert bool(near_keys[0] == near_keys[1]) is near
 
 
 def test_texts_without_letters_are_near_copies_of_nothing() -> None:
-    assert near_keys(["", "?!", "12", "3 - 4"]).tolist() == [0, 0, 0, 0]
-    assert near_keys([]).tolist() == []
+    keys, near_keys = folded_keys("\n?!\n12\n3 - 4\na")
+    assert len(set(keys.tolist())) == 5
+    assert near_keys[:4].tolist() == [0, 0, 0, 0]
+    assert near_keys[4]
 
 
 def lines(path: Path) -> list[str]:

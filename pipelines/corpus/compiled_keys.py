@@ -1,0 +1,93 @@
+"""Hashes that live within one sharding, by compiled code: which pairs are equal, which sentences are near-copies.
+
+Loading numba takes a second, so only the task that cleans imports this. What decides where a pair goes must be the same
+for ever and is hashed by BLAKE2b (`keys.text_keys`); these may change from version to version.
+
+A hash takes in symbol after symbol: times 2^64 over the golden ratio, the upper half onto the lower. Each step is
+one-to-one, and two symbols next to each other never undo each other.
+"""
+
+import unicodedata
+from functools import lru_cache
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.corpus.keys import Keys
+
+Points = npt.NDArray[np.uint32]
+
+_DROPPED, _LETTER, _DIGIT = range(3)
+_CLASSIFIED = 0x20000  # code points; above are ideographs, and tags that normalisation has taken out
+_FEED, _ZERO = ord("\n"), ord("0")
+_START, _GOLDEN = np.uint64(0x243F6A8885A308D3), np.uint64(0x9E3779B97F4A7C15)  # digits of pi, and 2^64 / 1.618...
+
+
+def pair_keys(source: bytes, target: bytes) -> Keys:
+    """(n,) hashes of pairs; the sides in UTF-8, lines joined by line feeds."""
+    return _line_keys(np.frombuffer(source, np.uint8)) * _GOLDEN + _line_keys(np.frombuffer(target, np.uint8))
+
+
+def folded_keys(folded: str) -> tuple[Keys, Keys]:
+    """(n,) hashes of case-folded lines, joined by line feeds, and (n,) hashes that near-copies share.
+
+    Near-copies have the same letters and accents: blanks, punctuation and symbols are left out, a run of digits is 0.
+    "Tom's 2 dogs bark!" and "toms 12 dogs bark" are one, and so are a text and its tokenised form. A text without
+    letters is a near-copy of nothing and has 0.
+    """
+    points = np.frombuffer(folded.encode("utf-32-le"), "<u4")
+    return _line_keys(points), _near_keys(points, _classes())
+
+
+def _line_keys(symbols: npt.NDArray[Any]) -> Keys:
+    keys = np.empty(np.count_nonzero(symbols == _FEED) + 1, np.uint64)
+    _hash_lines(symbols, keys)
+    return keys
+
+
+def _near_keys(points: Points, classes: npt.NDArray[np.uint8]) -> Keys:
+    keys = np.empty(np.count_nonzero(points == _FEED) + 1, np.uint64)
+    _hash_letters(points, classes, keys)
+    return keys
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
+def _hash_lines(symbols: npt.NDArray[Any], keys: Keys) -> None:
+    row, key = 0, _START
+    for symbol in symbols:
+        if symbol == _FEED:
+            keys[row] = key
+            row, key = row + 1, _START
+        else:
+            key = (key ^ np.uint64(symbol)) * _GOLDEN
+            key ^= key >> np.uint64(32)
+    keys[row] = key
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
+def _hash_letters(points: Points, classes: npt.NDArray[np.uint8], keys: Keys) -> None:
+    row, key, letters, digit = 0, _START, False, False
+    for point in points:
+        if point == _FEED:
+            keys[row] = key if letters else np.uint64(0)
+            row, key, letters, digit = row + 1, _START, False, False
+            continue
+        kind = classes[min(point, _CLASSIFIED)]
+        if kind == _DROPPED or (kind == _DIGIT and digit):
+            continue
+        digit = kind == _DIGIT
+        letters |= not digit
+        key = (key ^ np.uint64(_ZERO if digit else point)) * _GOLDEN
+        key ^= key >> np.uint64(32)
+    keys[row] = key if letters else np.uint64(0)
+
+
+@lru_cache
+def _classes() -> npt.NDArray[np.uint8]:
+    """What becomes of each code point, by Unicode's general category; the last is of all above."""
+    by_category = {"N": _DIGIT, "P": _DROPPED, "S": _DROPPED, "Z": _DROPPED, "C": _DROPPED}
+    categories = (unicodedata.category(chr(point))[0] for point in range(_CLASSIFIED))
+    found = np.fromiter((by_category.get(category, _LETTER) for category in categories), np.uint8, _CLASSIFIED)
+    return np.append(found, np.uint8(_LETTER))
