@@ -24,7 +24,7 @@ from bench.result import Result
 from bench.sample_text import write_text
 from conf.compose import typed, values
 from model.text.normalise import normalise
-from model.text.subwords import THREADS
+from model.text.subword_training import THREADS
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 from pipelines.config import Config

@@ -4,7 +4,6 @@ Kudo and Richardson 2018 (SentencePiece), Sennrich et al. 2016 (BPE), Kudo 2018 
 Provilkov et al. 2020 (BPE-dropout). Normalisation is ours (`model.text`): the models hold the identity rule.
 """
 
-import io
 import math
 import re
 from abc import abstractmethod
@@ -30,7 +29,6 @@ from model.text.tokenizer import (
     Ids,
     Kind,
     Tokenizer,
-    TokenizerConfig,
     without_surrogates,
 )
 from model.text.word_table import SPACE, Words, WordTable, plain
@@ -214,41 +212,3 @@ def _compiled(processor: "sentencepiece.SentencePieceProcessor") -> Words | None
     except ImportError:
         return None
     return CompiledWordTable(processor)
-
-
-def train_subwords(config: TokenizerConfig, lines: list[str]) -> SubwordTokenizer:
-    """Train BPE or unigram on `lines`; the vocabulary is at most `config.vocabulary`.
-
-    Raises:
-        UserError: the characters alone need a larger vocabulary.
-    """
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
-            model_writer=model,
-            model_type=config.type,
-            vocab_size=config.vocabulary,
-            hard_vocab_limit=False,
-            character_coverage=config.character_coverage,
-            byte_fallback=config.byte_fallback,
-            normalization_rule_name="identity",
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            control_symbols=list(SPECIAL_PIECES[MASK : SEP + 1]),
-            max_sentence_length=1 << 16,
-            num_threads=THREADS,
-            minloglevel=3,
-        )
-    except RuntimeError as problem:
-        needed = re.search(r"required_chars. \d+ vs (\d+)", str(problem))
-        if needed is None:
-            raise
-        raise UserError(
-            f"tokenizer.vocabulary={config.vocabulary}: the text has so many different characters that at least "
-            f"{needed.group(1)} are needed (or a lower tokenizer.character_coverage)"
-        ) from None
-    trained = BpeTokenizer if config.type == "bpe" else UnigramTokenizer
-    return trained(model.getvalue())

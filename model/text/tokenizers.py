@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 from model.errors import UserError, unknown
-from model.text.subwords import BpeTokenizer, UnigramTokenizer, train_subwords
+from model.text.subword_training import train_subwords
+from model.text.subwords import BpeTokenizer, UnigramTokenizer
 from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
 from model.text.words import CharacterTokenizer, WordTokenizer, train_words
 

@@ -1,11 +1,13 @@
 """Normalisation: known answers, idempotence, and whole blocks equal to single lines."""
 
 import random
+import sys
 import unicodedata
+from typing import Literal
 
 import pytest
 
-from model.text.normalise import FORMS, has_invisible, normalise, normalise_lines
+from model.text.normalise import FORMS, has_invisible, has_loose_space, normalise, normalise_lines
 
 PIECES = ["a", "é", "e\u0301", "\u0301", " ", "  ", "\t", "\x00", "\x85", "\xa0", "\u2028", "\x1c", "\u200b", "\u200d"]
 PIECES += ["ﬁ", "Å", "가", "\u1100\u1161", "\ufeff", "\u00ad", "\x92", "\x81", "…", "ß", "´", "\u3000", "😀", "\ud800"]
@@ -67,3 +69,13 @@ def test_the_naughty_strings_stay_encodable_and_stable(naughty: list[str]) -> No
             assert normalise(once, form) == once
             assert "\n" not in once
             assert once.encode().decode() == once
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFKC"])
+def test_what_is_taken_out_or_folded_is_never_printable(form: Literal["NFC", "NFKC"]) -> None:
+    """By which clean text is known at a glance: over all of Unicode, as it stands and normalised."""
+    everything = "".join(map(chr, range(sys.maxunicode + 1))).replace("\n", "")
+    printable = "".join(character for character in everything if character.isprintable())
+    for text in (printable, unicodedata.normalize(form, printable)):
+        assert not has_invisible(text)
+        assert not has_loose_space(text.replace(" ", ""))

@@ -183,7 +183,7 @@ def test_a_table_of_words_that_is_full_starts_again(bpe: BpeTokenizer, monkeypat
     if isinstance(bpe._words, WordTable):
         assert len(bpe._words) <= 12 and all(len(word) <= 4 for word in bpe._words)
     else:
-        assert isinstance(bpe._words, CompiledWordTable) and bpe._words.entries <= 10
+        assert isinstance(bpe._words, CompiledWordTable) and bpe._words.index.entries <= 10
 
 
 def test_a_compiled_table_of_words_grows(bpe: BpeTokenizer) -> None:
@@ -313,6 +313,12 @@ def test_drawn_lines_keep_their_order_and_repeat() -> None:
     assert drawn == draw_lines(lines, 100, seed=3) != draw_lines(lines, 100, seed=4)
     assert drawn == sorted(drawn) and len(set(drawn)) == 100
     assert draw_lines(["", *lines[:5], " "], 100, seed=3) == lines[:5]
+
+
+def test_drawn_lines_are_the_same_for_ever() -> None:
+    """Other lines would make another tokenizer of the same corpus."""
+    drawn = draw_lines((str(number) for number in range(1000)), 8, seed=3)
+    assert drawn == ["121", "172", "287", "331", "362", "580", "811", "892"]
 
 
 def test_words_keep_the_frequent_ones_and_ties_in_order() -> None:

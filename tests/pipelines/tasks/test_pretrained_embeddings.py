@@ -20,7 +20,7 @@ from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.ports import free_ports
 from model.shards.reader import ShardReader
-from model.text.subwords import train_subwords
+from model.text.subword_training import train_subwords
 from model.text.tokenizer import SPECIAL, SPECIAL_PIECES, Tokenizer, TokenizerConfig, TokenizerPair
 from model.text.words import CharacterTokenizer, WordRules, WordTokenizer
 from model.word_vectors.word2vec import Word2VecConfig

@@ -1,0 +1,78 @@
+"""Training of subwords: the model that the library makes of the lines, to the byte, whatever way it was given them."""
+
+import io
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from model.text import subword_training
+from model.text.subword_training import LONGEST, count_words, train_subwords
+from model.text.tokenizer import SPECIAL_PIECES, Kind, TokenizerConfig
+
+
+def made_up(count: int) -> list[str]:
+    """Lines of words of few letters in three scripts, some with blanks too many, and what the library has signs for."""
+    rng = np.random.default_rng(7)
+    letters = np.array(list("aaaeeinrstßж日語、.'"))
+    words = ["".join(rng.choice(letters, size)) for size in rng.integers(1, 9, 400)]
+    words += ["▁", "a▁b", "<mask>", "</s>", "<unk>", "⁇", "\u00a0", "\u0301", "👩\u200d🚒", "4\u2585"]
+    lines = [" ".join(rng.choice(words, size)) for size in rng.integers(0, 12, count)]
+    return [*lines, "  two  blanks ", "", " ", "é" * (LONGEST // 2), "ü" * (LONGEST // 2 + 1)]
+
+
+def by_the_library(config: TokenizerConfig, lines: list[str]) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        model_type=config.type,
+        vocab_size=config.vocabulary,
+        hard_vocab_limit=False,
+        character_coverage=config.character_coverage,
+        byte_fallback=config.byte_fallback,
+        normalization_rule_name="identity",
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        control_symbols=list(SPECIAL_PIECES[4:6]),
+        max_sentence_length=LONGEST,
+        num_threads=4,
+        minloglevel=3,
+    )
+    return model.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "vocabulary", "compiled"), [("bpe", 300, False), ("bpe", 300, True), ("unigram", 120, False)]
+)
+@pytest.mark.parametrize(("coverage", "byte_fallback"), [(1.0, False), (0.99, True)])
+@pytest.mark.parametrize("tab", [False, True], ids=["", "tab"])
+def test_a_model_is_that_of_the_lines_to_the_byte(
+    kind: Kind,
+    vocabulary: int,
+    coverage: float,
+    byte_fallback: bool,
+    tab: bool,
+    compiled: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subword_training, "COMPILED_AFTER", 0 if compiled else 1 << 40)
+    vocabulary += 256 * byte_fallback
+    config = TokenizerConfig(type=kind, vocabulary=vocabulary, character_coverage=coverage, byte_fallback=byte_fallback)
+    lines = made_up(600) + ["tab\ttabtab tab"] * 50 * tab
+    trained = train_subwords(config, lines)
+    assert trained.vocabulary == vocabulary
+    assert trained.serialise() == by_the_library(config, lines)
+
+
+def test_words_are_counted_alike_by_a_dictionary_and_by_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = made_up(1000)
+    monkeypatch.setattr(subword_training, "COMPILED_AFTER", 1 << 40)
+    counts = count_words(lines)
+    monkeypatch.setattr(subword_training, "COMPILED_AFTER", 0)
+    monkeypatch.setattr(subword_training, "BLOCK_TEXTS", 64)
+    assert list(count_words(lines).items()) == list(counts.items())
+    assert counts["two"] == 1 and "" not in counts
+    assert count_words([]) == {}
