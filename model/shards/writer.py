@@ -164,10 +164,13 @@ def pack(rows: list[NDArray[Any]], dtype: np.dtype[Any]) -> tuple[NDArray[Any], 
     """Rows, each with EOS added, in one array, and where each begins and the last ends (n + 1)."""
     offsets = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) + 1, out=offsets[1:])
-    end = np.array([EOS], dtype=dtype)
-    joined = np.concatenate([part for row in rows for part in (row, end)], casting="unsafe", dtype=np.int64)
-    if joined.min() < 0 or joined.max() > np.iinfo(dtype).max:
-        raise ValueError(f"ids from {joined.min()} to {joined.max()} do not fit {dtype.str}")
     if offsets[-1] > np.iinfo(OFFSET_DTYPE).max:
         raise ValueError(f"{offsets[-1]} tokens in one chunk are more than its offsets can count")
-    return joined.astype(dtype), offsets.astype(OFFSET_DTYPE)
+    joined = np.concatenate(rows)
+    if len(joined) and (joined.min() < 0 or joined.max() > np.iinfo(dtype).max):
+        raise ValueError(f"ids from {joined.min()} to {joined.max()} do not fit {dtype.str}")
+    packed = np.full(int(offsets[-1]), EOS, dtype)
+    inside = np.ones(len(packed), bool)
+    inside[offsets[1:] - 1] = False
+    packed[inside] = joined
+    return packed, offsets.astype(OFFSET_DTYPE)

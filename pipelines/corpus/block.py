@@ -43,12 +43,8 @@ class CleanBlock:
 
     def texts(self) -> tuple[list[str], ...]:
         """Each side as a list of lines: two, or one of text."""
-        return tuple(self.lines(side) for side in range(1 if self.target is None else 2))
-
-    def lines(self, side: int) -> list[str]:
-        """One side as a list of lines; 0: the source, or the only one."""
-        data = (self.source, self.target)[side]
-        return data.tobytes().decode().split("\n") if data is not None and len(self.line) else []
+        sides = [self.source] if self.target is None else [self.source, self.target]
+        return tuple(_lines(side, len(self.line)) for side in sides)
 
 
 def clean_block(task: CleaningTask) -> int:
@@ -60,7 +56,8 @@ def clean_block(task: CleaningTask) -> int:
     held_out = task.block.source.split != "train"
     cleaned = clean(records.source, records.target, records.bad, task.clean, held_out)
     line = np.flatnonzero(cleaned.kept).astype(np.int32)
-    source, target = ("\n".join(map(side.__getitem__, line)) for side in (cleaned.source, cleaned.target))
+    places = line.tolist()
+    source, target = ("\n".join(map(side.__getitem__, places)) for side in (cleaned.source, cleaned.target))
     facts = {
         "lines": task.block.lines,
         "dropped": dict(sorted(cleaned.dropped.items())),
@@ -108,6 +105,12 @@ def load_block(folder: Path, number: int) -> CleanBlock:
         return CleanBlock(arrays["source"], target, arrays["line"], arrays["source_key"], arrays["pair_key"])
 
 
+def load_lines(folder: Path, number: int, side: int) -> list[str]:
+    """One side of the clean pairs of a block, without the other; 0: the source, or the only one."""
+    with np.load(block_path(folder, number), allow_pickle=False) as arrays:
+        return _lines(arrays[SIDES[side]], len(arrays["line"]))
+
+
 def load_facts(folder: Path, number: int) -> dict[str, Any]:
     """How many lines the block had, what was dropped and what was changed."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
@@ -125,6 +128,10 @@ def load_leak_keys(folder: Path, number: int) -> Keys:
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         found: Keys = arrays["leak_keys"]
         return found
+
+
+def _lines(side: npt.NDArray[np.uint8], count: int) -> list[str]:
+    return side.tobytes().decode().split("\n") if count else []
 
 
 def _bytes(text: str) -> npt.NDArray[np.uint8]:

@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import eq
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +53,7 @@ def clean(
         _drop(kept, dropped, "too_long", _too_long(left, right, lengths, config))
         _drop(kept, dropped, "length_ratio", _uneven(left, right, lengths, config.max_ratio))
         if config.copies:
-            _drop(kept, dropped, "copy", np.fromiter((a == b for a, b in zip(left, right, strict=True)), bool))
+            _drop(kept, dropped, "copy", np.fromiter(map(eq, left, right), bool, len(left)))
     return Cleaned(left, right, kept, dropped, changed)
 
 

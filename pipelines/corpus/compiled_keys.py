@@ -27,7 +27,8 @@ _START, _GOLDEN = np.uint64(0x243F6A8885A308D3), np.uint64(0x9E3779B97F4A7C15)  
 
 def pair_keys(source: bytes, target: bytes) -> Keys:
     """(n,) hashes of pairs; the sides in UTF-8, lines joined by line feeds."""
-    return _line_keys(np.frombuffer(source, np.uint8)) * _GOLDEN + _line_keys(np.frombuffer(target, np.uint8))
+    first, second = (_line_keys(np.frombuffer(side, np.uint8), side.count(b"\n") + 1) for side in (source, target))
+    return first * _GOLDEN + second
 
 
 def folded_keys(folded: str) -> tuple[Keys, Keys]:
@@ -38,18 +39,15 @@ def folded_keys(folded: str) -> tuple[Keys, Keys]:
     letters is a near-copy of nothing and has 0.
     """
     points = np.frombuffer(folded.encode("utf-32-le"), "<u4")
-    return _line_keys(points), _near_keys(points, _classes())
+    count = folded.count("\n") + 1
+    near_keys = np.empty(count, np.uint64)
+    _hash_letters(points, _classes(), near_keys)
+    return _line_keys(points, count), near_keys
 
 
-def _line_keys(symbols: npt.NDArray[Any]) -> Keys:
-    keys = np.empty(np.count_nonzero(symbols == _FEED) + 1, np.uint64)
+def _line_keys(symbols: npt.NDArray[Any], count: int) -> Keys:
+    keys = np.empty(count, np.uint64)
     _hash_lines(symbols, keys)
-    return keys
-
-
-def _near_keys(points: Points, classes: npt.NDArray[np.uint8]) -> Keys:
-    keys = np.empty(np.count_nonzero(points == _FEED) + 1, np.uint64)
-    _hash_letters(points, classes, keys)
     return keys
 
 

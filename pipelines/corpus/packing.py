@@ -14,7 +14,7 @@ from model.shards.manifest import ShardEntry, ShardsConfig, chunk_records
 from model.shards.writer import Record, finished_shard, write_shard
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
-from pipelines.corpus.block import load_block
+from pipelines.corpus.block import load_block, load_lines
 from pipelines.corpus.plan import Plan, code, load_codes
 
 SHARDS_OF_A_SMALL_CORPUS = 8  # so that several workers have something to do
@@ -115,7 +115,7 @@ def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
     """One side of the split, line by line; the other is not looked at."""
 
     def lines(block: int, count: int) -> Iterator[str]:
-        found = load_block(clean, block).lines(side)
+        found = load_lines(clean, block, side)
         return map(found.__getitem__, _places(plan.folder, split, Piece(block, 0, count)))
 
     return chain.from_iterable(lines(block, count) for block, count in enumerate(plan.kept[split]) if count)
@@ -137,7 +137,7 @@ def _records(task: ShardTask, pair: TokenizerPair) -> Iterator[Record]:
 def take_pairs(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
     """Each side of some of the split's pairs of a block."""
     places = _places(plan, split, piece)
-    return tuple([side[place] for place in places] for side in load_block(clean, piece.block).texts())
+    return tuple(list(map(side.__getitem__, places)) for side in load_block(clean, piece.block).texts())
 
 
 def _places(plan: Path, split: str, piece: Piece) -> list[int]:

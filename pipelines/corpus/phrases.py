@@ -123,7 +123,7 @@ def join_block(task: JoiningTask) -> int:
     path = block_path(task.folder, task.block)
     if not path.exists():
         block = load_block(task.clean, task.block)
-        joined = "\n".join(join_phrases(block.lines(0), load_phrases(task.phrases), OuterWords(task.rules)))
+        joined = "\n".join(join_phrases(block.texts()[0], load_phrases(task.phrases), OuterWords(task.rules)))
         facts = load_facts(task.clean, task.block)
         save_block(path, [joined], block.line, block.source_key, block.pair_key, facts)
     return task.block
