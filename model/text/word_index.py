@@ -44,9 +44,9 @@ class WordIndex:
             data = np.frombuffer(text.encode(), np.uint8)
         except UnicodeEncodeError:  # a lone surrogate
             data = np.frombuffer(without_surrogates(text).encode(), np.uint8)
-        most = text.count(" ") + len(texts)
+        most = text.count(" ") + text.count("\n") + 1
         self._make_room(most, len(data))
-        words, ends = np.empty(most, np.int64), np.empty(len(texts), np.int64)
+        words, ends = np.empty(most, np.int64), np.empty(text.count("\n") + 1, np.int64)
         count, self.entries, self.used = find_words(
             data, self.slots, self.hashes, self.places, self.letters, self.entries, self.used, words, ends
         )

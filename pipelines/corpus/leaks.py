@@ -1,7 +1,7 @@
 """The leak guard over both sides: what a held-out pair says, in either language, is not trained on.
 
 A training pair goes where one of its sides is a held-out one, but for case (`leaked` by source, `leaked_target`), where
-it is one turned round (`leaked_reversed`), and where a side is a near-copy (`leaked_near`, see `keys.near_texts`). The
+it is one turned round (`leaked_reversed`), and where a side is a near-copy (`leaked_near`, see `compiled_keys`). The
 held-out pair always stays and the training pair goes: near-copies chain from sentence to sentence over both sides, and
 groups that are kept together would grow over half of a corpus such as Tatoeba.
 """
