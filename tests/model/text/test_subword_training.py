@@ -9,6 +9,7 @@ import sentencepiece
 from model.text import subword_training
 from model.text.subword_training import LONGEST, count_words, train_subwords
 from model.text.tokenizer import SPECIAL_PIECES, Kind, TokenizerConfig
+from model.text.tokenizers import draw_lines
 
 
 def made_up(count: int) -> list[str]:
@@ -76,3 +77,9 @@ def test_words_are_counted_alike_by_a_dictionary_and_by_compiled_code(monkeypatc
     assert list(count_words(lines).items()) == list(counts.items())
     assert counts["two"] == 1 and "" not in counts
     assert count_words([]) == {}
+
+
+def test_drawn_lines_are_the_same_for_ever() -> None:
+    """Other lines would make another tokenizer of the same corpus."""
+    drawn = draw_lines((str(number) for number in range(1000)), 8, seed=3)
+    assert drawn == ["121", "172", "287", "331", "362", "580", "811", "892"]

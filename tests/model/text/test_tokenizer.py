@@ -315,12 +315,6 @@ def test_drawn_lines_keep_their_order_and_repeat() -> None:
     assert draw_lines(["", *lines[:5], " "], 100, seed=3) == lines[:5]
 
 
-def test_drawn_lines_are_the_same_for_ever() -> None:
-    """Other lines would make another tokenizer of the same corpus."""
-    drawn = draw_lines((str(number) for number in range(1000)), 8, seed=3)
-    assert drawn == ["121", "172", "287", "331", "362", "580", "811", "892"]
-
-
 def test_words_keep_the_frequent_ones_and_ties_in_order() -> None:
     pair = train_pair(config("words", vocabulary=10, min_count=2), ["b b a a c", "d d d <s>"], [])
     assert pair.source.pieces(range(pair.source.vocabulary))[6:] == ["d", "a", "b"]
