@@ -27,7 +27,12 @@ auth_cache_ttl_seconds = 60
 database_uri = $MLFLOW_BACKEND_STORE_URI
 END
 
+# The names by which it may be asked: its own, this machine's, and the address that people open, which is also the one
+# origin whose pages may change something.
+public=$(printf %s "${DRAGOMAN_TRACKING_URL:-http://localhost:5000}" | sed -E 's#^([a-z]+://[^/]+).*#\1#')
+
 exec mlflow server --app-name basic-auth \
     --host 0.0.0.0 --port "${MLFLOW_PORT:-5000}" --workers "${MLFLOW_WORKERS:-2}" \
-    --allowed-hosts "${MLFLOW_ALLOWED_HOSTS:-mlflow:5000,localhost:5000,127.0.0.1:5000}" \
+    --allowed-hosts "${MLFLOW_ALLOWED_HOSTS:-mlflow:5000,mlflow.*.svc:5000,localhost:*,127.0.0.1:*},${public#*://}" \
+    --cors-allowed-origins "$public" \
     --serve-artifacts --artifacts-destination "${MLFLOW_ARTIFACTS:-${DRAGOMAN_HOME:-/data}/mlflow/artifacts}"

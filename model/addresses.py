@@ -1,7 +1,9 @@
 """Addresses as they may be shown: without the users, passwords and tokens that they can hold."""
 
+import configparser
 import os
 import re
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _CREDENTIALS = re.compile(r"//[^/\s]*@")
@@ -19,10 +21,30 @@ def mask_address(uri: str) -> str:
     )
 
 
+def mlflow_login() -> dict[str, str]:
+    """The `username`, `password` and `token` that MLflow's clients send, as far as they are set.
+
+    As in MLflow, a variable of the environment comes before the file ~/.mlflow/credentials, which has no token. The file
+    is read at each call: a new password is used at once.
+    """
+    file = configparser.ConfigParser(interpolation=None)
+    try:
+        file.read(Path("~/.mlflow/credentials").expanduser(), encoding="utf-8")
+    except (OSError, RuntimeError, ValueError, configparser.Error):
+        file.clear()
+    found = {}
+    for name in ("username", "password", "token"):
+        variable = f"MLFLOW_TRACKING_{name.upper()}"
+        inherited = "" if name == "token" else file.get("mlflow", variable.lower(), fallback="")
+        if value := os.environ.get(variable) or inherited:
+            found[name] = value
+    return found
+
+
 def mask_secrets(text: str, uri: str) -> str:
     """`text` (an error's message) with the secrets of the address `uri` and of MLflow replaced, wherever they stand."""
     text = text.replace(uri, mask_address(uri))
-    secrets = (urlsplit(uri).password, *map(os.environ.get, ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")))
-    for secret in filter(None, secrets):
+    login = mlflow_login()
+    for secret in filter(None, (urlsplit(uri).password, login.get("password"), login.get("token"))):
         text = text.replace(secret, "***").replace(unquote(secret), "***")
     return mask_credentials(text)

