@@ -8,10 +8,13 @@ INSTALLED := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # As on a processor without AVX-512, where other kernels run and round otherwise (tests/another_processor.py).
 PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
+# What builds images: podman's, for that is what the tests of containers run; and the index of PyTorch's CPU builds.
+BUILD ?= podman build --format docker
+TORCH_INDEX ?=
 # What one worker does as a whole, and in which order: tests/conftest.py.
 TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help venv demo test test-portable test-long check format defaults lock pin clean
+.PHONY: help venv demo test test-portable test-long images check format defaults lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -27,8 +30,13 @@ test-portable: $(INSTALLED) ## the tests of the networks as an older processor c
 	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
 
-test-long: $(INSTALLED) ## the tests that `test` leaves out: nodes of a cluster that are drained, cut off, or stand still
-	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py
+test-long: $(INSTALLED) ## the tests that `test` leaves out: nodes of a cluster that are drained, cut off, or stand still; containers
+	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py tests/test_containers.py
+
+images:          ## the images of docker-compose.yml, with stand-ins of public ones, for the tests of containers
+	for name in postgres prometheus seaweedfs; do $(BUILD) --target $$name --tag dragoman-test-$$name --file tests/containers/Containerfile tests/containers || exit 1; done
+	$(BUILD) --target s3 --tag dragoman-s3 --build-arg SEAWEEDFS_IMAGE=localhost/dragoman-test-seaweedfs --file deploy/Dockerfile .
+	for name in mlflow endpoint train; do $(BUILD) --target $$name --tag dragoman-$$name --build-arg TORCH_INDEX=$(TORCH_INDEX) --file deploy/Dockerfile . || exit 1; done
 
 check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of known vulnerabilities
 	$(BIN)/ruff check .

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,11 @@ from services.verbs import VERBS
 REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 DOCKERFILE = REPOSITORY / "deploy" / "Dockerfile"
+
+
+def filled(text: str) -> str:
+    """A word of the composition as Compose reads it where nothing is set."""
+    return re.sub(r"(?<!\$)\$\{\w+:-([^}]*)\}", r"\1", text).replace("$$", "$")
 
 
 def run(*words: str) -> None:
@@ -118,8 +125,91 @@ def test_secrets_are_files_and_no_value_stands_in_the_composition(composition: d
 
 def test_every_service_has_a_limit_of_memory_and_of_processes(composition: dict[str, Any]) -> None:
     for name, service in composition["services"].items():
-        assert re.fullmatch(r"\$\{[A-Z]+_MEMORY:-\d+gb\}", service["mem_limit"]), name
+        assert re.fullmatch(r"\$\{[A-Z_]+_MEMORY:-\d+gb\}", service["mem_limit"]), name
         assert 0 < service["pids_limit"] <= 8192, name
+
+
+def test_all_limits_together_are_what_the_page_says(composition: dict[str, Any]) -> None:
+    page = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
+    said = re.search(r"(\d+) GB of memory", page)
+    limits = [int(filled(one["mem_limit"]).removesuffix("gb")) for one in composition["services"].values()]
+    assert said and sum(limits) <= int(said[1])
+
+
+def test_logs_do_not_fill_the_disk(composition: dict[str, Any]) -> None:
+    for name, service in composition["services"].items():
+        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
+
+
+def test_the_job_service_stops_before_ray_does(composition: dict[str, Any]) -> None:
+    """Compose stops what depends with `restart` before it makes a container anew: checkpoints need Ray."""
+    depends = composition["services"]["jobs"]["depends_on"]
+    assert depends["ray-head"]["restart"] is True and depends["ray-worker"]["restart"] is True
+
+
+def test_the_cpus_of_the_machine_are_counted_once(composition: dict[str, Any], tmp_path: Path) -> None:
+    head, worker = (composition["services"][name] for name in ("ray-head", "ray-worker"))
+    assert "--num-cpus=1" in head["command"]  # for what starts jobs, as `dragoman up` has it
+    assert worker["deploy"]["replicas"] == "${RAY_WORKERS:-1}" == worker["environment"]["RAY_WORKERS"]
+    for name, says in (("ray", 'echo "$@"'), ("nproc", "echo $CORES")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{says}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def counted(cores: int, workers: int, cpus: str = "") -> str:
+        variables = {"CORES": str(cores), "RAY_WORKERS": str(workers), "RAY_CPUS": cpus}
+        environment = {"PATH": f"{tmp_path}:{os.defpath}", **variables}
+        command = [filled(word) for word in worker["command"]]
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+        found = re.search(r"--num-cpus=(\S+) ", said)
+        assert found and said.startswith("start --block --address=ray-head:6379 "), said
+        return found[1]
+
+    assert [counted(8, 1), counted(8, 3), counted(1, 2), counted(8, 2, "6")] == ["8", "2", "1", "6"]
+
+
+def test_the_object_store_of_ray_fits_into_shared_memory(composition: dict[str, Any]) -> None:
+    for name in ("ray-head", "ray-worker"):
+        service = composition["services"][name]
+        store = re.search(r"--object-store-memory=(\d+)", " ".join(service["command"]))
+        assert store and int(store[1]) < int(service["shm_size"].removesuffix("gb")) * 2**30, name
+
+
+def test_the_index_of_torch_is_an_argument_of_every_image_that_has_it(
+    composition: dict[str, Any], stages: dict[str, str]
+) -> None:
+    for name, stage in stages.items():
+        if "requirements.lock" in stage and name in ("endpoint", "train"):
+            assert re.search("^ARG TORCH_INDEX$", stage, flags=re.MULTILINE), name
+            assert '${TORCH_INDEX:+--extra-index-url "${TORCH_INDEX}"}' in stage, name
+    assert composition["services"]["endpoint"]["build"]["args"]["TORCH_INDEX"] == "${TORCH_INDEX:-}"
+    assert composition["services"]["ray-head"]["build"]["args"]["TORCH_INDEX"] == "${TORCH_INDEX:-}"
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "healthy"), [(200, "ok", True), (503, "loading", True), (503, "stopped", False)]
+)
+def test_an_endpoint_that_waits_for_a_promotion_is_healthy(
+    code: int, status: str, healthy: bool, stages: dict[str, str]
+) -> None:
+    class Health(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"status": status}).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    found = re.search(r"^HEALTHCHECK .*?CMD (\[.*?\])$", stages["endpoint"], flags=re.DOTALL | re.MULTILINE)
+    assert found
+    with HTTPServer(("127.0.0.1", 0), Health) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        program, *words = json.loads(found[1].replace("5050", str(server.server_address[1])))
+        assert program == "python"
+        done = subprocess.run([sys.executable, *words], capture_output=True, timeout=60, check=False)
+    assert (done.returncode == 0) == healthy, done.stderr
 
 
 def test_public_images_may_be_pinned_by_digest(composition: dict[str, Any]) -> None:
@@ -131,7 +221,7 @@ def test_public_images_may_be_pinned_by_digest(composition: dict[str, Any]) -> N
         if name == "s3":
             assert service["build"]["args"] == {"SEAWEEDFS_IMAGE": f"${{SEAWEEDFS_IMAGE:-{s3[1]}}}"}
         elif "build" in service:
-            assert service["build"]["args"] == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{first[1]}}}"}
+            assert service["build"]["args"]["PYTHON_IMAGE"] == f"${{PYTHON_IMAGE:-{first[1]}}}"
 
 
 def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
@@ -175,11 +265,17 @@ def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
     said = subprocess.run([server], env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
     command, admin, its_password, key, *settings = said.splitlines()
     assert command.startswith("server --app-name basic-auth ")
+    assert (
+        ",localhost:5000 --cors-allowed-origins http://localhost:5000 " in command
+    )  # no address is given: this machine
     assert (admin, its_password) == (user, password) and len(key) == 64
     database = f"postgresql+psycopg://mlflow:{made['postgres_password']}@postgres:5432/mlflow"
     remembered = "auth_cache_ttl_seconds = 60"
     assert settings == ["[mlflow]", "default_permission = READ", remembered, f"database_uri = {database}"]
     assert not any(secret in command for secret in (password, key, made["postgres_password"]))
+    environment["DRAGOMAN_TRACKING_URL"] = "https://mlflow.example/of/dragoman"
+    said = subprocess.run([server], env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert ",mlflow.example --cors-allowed-origins https://mlflow.example " in said
     del environment["MLFLOW_CREDENTIALS_FILE"]
     assert subprocess.run([server], env=environment, capture_output=True, timeout=60, check=False).returncode != 0
 
@@ -248,14 +344,17 @@ def test_the_job_services_command_is_what_its_settings_take(composition: dict[st
 
     service = composition["services"]["jobs"]
     assert service["command"][:2] == ["dragoman", "up"]
-    config = compose.typed(UpRoot, compose.values(service["command"][2:])).service
+    config = compose.typed(UpRoot, compose.values([filled(word) for word in service["command"][2:]])).service
     config.check()
     mounted = {secret if isinstance(secret, str) else secret["source"] for secret in service["secrets"]}
     files = {config.ledger_password, *config.tokens.values(), service["environment"]["RAY_AUTH_TOKEN_PATH"]}
     assert files <= {f"/run/secrets/{name}" for name in mounted}
     assert not config.tracking and not config.endpoint and set(config.tokens) == {"admin", "viewer"}
-    assert service["ports"] == [f"127.0.0.1:{config.port}:{config.port}"]
-    assert float(service["stop_grace_period"].removesuffix("s")) > config.stop_timeout
+    assert [filled(port) for port in service["ports"]] == [f"127.0.0.1:{config.port}:{config.port}"]
+    assert config.url and config.tracking_url, "links lead to where the container listens"
+    for name in ("jobs", "ray-head", "ray-worker"):  # what runs makes a checkpoint before any of them goes
+        period = float(composition["services"][name]["stop_grace_period"].removesuffix("s"))
+        assert period > config.stop_timeout, name
 
 
 def test_commands_are_verbs_and_keys_that_exist(composition: dict[str, Any]) -> None:
@@ -265,7 +364,8 @@ def test_commands_are_verbs_and_keys_that_exist(composition: dict[str, Any]) -> 
     command = composition["services"]["endpoint"]["command"]
     assert command[0] == "dragoman"
     assert command[1] in VERBS
-    overrides = [re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", word) for word in command[2:]]
+    overrides = [filled(word) for word in command[2:]]
     config = compose.typed(Config, compose.values(overrides))
     assert (config.serve.host, config.serve.wait) == ("0.0.0.0", True)
-    assert composition["services"]["endpoint"]["ports"] == [f"127.0.0.1:{config.serve.port}:{config.serve.port}"]
+    (port,) = composition["services"]["endpoint"]["ports"]
+    assert filled(port) == f"127.0.0.1:{config.serve.port}:{config.serve.port}"

@@ -2,6 +2,8 @@
 the job service over its ledger, the endpoint."""
 
 import configparser
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,14 +11,25 @@ import boto3
 import httpx
 import pytest
 
+from conf import compose
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig
 from services.jobs.client.client import JobClient
+from services.jobs.executors.base import Start
+from services.jobs.executors.rayjob import rayjob
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
-from tests.services.stack import PATIENCE, Stack, stack
+from services.jobs.up_settings import UpRoot
+from tests.manifests import arguments, mount, of, rendered, variables
+from tests.services.stack import BIN, PATIENCE, REPOSITORY, Stack, stack
 
 TAKEN = ("doctor", [])  # a job that needs nothing
+SMALL = (
+    *("experiment=demo", "corpus.pairs=400", "tokenizer=characters", "cluster.backend=local", "cluster.workers=1"),
+    *("model.width=16", "model.heads=2", "model.feed_forward=16", "model.encoder_layers=1", "model.decoder_layers=1"),
+    *("train.max_steps=4", "train.checkpoint_every=2", "train.evaluate_every=4", "evaluate.sentences=8"),
+    *("paths.shards=s3://dragoman/shards/pod", "registry.name=of-a-pod", "name=of-a-pod"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +110,49 @@ def test_a_model_goes_from_mlflow_and_its_bucket_to_the_endpoint(
         for secret in ("postgres_password", "jobs_admin_token", "ray_token"):
             assert running.secret(secret) not in running.log(service)
         assert password not in running.log(service)
+
+
+def moved_here(text: str, moved: dict[str, str]) -> str:
+    """A variable's value or a command line with a place of the pod replaced by its place here."""
+    for place in sorted(moved, key=len, reverse=True):
+        if text.startswith(place) or f" {place} " in text:
+            return text.replace(place, moved[place], 1)
+    return text
+
+
+def test_train_runs_with_the_environment_and_the_files_of_its_pod(running: Stack, tmp_path: Path) -> None:
+    """What the job service makes of a job on Kubernetes, as a process: the pod's variables and nothing else, its mounts
+    below a folder, and the site's MLflow and bucket at their places here."""
+    running.wait("mlflow", "/health", lambda answer: answer.status_code == 200)
+    manifests = rendered("site")
+    service = compose.typed(UpRoot, compose.values(arguments(manifests, "jobs")[2:])).service
+    site = of(manifests, "ConfigMap")["dragoman-places"]["data"]
+    elsewhere = {"http://mlflow:5000": running.url("mlflow"), site["AWS_ENDPOINT_URL"]: running.url("s3")}
+    for number, verb in enumerate(("shard", "train"), 1):
+        start = Start(f"jab12-{number}", 1, verb, SMALL, "anna", 0, 1, 1.0, 0.0, spreads=False)
+        job = rayjob(start, service.kueue, Path("/data"), {}, service.stop_timeout)["spec"]
+        pod = job["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+        moved = {**elsewhere, "/home/dragoman": f"{tmp_path}/home/dragoman"}
+        moved |= mount(pod, {"dragoman": running.secrets}, tmp_path)
+        image = {"PATH": f"{BIN}:{os.defpath}", "PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8"}
+        given = {name: moved_here(value, moved) for name, value in variables(pod, manifests).items()}
+        done = subprocess.run(
+            ["sh", "-c", moved_here(job["entrypoint"], moved)],
+            env={**image, **given},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+    asked = {"auth": login(running), "timeout": PATIENCE}
+    found = httpx.get(
+        f"{running.url('mlflow')}/api/2.0/mlflow/registered-models/get", params={"name": "of-a-pod"}, **asked
+    ).json()
+    (version,) = found["registered_model"]["latest_versions"]
+    run = httpx.get(f"{running.url('mlflow')}/api/2.0/mlflow/runs/get", params={"run_id": version["run_id"]}, **asked)
+    assert run.json()["run"]["info"]["status"] == "FINISHED"
+    assert (tmp_path / "data" / "runs" / "of-a-pod").is_dir()
+    assert running.secret("mlflow_credentials").split()[-1] not in done.stdout
