@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from services.jobs.client.client import JobClient
-from tests.containers.engine import COMPOSITION, REPOSITORY, Containers, code_in_image, podman, project
+from tests.containers.engine import COMPOSITION, LIKE_DOCKER, REPOSITORY, Containers, code_in_image, podman, project
 
 pytestmark = pytest.mark.long
 SMALL = [
@@ -22,7 +22,7 @@ SMALL = [
     *("train.checkpoint_every=10", "train.evaluate_every=40", "evaluate.sentences=20", "cluster.workers=2"),
 ]
 DOCKER = """docker() {
-    if [ "$1" = compose ]; then shift; "$COMPOSE" --project-name "$PROJECT" "$@"; else podman "$@"; fi
+    if [ "$1" = compose ]; then shift; "$COMPOSE" "$LIKE_DOCKER" --project-name "$PROJECT" "$@"; else podman "$@"; fi
 }"""
 ENDED = ("succeeded", "failed", "stopped", "refused")
 
@@ -153,13 +153,21 @@ def guide(name: str) -> str:
 
 
 def follow(one: Containers, commands: str) -> None:
-    """Run commands for docker as they are printed, by podman."""
-    script = f"set -e\n{DOCKER}\n{commands.replace('dragoman_', f'{one.project}_')}"
-    environment = {**one.environment, "COMPOSE": one.program, "PROJECT": one.project}
-    done = subprocess.run(
-        ["sh", "-c", script], cwd=one.folder, env=environment, capture_output=True, text=True, timeout=900, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    """Run commands for docker as they are printed, by podman, which does not wait for health by itself."""
+    environment = {**one.environment, "COMPOSE": one.program, "PROJECT": one.project, "LIKE_DOCKER": LIKE_DOCKER}
+    for line in commands.replace("dragoman_", f"{one.project}_").splitlines():
+        done = subprocess.run(
+            ["sh", "-c", f"set -e\n{DOCKER}\n{line}"],
+            cwd=one.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        if waits := re.search(r"--wait (\w+)", line):
+            one.wait(waits[1])
 
 
 def test_the_guide_brings_everything_back_on_an_empty_machine(running: Containers) -> None:

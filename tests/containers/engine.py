@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 COMPOSITION: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text(encoding="utf-8"))
 PORTS = ("JOBS", "MLFLOW", "ENDPOINT", "PROMETHEUS", "RAY")
 NEVER = {"grafana"}  # no package brings it
+LIKE_DOCKER = "--podman-run-args=--read-only-tmpfs=false"  # else podman adds places to write, /run among them
 PATIENCE = 300.0  # seconds until a service is healthy, on a busy machine
 OURS = ("conf", "model", "pipelines", "services")  # in the image of trainings
 DIGEST = """
@@ -60,7 +61,7 @@ class Containers:
         return (self.folder / "deploy" / "secrets" / name).read_text(encoding="utf-8").strip()
 
     def compose(self, *words: str, check: bool = True) -> str:
-        command = [self.program, "--project-name", self.project, *words]
+        command = [self.program, LIKE_DOCKER, "--project-name", self.project, *words]
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=900, check=False
         )
