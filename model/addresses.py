@@ -24,8 +24,8 @@ def mask_address(uri: str) -> str:
 def mlflow_login() -> dict[str, str]:
     """The `username`, `password` and `token` that MLflow's clients send, as far as they are set.
 
-    As in MLflow, a variable of the environment comes before the file ~/.mlflow/credentials, which has no token. The file
-    is read at each call: a new password is used at once.
+    As in MLflow, a variable of the environment comes before the file ~/.mlflow/credentials, which has no token. The
+    file is read at each call: a new password is used at once.
     """
     file = configparser.ConfigParser(interpolation=None)
     try:
