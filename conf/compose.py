@@ -29,6 +29,7 @@ Section = TypeVar("Section")
 Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
+CHATTY = ("alembic", "httpx")  # they log a line for each plugin at import, and for each request
 logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
 _composed: ContextVar[dict[tuple[str, ...], Any] | None] = ContextVar("composed", default=None)  # words -> node
@@ -59,7 +60,8 @@ def run(
     """
     task = check if _rehearsing.get() else task
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # a line for each of its plugins, when it is imported
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         if any(word.startswith("-") for word in argv):
             _refuse_unknown_options(argv)

@@ -1,6 +1,7 @@
 """The files of this folder as they stand, for whoever shows or searches them and need not wait for Hydra to compose."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,25 @@ def merge_choice(group: str, choice: str) -> dict[str, Any]:
     base = beneath(group, choice)
     values.pop("defaults", None)
     return _over(merge_choice(group, base), values) if base else values
+
+
+@cache
+def written_defaults() -> dict[str, Any]:
+    """Dotted key -> its value where nothing is overridden; interpolations as they are written."""
+    found: dict[str, Any] = {}
+
+    def walk(values: Mapping[str, Any], where: str) -> None:
+        for key, value in values.items():
+            if isinstance(value, Mapping) and value:
+                walk(value, f"{where}{key}.")
+            else:
+                found[f"{where}{key}"] = value
+
+    for section, choice in default_choices().items():
+        if choice:
+            walk(merge_choice(section, choice), f"{section}.")
+    walk({key: value for key, value in content("config").items() if key not in ("defaults", "hydra")}, "")
+    return found
 
 
 def page(group: str, choice: str) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from model.addresses import mask_address
 from model.errors import UserError
 from model.files import atomic_write
+from model.mlflow_pages import run_page, version_page
 from pipelines.tracking import names
 from pipelines.tracking.descriptions import EXPERIMENT, NOTE, with_lines
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
@@ -271,8 +271,8 @@ class Sender:
         origin = str(found[0].info.run_id)
         self._set_tags(run_id, {record.fields["tag"]: origin})
         self._set_tags(origin, {f"used_by.{self.name}": run_id})
-        runs = f"#/experiments/{found[0].info.experiment_id}/runs"
-        self._describe(run_id, f"**Shards** [the run that made them]({runs}/{origin})")
+        made = run_page(found[0].info.experiment_id, origin)
+        self._describe(run_id, f"**Shards** [the run that made them]({made})")
 
     def _register(self, run_id: str, record: Record) -> None:
         from pipelines.tracking.version import create_version  # imports much of MLflow: only when it is needed
@@ -287,7 +287,7 @@ class Sender:
         atomic_write(path, json.dumps(known | {fields["key"]: {"name": fields["name"], "version": version}}))
         logger.info("registered %s version %s", fields["name"], version)
         name = fields["name"]
-        self._describe(run_id, f"**Model** [{name} version {version}](#/models/{quote(name)}/versions/{version})")
+        self._describe(run_id, f"**Model** [{name} version {version}]({version_page(name, version)})")
 
     def _describe(self, run_id: str, lines: str) -> None:
         """More lines of the run's description; what a person wrote into it stays."""

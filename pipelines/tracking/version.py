@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from model.bundles.directory import bundle_hash
+from model.mlflow_pages import run_page
 from pipelines.tracking import names
 from pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
 from pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line
@@ -96,13 +97,14 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
 
     Links are relative to MLflow's page, so they hold at whatever address it is looked at.
     """
-    run = f"#/experiments/{experiment}/runs/{run_id}"
+    run = run_page(experiment, run_id)
     shards = f"**Shards** manifest `{tags.get('manifest_hash', 'unknown')}`: "
     if "shard_run_id" in tags:
-        made = f"#/experiments/{experiment}/runs/{tags['shard_run_id']}"
+        made, folder = tags["shard_run_id"], "artifacts/shards"
         shards += (
-            f"[the run that made them]({made}), [their sources]({made}/artifacts/shards/sources.json), "
-            f"[their manifest]({made}/artifacts/shards/manifest.json)"
+            f"[the run that made them]({run_page(experiment, made)}), "
+            f"[their sources]({run_page(experiment, made, f'{folder}/sources.json')}), "
+            f"[their manifest]({run_page(experiment, made, f'{folder}/manifest.json')})"
         )
     else:
         shards += "recorded elsewhere, by a run with the same tag `manifest_hash` and `kind` = `shard`"
@@ -110,7 +112,8 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
         *card_of(tags.get(KIND_TAG, "translation")).lines(tags),
         f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
         *job_line(tags),
-        f"**Configuration** [config.yaml]({run}/artifacts/config.yaml), hash `{tags.get('config_hash', 'unknown')}`",
+        f"**Configuration** [config.yaml]({run_page(experiment, run_id, 'artifacts/config.yaml')}), "
+        f"hash `{tags.get('config_hash', 'unknown')}`",
         shards,
         f"**Bundle** `{tags.get(BUNDLE_TAG, 'unknown')}`",
     ]

@@ -6,7 +6,6 @@ promote, serve. Overrides go to all of them. Whatever was started is stopped at 
 
 import contextlib
 import json
-import logging
 import shlex
 import shutil
 import signal
@@ -152,7 +151,6 @@ def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[
     """Five held-out sentences over HTTP, and the headers of the answer."""
     import httpx
 
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     source, _, target = root.pair.partition("-")
     pairs = held_out(local_folder(root.paths["shards"], root.paths["cache"]), source, target)
     asked = {"q": [english for english, _ in pairs], "source": source, "target": target}

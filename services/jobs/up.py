@@ -5,7 +5,6 @@ everything; a second one does not wait for checkpoints.
 """
 
 import importlib
-import logging
 import re
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,6 @@ def main(argv: Sequence[str]) -> int:
     words = [word for word in argv if not re.match(r"[+~]*(service|jobs)[.=]", word)]
 
     def work(root: UpRoot) -> int:
-        logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every part of itself that is loaded
         code: int = importlib.import_module("services.jobs.serving").up(root, words)
         return code
 

@@ -1,5 +1,8 @@
 """The services' sections, typed together."""
 
+import subprocess
+import sys
+
 import pytest
 
 from conf import compose
@@ -16,6 +19,32 @@ def test_the_composed_configuration_is_typed() -> None:
 @pytest.mark.parametrize(
     ("given", "code"), [(compose.Interrupted("interrupted; step 400 is kept", 75), 75), (KeyboardInterrupt(), 130)]
 )
+def test_no_verb_prints_the_lines_of_the_http_client(capfd: pytest.CaptureFixture[str]) -> None:
+    program = """
+import http.server, sys, threading
+import httpx
+from conf import compose
+from services.config import Config
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(204)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+
+def work(_):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    compose.logger.info("asked: %d", httpx.get(f"http://127.0.0.1:{server.server_address[1]}/secret").status_code)
+
+sys.exit(compose.run(work, Config, [], "train"))
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    said = capfd.readouterr().err
+    assert "asked: 204" in said and "secret" not in said and "HTTP Request" not in said
+
+
 def test_a_signal_while_a_compiled_module_is_imported_is_an_interrupt(
     given: KeyboardInterrupt, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

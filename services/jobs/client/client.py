@@ -8,7 +8,6 @@ with JobClient("http://127.0.0.1:8300") as client:
 import base64
 import contextlib
 import json
-import logging
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -32,6 +31,7 @@ class Job(TypedDict):
     words: list[str]
     state: str
     reason: str
+    why: str
     priority: int
     run: str
     submitted: float
@@ -79,7 +79,6 @@ class JobClient:
         if trace is not None:
             headers["traceparent"] = str(trace)
         self.address = address
-        logging.getLogger("httpx").setLevel(logging.WARNING)
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
 
     def __enter__(self) -> Self:

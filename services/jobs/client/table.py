@@ -7,6 +7,9 @@ from typing import Any
 
 from model.errors import UserError
 
+# not strftime's, which follow the locale
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 PRIORITIES = {-10: "low", 0: "normal", 10: "high"}
 
 
@@ -25,8 +28,7 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
     rows = [head]
     for job in jobs:
         run = str(job["run"]).partition(" ")[2] or "-"
-        reason = str(job["reason"])
-        reason = reason if len(reason) < 60 else f"{reason[:57]}..."
+        reason = job["why"] or reason_beyond(job["state"], job["reason"])
         rows.append(
             (
                 *(job["id"], job["state"], job["owner"], job["verb"], run, PRIORITIES.get(job["priority"], "-")),
@@ -45,7 +47,7 @@ def detail(job: Mapping[str, Any]) -> str:
     facts = [
         ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITIES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
-        ("state", f"{job['state']}: {job['reason']}"),
+        ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", span(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
     ]
     parts = [table(facts)]
@@ -58,7 +60,10 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-")
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
-    changes = [(clock(one["at"]), one["actor"], one["after"] or one["action"], one["reason"]) for one in job["changes"]]
+    changes = [
+        (clock(one["at"]), one["actor"], (state := one["after"] or one["action"]), reason_beyond(state, one["reason"]))
+        for one in job["changes"]
+    ]
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
 
 
@@ -105,12 +110,21 @@ def ends(one: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def clock(at: float | None) -> str:
-    """The hour, with the day where it is another."""
+    """Day and hour in local time: `Thu 26 Nov 16:03`; with the year where it is another, with seconds of today.
+
+    The day always stands there: a page or a terminal of today may be read again tomorrow.
+    """
     if at is None:
         return "-"
-    moment = datetime.fromtimestamp(at).astimezone()
-    same = moment.date() == datetime.now().astimezone().date()
-    return moment.strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M")
+    moment, now = datetime.fromtimestamp(at).astimezone(), datetime.now().astimezone()
+    year = f" {moment.year}" if moment.year != now.year else ""
+    hour = f"{moment:%H:%M:%S}" if moment.date() == now.date() else f"{moment:%H:%M}"
+    return f"{DAYS[moment.weekday()]} {moment.day} {MONTHS[moment.month - 1]}{year} {hour}"
+
+
+def reason_beyond(state: str, reason: str) -> str:
+    """The reason of a state without the state's own word: empty for `succeeded` and `succeeded`."""
+    return "" if reason == state else reason.removeprefix(f"{state}: ")
 
 
 def span(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class RayExecutor:
         """`home` is the folder that all nodes see; `drivers` is how many jobs are started at once: a CPU of the head
         is kept for them."""
         self.config, self.home, self.drivers = config, home, drivers
+        self._hosts: dict[str, str] = {}  # node id -> host name, as far as it is known
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Any]:
@@ -79,13 +81,29 @@ class RayExecutor:
                 raise ServiceError(
                     f"the cluster at {self.config.address} does not say what it has ({problem})"
                 ) from None
+            names = self._host_names(client, [node for node in found if node.state == "ALIVE"])
         nodes = []
         for node in found:
             if node.state == "ALIVE":
                 total = node.resources_total or {}
                 kept = 1.0 if node.is_head_node else 0.0
-                nodes.append(Node(node.node_id, max(0.0, total.get("CPU", 0.0) - kept), total.get("GPU", 0.0)))
+                cpus = max(0.0, total.get("CPU", 0.0) - kept)
+                nodes.append(Node(names[node.node_id], cpus, total.get("GPU", 0.0)))
         return Capacity(tuple(sorted(nodes, key=lambda node: node.name)), self.drivers)
+
+    def _host_names(self, client: Any, nodes: Sequence[Any]) -> dict[str, str]:
+        """Node id -> the name of its machine, each name once: a second node of a machine bears the end of its id.
+
+        Ray's state interface has addresses and no host names, so the dashboard is asked, once for each new node. Where
+        it does not tell, a node bears Ray's own name for it, which is its address unless somebody chose another.
+        """
+        if any(node.node_id not in self._hosts for node in nodes):
+            with contextlib.suppress(RuntimeError, OSError, ValueError, KeyError, TypeError):
+                told = client._do_request("GET", "/nodes?view=summary").json()["data"]["summary"]
+                self._hosts = {str(one["raylet"]["nodeId"]): str(one["hostname"]) for one in told}
+        named = {node.node_id: self._hosts.get(node.node_id) or node.node_name or node.node_ip for node in nodes}
+        often = Counter(named.values())
+        return {key: name if often[name] == 1 else f"{name} ({key[-6:]})" for key, name in named.items()}
 
     def incarnation(self) -> str:
         with self._client() as client:

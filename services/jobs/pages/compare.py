@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,38 +60,18 @@ def _settings(jobs: Sequence[Job]) -> tuple[list[Line], list[Line]]:
     changed: list[Mapping[str, Any]] = [(job.plan or {}).get("changed") or {} for job in jobs]
     same: list[Line] = []
     different: list[Line] = []
-    given = {word.partition("=")[0].lstrip("+") for job in jobs for word in job.words}
+    defaults = groups.written_defaults()
     for key in sorted({key for one in changed for key in one}):
-        if key == "name" or ("${" in str(defaults().get(key)) and key not in given):
-            continue  # it heads the column, or follows from another key
+        if key == "name":
+            continue  # it heads the column
         cells = [
-            Cell(plain(one[key])) if key in one else Cell(plain(defaults().get(key, "–")), given=False)
-            for one in changed
+            Cell(plain(one[key])) if key in one else Cell(plain(defaults.get(key, "–")), given=False) for one in changed
         ]
         (same if len({cell.text for cell in cells}) == 1 else different).append(Line(key, cells))
     verbs = [Cell(job.verb) for job in jobs]
     if len({cell.text for cell in verbs}) > 1:
         different.insert(0, Line("verb", verbs))
     return same, different
-
-
-@cache
-def defaults() -> dict[str, Any]:
-    """Dotted key -> its value where nobody says otherwise; interpolations as they are written."""
-    found: dict[str, Any] = {}
-
-    def walk(values: Mapping[str, Any], where: str) -> None:
-        for key, value in values.items():
-            if isinstance(value, Mapping) and value:
-                walk(value, f"{where}{key}.")
-            else:
-                found[f"{where}{key}"] = value
-
-    for section, choice in groups.default_choices().items():
-        if choice:
-            walk(groups.merge_choice(section, choice), f"{section}.")
-    walk({key: value for key, value in groups.content("config").items() if key not in ("defaults", "hydra")}, "")
-    return found
 
 
 def _results(site: Site, jobs: Sequence[Job]) -> list[Line]:

@@ -1,13 +1,16 @@
 """The page of one job: where it is and why, its attempts in time, its curves, where it leads to, its log."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
 
+from model.shards.manifest import MANIFEST
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Change, Job
 from services.jobs.pages.curves import EDGE, charts
@@ -49,6 +52,25 @@ class Progress:
     rate: float | None  # seconds a step
 
 
+@dataclass(frozen=True)
+class Promise:
+    """Seconds that the plan expected a job to run, and those that it ran; None until it has succeeded."""
+
+    low: float
+    expected: float
+    high: float
+    took: float | None
+
+    @property
+    def kept(self) -> str:
+        """How the running time compares to the range that was promised."""
+        if self.took is None:
+            return ""
+        if self.took > self.high:
+            return f"{self.took / max(self.expected, 1.0):.1f} times as long as expected"
+        return "less than promised" if self.took < self.low else "as promised"
+
+
 def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     """What the parts of the page show of a job."""
     job = site.desk.job(person, name)
@@ -60,9 +82,20 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
         **{"job": job, "plan": plan, "attempts": attempts, "bars": _bars(job, attempts, site.now), "now": site.now},
         **{"why": _why(site, person, job), "progress": _progress(job, plan, journal.last), "charts": drawn},
         **{"links": _links(site, job, plan), "may": _may(person, job), "command": command(job)},
-        "lost": sum(one.lost_seconds for one in attempts),
+        **{"lost": sum(one.lost_seconds for one in attempts), "promise": _promise(job, plan, attempts)},
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
+
+
+def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Promise | None:
+    """What the plan said before the job first started, on as many workers as it then got."""
+    choices = plan.get("choices") or [1]
+    workers = attempts[0].workers if attempts else choices[0]
+    found = (plan.get("seconds") or {}).get(str(workers))
+    if not found:
+        return None
+    took = job.spent if job.state == State.SUCCEEDED else None
+    return Promise(found["low"], found["expected"], found["high"], took)
 
 
 def history(site: Site, name: str) -> list[Change]:
@@ -158,8 +191,10 @@ def _links(site: Site, job: Job, plan: dict[str, Any]) -> list[Link]:
     """To the MLflow run, the shards, the model version; and back."""
     found = []
     run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
+    if job.verb == "shard" and run_dir:
+        run_dir = _sharding_run(site, job, run_dir.parent)
     tracked, begun, released = (
-        read_json(run_dir / name) if run_dir and job.verb == "train" else {}
+        read_json(run_dir / name) if run_dir and job.verb in ("train", "shard") else {}
         for name in ("mlflow.json", "run.json", "release.json")
     )
     if tracked.get("run_id"):
@@ -185,8 +220,36 @@ def _links(site: Site, job: Job, plan: dict[str, Any]) -> list[Link]:
         signature, _, value = str(released["bleu"]).partition(" = ")
         found.append(Link("Score", f"{signature.partition('|')[0]} {value.partition(' ')[0]}"))
     if plan.get("fingerprint"):
-        found.append(Link("Configuration", f"sha256 {plan['fingerprint'][:12]}"))
+        found.append(Link("Submission", f"sha256 {plan['fingerprint'][:12]}"))
     return [*found, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
+
+
+def _sharding_run(site: Site, job: Job, runs: Path) -> Path | None:
+    """The folder of the run that records a sharding, whose name ends with the beginning of its manifest's sha256.
+
+    None where the shards are not made yet, out of sight, or made anew with other settings since.
+    """
+    if job.state != State.SUCCEEDED:
+        return None
+    query = select(Job).where(Job.verb == "shard", Job.run == job.run, Job.state == State.SUCCEEDED)
+    with site.desk.ledger.database.read() as session:
+        newest = session.scalars(query.order_by(Job.seq.desc()).limit(1)).first()
+    if newest is not None and (newest.plan or {}).get("shape") != (job.plan or {}).get("shape"):
+        return None
+    manifest = Path(job.run.partition(" ")[2]) / MANIFEST
+    try:
+        status = manifest.stat()
+        digest = _sha256(manifest, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return None
+    return next(iter(sorted(runs.glob(f"shard-*-{digest[:12]}"))), None)
+
+
+@lru_cache(maxsize=256)
+def _sha256(path: Path, _changed: int, _size: int) -> str:
+    """The sha256 of a file that was last changed then, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _maker(site: Site, job: Job, shards: str) -> str | None:

@@ -1,7 +1,7 @@
 """The page of jobs: what the ledger has, some at a time, with why each waits and about when it starts."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -14,11 +14,12 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.compare import MOST
 from services.jobs.pages.jobpage import PARENT
-from services.jobs.pages.outlook import Forecast
 from services.jobs.pages.site import Site
+from services.jobs.service.outlook import Forecast
 from services.jobs.states import ACTIVE, QUEUED, State
 
 ROWS = 50
+ACTIVE_ROWS = 20  # of those that run, above the others
 RUN = re.compile(r"[0-9a-f]{32}")  # an id of MLflow's
 GROUPS: dict[str, tuple[str, frozenset[State]]] = {
     "all": ("All", frozenset(State)),
@@ -32,33 +33,40 @@ GROUPS: dict[str, tuple[str, frozenset[State]]] = {
 
 @dataclass(frozen=True)
 class Filter:
-    """What is asked for. `before` is the cursor: the `seq` where the last page ended; `sweep` the run above trials."""
+    """What is asked for. `before` is the cursor, the `seq` where the last page ended. Waiting jobs come in the queue's
+    order, and their cursor is `place`, the number of those before the page. `sweep` is the run above trials."""
 
     group: str = "all"
     text: str = ""
     owner: str = ""
     sweep: str = ""
     before: int | None = None
+    place: int = 0
 
     @classmethod
     def of(cls, request: Request) -> "Filter":
         """From the address; what cannot be is left out."""
         asked = request.query_params
-        before, sweep = asked.get("before", ""), asked.get("sweep", "")
+        sweep = asked.get("sweep", "")
         return cls(
             asked.get("state", "all") if asked.get("state") in GROUPS else "all",
             asked.get("q", "").strip()[:200],
             asked.get("owner", "").strip()[:160],
             sweep if RUN.fullmatch(sweep) else "",
-            int(before) if before.isdecimal() and len(before) < 10 else None,
+            _number(asked.get("before", "")),
+            _number(asked.get("place", "")) or 0,
         )
 
     def query(self, **changed: Any) -> str:
         """The address of another list of these."""
-        asked = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep, "before": self.before}
-        asked |= changed
-        kept = {key: value for key, value in asked.items() if value not in ("", None, "all")}
+        asked = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
+        asked |= {"before": self.before, "place": self.place, **changed}
+        kept = {key: value for key, value in asked.items() if value not in ("", None, 0, "all")}
         return f"?{urlencode(kept)}" if kept else ""
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
 @dataclass(frozen=True)
@@ -84,33 +92,43 @@ class Sweep:
 class Listing:
     """What the template shows."""
 
+    active: Sequence[Row]  # what runs, above the first page of all jobs and of the waiting ones
     rows: Sequence[Row]
     counts: Mapping[str, int]
     filter: Filter
-    older: int | None  # the cursor of those before; None at the end
+    more: str  # the address of the next page; empty at the end
     sweep: Sweep | None
     groups: Mapping[str, tuple[str, frozenset[State]]] = field(default_factory=lambda: GROUPS)
 
 
 def listing(site: Site, person: Person, asked: Filter) -> Listing:
     """The jobs that a person may see and asks for."""
-    owner = site.desk.only(person, asked.owner or None)
-    found = _jobs(site.desk.ledger, asked, owner)
-    shown = found[:ROWS]
+    ledger, owner = site.desk.ledger, site.desk.only(person, asked.owner or None)
     forecasts = site.outlook.view().forecasts
-    rows = [_row(site, job, forecasts.get(job.id)) for job in shown]
-    by_state = _counts(site.desk.ledger, asked, owner)
+    active: list[Job] = []
+    if asked.group in ("all", "waiting") and asked.before is None and not asked.place:
+        active = _jobs(ledger, asked, owner, ACTIVE, ACTIVE_ROWS)
+    if asked.group == "waiting":
+        found = _queue(ledger, asked, owner, list(forecasts))
+    else:
+        found = _jobs(ledger, asked, owner, GROUPS[asked.group][1] - (ACTIVE if asked.group == "all" else set()))
+    shown, more = found[:ROWS], ""
+    if len(found) > ROWS:
+        cursor = {"place": asked.place + ROWS} if asked.group == "waiting" else {"before": shown[-1].seq}
+        more = f"/{asked.query(**cursor)}"
+    rows, above = ([_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in (shown, active))
+    by_state = _counts(ledger, asked, owner)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
-    return Listing(rows, counts, asked, shown[-1].seq if len(found) > ROWS else None, _sweep(site, asked, shown))
+    return Listing(above, rows, counts, asked, more, _sweep(site, asked, [*active, *shown]))
 
 
 def _sweep(site: Site, asked: Filter, shown: Sequence[Job]) -> Sweep | None:
     if not asked.sweep:
         return None
-    page = site.tracking.run_page(asked.sweep)
+    pictures = site.tracking.run_page(asked.sweep, "artifacts")
     trials = {job.run: job.id for job in shown}  # the best one's run has a second job, that registers it
     together = urlencode([("job", trials[run]) for run in sorted(trials)]) if 1 < len(trials) <= MOST else ""
-    return Sweep(f"{page}/artifacts" if page else "", f"/compare?{together}" if together else "")
+    return Sweep(pictures, f"/compare?{together}" if together else "")
 
 
 def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:
@@ -121,14 +139,29 @@ def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:
     return Row(job, None, min(1.0, step / max(1, steps)), step, steps)
 
 
-def _jobs(ledger: Ledger, asked: Filter, owner: str | None) -> list[Job]:
-    query = select(Job).order_by(Job.seq.desc()).limit(ROWS + 1).where(*_wanted(asked, owner))
-    if asked.group != "all":
-        query = query.where(Job.state.in_(sorted(GROUPS[asked.group][1])))
+def _jobs(
+    ledger: Ledger, asked: Filter, owner: str | None, states: Collection[State], most: int = ROWS + 1
+) -> list[Job]:
+    """Jobs in these states, the newest first."""
+    query = (
+        select(Job).order_by(Job.seq.desc()).limit(most).where(*_wanted(asked, owner), Job.state.in_(sorted(states)))
+    )
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
     with ledger.database.read() as session:
         return list(session.scalars(query))
+
+
+def _queue(ledger: Ledger, asked: Filter, owner: str | None, order: Sequence[str]) -> list[Job]:
+    """Waiting jobs in the scheduler's `order`; behind them those that are not in it yet, by priority and age."""
+    turn = {name: place for place, name in enumerate(order)}
+    query = select(Job.id, Job.priority, Job.queued).where(*_wanted(asked, owner), Job.state.in_(sorted(QUEUED)))
+    with ledger.database.read() as session:
+        rows = session.execute(query).all()
+        rows = sorted(rows, key=lambda row: (turn.get(row.id, len(turn)), -row.priority, row.queued))
+        names = [row.id for row in rows[asked.place : asked.place + ROWS + 1]]
+        found = {job.id: job for job in session.scalars(select(Job).where(Job.id.in_(names)))}
+    return [found[name] for name in names if name in found]
 
 
 def _counts(ledger: Ledger, asked: Filter, owner: str | None) -> dict[str, int]:

@@ -20,6 +20,7 @@ KINDS = {
     **{"translation": "Translation", "vectors": "Word vectors", "language": "Language model"},
     "masked": "Masked language model",
 }
+TRIED = ("translation", "vectors")  # kinds that the box asks the endpoint for
 FACTS = {  # tag -> what it is
     **{"pair": "Languages", "architecture": "Network", "method": "Method", "vocabulary": "Vocabulary"},
     **{"words": "Words", "width": "Width", "run_name": "Run's name", "bundle_bytes": "Bundle"},
@@ -50,12 +51,13 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     if number and version is None:
         raise UserError(f"{name} has no version {number}")
     tags = version.tags if version else {}
-    served = serving(site)
     kind = tags.get("bundle_kind", "translation")
+    served = serving(site).get(kind, {})
     return {
         **{"model": model, "version": version, "lineage": _lineage(site, person, version) if version else []},
         **{"kind": KINDS.get(kind, kind), "facts": _facts(tags), "served": served, "trial": Trial()},
-        **{"tries": kind if kind in ("translation", "vectors") and site.endpoint else "", "tags": tags},
+        **{"tries": kind if kind in TRIED and served.get("name") == name else "", "tags": tags},
+        **{"triable": kind in TRIED and bool(site.endpoint)},
         "jobs": {one.number: one.tags.get("dragoman.job", "") for one in model.versions},
     }
 
@@ -77,7 +79,8 @@ def _lineage(site: Site, person: Person, version: Version) -> list[Link]:
     if digest:
         steps.append(Link("Shards", digest[:12], runs(tags.get("shard_run_id", "")), outside=True))
     if tags.get("config_hash"):
-        steps.append(Link("Configuration", tags["config_hash"][:12]))
+        page = runs(version.run, "artifacts/config.yaml")
+        steps.append(Link("Configuration", tags["config_hash"][:12], page, outside=True))
     job = _job_of(site, person, version)
     if job:
         steps.append(Link("Job", job, f"/jobs/{job}"))
@@ -102,8 +105,8 @@ def _job_of(site: Site, person: Person, version: Version) -> str:
     return str(found.id) if found and only in (None, found.owner) else ""
 
 
-def serving(site: Site) -> dict[str, Any]:
-    """What the endpoint says of the model that it answers with; empty where it does not answer."""
+def serving(site: Site) -> dict[str, dict[str, Any]]:
+    """Kind -> what the endpoint says of the model of that kind that it answers with; empty where it does not answer."""
     if not site.endpoint:
         return {}
     try:
@@ -111,8 +114,10 @@ def serving(site: Site) -> dict[str, Any]:
         found = answer.json()
     except (httpx.HTTPError, ValueError):
         return {}
-    model = found.get("model") if isinstance(found, dict) and answer.is_success else None
-    return model if isinstance(model, dict) else {}
+    told = found if isinstance(found, dict) and answer.is_success else {}
+    vectors = told.get("vectors")
+    models = {"translation": told.get("model"), "vectors": vectors.get("model") if isinstance(vectors, dict) else None}
+    return {kind: model for kind, model in models.items() if isinstance(model, dict)}
 
 
 def attempt(site: Site, kind: str, pair: str, text: str) -> Trial:

@@ -4,7 +4,7 @@
 /login   /logout   /live/... (server-sent events)   /static/...
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Response
@@ -243,12 +243,13 @@ def _submit(router: APIRouter, site: Site) -> None:
         plan: Any = None,
         problem: str = "",
         status: int = 200,
+        words: Sequence[str] = (),
     ) -> Response:
         try:
             asked, filled = submitting.form(site, filled)
         except (UserError, ServiceError) as wrong:
             asked, problem, status = {"groups": [], "general": [], "sections": []}, str(wrong), refusal_of(wrong).status
-        told = {"plan": plan, "problem": problem, "verb": filled.verb, "now": site.now}
+        told = {"plan": plan, "problem": problem, "verb": filled.verb, "now": site.now, "words": words}
         if request.headers.get("x-part") == "plan":
             return HTMLResponse(site.render("_plan.html", **told), status, headers=HEADERS)
         more: dict[str, Any] = {"asked": asked, "filled": filled, "verbs": VERBS, **told}
@@ -258,7 +259,9 @@ def _submit(router: APIRouter, site: Site) -> None:
     def empty(request: Request, like: str = "") -> Response:
         visitor = site.visitor(request, "submitter")
         filled = (
-            submitting.of_job(site.desk.job(visitor.person, like)) if like else submitting.of_form(request.query_params)
+            submitting.of_job(site, site.desk.job(visitor.person, like))
+            if like
+            else submitting.of_form(request.query_params)
         )
         return show(request, visitor, filled)
 
@@ -278,7 +281,8 @@ def _submit(router: APIRouter, site: Site) -> None:
                 job = site.desk.submit(visitor.person, body)
                 return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)
             request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides)
-            return show(request, visitor, filled, site.desk.plan(visitor.person, request_only))
+            plan = site.desk.plan(visitor.person, request_only)
+            return show(request, visitor, filled, plan, words=body.overrides)
         except (UserError, ServiceError, HTTPException, KeyError) as wrong:
             found = refusal_of(wrong)
             return show(request, visitor, filled, problem=found.text, status=found.status)
@@ -316,7 +320,8 @@ def _models(router: APIRouter, site: Site) -> None:
             found, problem = site.tracking.models(), ""
         except ServiceError as wrong:
             found, problem = [], str(wrong)
-        return site.page(request, visitor, "models.html", models=found, problem=problem, served=models.serving(site))
+        served = {str(one.get("name")): str(one.get("version")) for one in models.serving(site).values()}
+        return site.page(request, visitor, "models.html", models=found, problem=problem, served=served)
 
     def show(request: Request, visitor: Any, name: str, version: str, trial: models.Trial | None = None) -> Response:
         try:

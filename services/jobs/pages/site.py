@@ -17,14 +17,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import FormData
 
 from model.errors import ServiceError, UserError, reason
+from services.jobs.client.table import reason_beyond
 from services.jobs.ledger.access import Role
 from services.jobs.ledger.ledger import ConflictError, UnknownJobError
 from services.jobs.pages import words
 from services.jobs.pages.curves import Journals
-from services.jobs.pages.outlook import Outlook
 from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from services.jobs.pages.tracking import Tracking
 from services.jobs.service.desk import Desk
+from services.jobs.service.outlook import Outlook
 from services.jobs.states import ACTIVE, ENDED, QUEUED
 from services.version import version
 
@@ -91,7 +92,7 @@ class Site:
         )
         named = ("span", "when", "iso", "number", "short", "size", "between", "priority", "plain")
         self.templates.filters |= {name: getattr(words, name) for name in named}
-        self.templates.filters["breaks"] = breaks
+        self.templates.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
         self.templates.globals |= {
             **{"dragoman": version(), "asset": asset, "ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED},
             **{"tracking": self.tracking, "endpoint": self.endpoint},

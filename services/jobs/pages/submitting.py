@@ -4,8 +4,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
 from starlette.datastructures import FormData, QueryParams
 
 from model.errors import UserError
@@ -18,6 +21,7 @@ from services.jobs.service import schemas
 SET = "set."  # before the name of a field of the configuration
 BASE = "base."  # before the name of a choice that the form was made with
 GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
+RESUMES = "train"  # the verb that goes on with the run of its name
 QUEUING = ("priority", "after", "retries", "max_hours", "by")  # how the job is queued
 
 
@@ -46,20 +50,35 @@ def of_form(sent: FormData | QueryParams) -> Filled:
     return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing, base)
 
 
-def of_job(job: Job) -> Filled:
-    """The same again: its overrides in their fields."""
+def of_job(site: Site, job: Job) -> Filled:
+    """The same again: its overrides in their fields. A training gets a new name, for its own would resume its run."""
     given: dict[str, str] = {}
     more = []
     for word in job.words:
         match = WORD.fullmatch(word)
+        if match and job.verb == RESUMES and match[2] == "name":
+            continue
         if match and not match[1] and match[4] is not None and match[2] not in given and not ELASTIC.fullmatch(word):
             given[match[2]] = match[4]
         else:
             more.append(word)
+    if job.verb == RESUMES and job.run:
+        given["name"] = _new_name(site, job)
     queuing = dict.fromkeys(QUEUING, "") | {"priority": _priority(job.priority), "after": " ".join(job.after)}
     if job.retries:
         queuing["retries"] = str(job.retries)
     return Filled(job.verb, given, "\n".join(more), queuing)
+
+
+def _new_name(site: Site, job: Job) -> str:
+    """The name of the job's run with the lowest number behind it that no run bears: base-2, base-3, ..."""
+    kind, _, name = job.run.partition(" ")
+    base = re.sub(r"-\d{1,4}$", "", name)
+    runs = Path((job.plan or {}).get("run_dir") or name).parent
+    with site.desk.ledger.database.read() as session:
+        taken = set(session.scalars(select(Job.run).where(Job.run.startswith(f"{kind} {base}-", autoescape=True))))
+    numbers = (f"{base}-{number}" for number in count(2))
+    return next(one for one in numbers if f"{kind} {one}" not in taken and not (runs / one).exists())
 
 
 def _priority(value: int) -> str:

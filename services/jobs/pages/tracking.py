@@ -3,11 +3,12 @@
 import json
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from model import mlflow_pages
 from model.addresses import mask_address, mlflow_login
 from model.errors import ServiceError
 
@@ -55,7 +56,15 @@ class Move:
     before: str
     reason: str
     by: str
-    time: str
+    time: str  # ISO 8601, UTC
+
+    @property
+    def at(self) -> float | None:
+        """Seconds since 1970; None where `time` cannot be read."""
+        try:
+            return datetime.fromisoformat(self.time).timestamp()
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True)
@@ -102,8 +111,13 @@ class Tracking:
         versions = [_version(one, tuple(key for key, to in aliases.items() if to == one["version"])) for one in found]
         return _model(row, sorted(versions, key=lambda one: -int(one.number)))
 
-    def run_page(self, run_id: str) -> str:
-        """The address of a run's page; empty where there is no MLflow."""
+    @property
+    def home(self) -> str:
+        """The address of MLflow's first page; empty where there is no MLflow."""
+        return f"{self.pages}/{mlflow_pages.HOME}" if self.pages else ""
+
+    def run_page(self, run_id: str, part: str = "") -> str:
+        """The address of a run's page, or of a part of it such as `artifacts`; empty where there is no MLflow."""
         if not self.pages or not run_id:
             return ""
         known, until = self._experiments.get(run_id, ("", 0.0))
@@ -114,11 +128,11 @@ class Tracking:
             except ServiceError:
                 known = ""
             self._experiments[run_id] = known, time.monotonic() + AGAIN
-        return f"{self.pages}/#/experiments/{known}/runs/{run_id}" if known else ""
+        return f"{self.pages}/{mlflow_pages.run_page(known, run_id, part)}" if known else ""
 
     def version_page(self, name: str, number: str) -> str:
         """The address of a version's page."""
-        return f"{self.pages}/#/models/{quote(name, safe='')}/versions/{quote(number, safe='')}" if self.pages else ""
+        return f"{self.pages}/{mlflow_pages.version_page(name, number)}" if self.pages else ""
 
     def _get(self, path: str, **asked: Any) -> dict[str, Any]:
         """An empty answer where there is no such thing.

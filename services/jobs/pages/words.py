@@ -3,7 +3,8 @@
 import time
 from typing import Any
 
-PRIORITIES = {-10: "low", 0: "normal", 10: "high"}
+from services.jobs.client.table import PRIORITIES, clock
+
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -22,12 +23,8 @@ def span(seconds: float | None) -> str:
 
 
 def when(at: float | None) -> str:
-    """The hour, with the day where it is another; local time of the service."""
-    if at is None:
-        return "–"
-    moment = time.localtime(at)
-    same = moment[:3] == time.localtime()[:3]
-    return time.strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M", moment)
+    """Day and hour, in the local time of the service."""
+    return "–" if at is None else clock(at)
 
 
 def iso(at: float | None) -> str:

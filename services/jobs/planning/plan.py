@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from conf import compose
+from conf import compose, groups
 from model.errors import UserError
 from services.jobs.planning.refusals import ELASTIC, SPREADING, check_values, check_words
 from services.jobs.planning.stamps import Stamp, stamp_of
@@ -82,7 +82,7 @@ def _make_plan(
             "run_dir": str(Path(values["paths"]["runs"]).absolute() / str(values["name"])),
         },
         **{"cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0, "lanes": lanes},
-        **{"gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0, "changed": _changed(values)},
+        **{"gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0, "changed": _changed(values, words)},
         **{"shape": _shape(verb, values, lanes, work is not None), "fingerprint": compose.fingerprint(values)},
     }
     if work is not None:
@@ -143,10 +143,15 @@ def _lanes_of_run(values: Mapping[str, Any]) -> int:
         return 0
 
 
-def _changed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys whose values are not the defaults."""
-    defaults = _defaults(tuple(sorted(os.environ.items())))
-    return {key: value for key, value in _flat(values) if key not in defaults or defaults[key] != value}
+def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Dotted keys whose values are not the defaults; without those that only follow from other keys."""
+    defaults, written = _defaults(tuple(sorted(os.environ.items()))), groups.written_defaults()
+    given = {word.partition("=")[0].lstrip("+") for word in words}
+    return {
+        key: value
+        for key, value in _flat(values)
+        if (key not in defaults or defaults[key] != value) and (key in given or "${" not in str(written.get(key)))
+    }
 
 
 @lru_cache(maxsize=4)

@@ -24,7 +24,6 @@ from services.endpoint.documentation import add_documentation
 from services.endpoint.reception import Reception
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
-from services.jobs.pages.outlook import Outlook
 from services.jobs.pages.routes import add_pages
 from services.jobs.pages.sessions import Sessions
 from services.jobs.pages.site import Site
@@ -36,6 +35,7 @@ from services.jobs.service.guard import Guard, Rate
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.observer import Observer
+from services.jobs.service.outlook import Outlook
 from services.jobs.service.report import report
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
@@ -93,7 +93,8 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.add_middleware(Reception, limit=parts.config.body, patience=15.0)
     guard = Guard(parts.access, parts.keys, Rate(parts.config.rate, parts.config.burst))
-    desk = Desk(parts.ledger, parts.loop, parts.config)
+    outlook = Outlook(parts.loop)
+    desk = Desk(parts.ledger, parts.loop, parts.config, outlook)
     _add_handlers(app)
     add_documentation(app)
 
@@ -165,6 +166,7 @@ def create_app(parts: Parts) -> FastAPI:
     def job(person: Viewer, id: Id) -> schemas.JobDetail:
         """A job, its attempts and every change of its state."""
         detail = schemas.JobDetail.model_validate(desk.job(person, id))
+        detail.why = desk.waits_for([detail]).get(id, "")
         detail.attempts = [schemas.AttemptView.model_validate(one) for one in parts.ledger.attempts(id)]
         detail.changes = [schemas.ChangeView.model_validate(one) for one in parts.ledger.changes(job=id)]
         return detail
@@ -287,7 +289,7 @@ def create_app(parts: Parts) -> FastAPI:
 
     access = Sessions(guard, parts.home)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
-    add_pages(app, Site(desk, access, Outlook(parts.loop), tracking, parts.endpoint, parts.home))
+    add_pages(app, Site(desk, access, outlook, tracking, parts.endpoint, parts.home))
     return app
 
 

@@ -1,6 +1,6 @@
 """What people may ask of the service, each checked: whose job it is, and whether its state allows it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from fastapi import HTTPException
@@ -15,17 +15,19 @@ from services.jobs.planning.refusals import check_words
 from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
 from services.jobs.service.loop import Loop, handed
+from services.jobs.service.outlook import Outlook
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 
+COLUMNS = [name for name in schemas.JobView.model_fields if name != "why"]  # of the ledger
 AGAIN = 5  # times that a change is tried where somebody else is quicker
 
 
 class Desk:
     """Over a ledger and its loop."""
 
-    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig) -> None:
-        self.ledger, self.loop, self.config = ledger, loop, config
+    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, outlook: Outlook) -> None:
+        self.ledger, self.loop, self.config, self.outlook = ledger, loop, config, outlook
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
@@ -45,10 +47,21 @@ class Desk:
         """Jobs by age, the newest first, and how many there are in each state."""
         whose = self.only(person, owner)
         newest = self.ledger.newest  # before the jobs are read: a change in between is not missed
-        found = self.ledger.rows(("seq", *schemas.JobView.model_fields), states, whose, before, limit)
+        found = self.ledger.rows(("seq", *COLUMNS), states, whose, before, limit)
         jobs = [schemas.JobView.model_validate(row) for row in found]
+        waits = self.waits_for(jobs)
+        for job in jobs:
+            job.why = waits.get(job.id, "")
         following = found[-1].seq if len(found) == limit else None
         return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(whose), newest=newest)
+
+    def waits_for(self, jobs: Sequence[schemas.JobView]) -> dict[str, str]:
+        """Id -> what a waiting job waits for, as the pages say it; of those of `jobs` for which it is known."""
+        waiting = [job.id for job in jobs if job.state == State.WAITING]
+        if self.loop.trouble:
+            return dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
+        forecasts = self.outlook.view().forecasts if waiting else {}
+        return {name: forecasts[name].text for name in waiting if name in forecasts}
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Raises UserError where it is refused."""

@@ -119,7 +119,7 @@ class Intake:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
                 job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
-            self.ledger.move(session, job, State.WAITING, "planner", "waits for its turn")
+            self.ledger.move(session, job, State.WAITING, "planner", "in the queue")
         self.ledger.committed(session)
 
     def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:

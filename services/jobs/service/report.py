@@ -4,12 +4,12 @@ No script; curves are SVG of at most 1,000 points. Everything that somebody else
 """
 
 import json
-import time
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from services.jobs.client.table import clock, reason_beyond
 from services.jobs.ledger.tables import Attempt, Change, Job
 from services.jobs.pages.logs import clean
 from services.jobs.records import attempt_of
@@ -60,7 +60,7 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[Change], hom
             f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>',
             f"<h1>{escape(job.verb)} {escape(str(plan.get('run', '')))}</h1>",
             f'<p><span class="state {escape(job.state)}">{escape(job.state)}</span> '
-            f"{escape(job.reason) if job.reason != job.state else ''}</p>",
+            f"{escape(reason_beyond(job.state, job.reason))}</p>",
             _facts_table(_facts(job, plan)),
             _section("Curves", _curves(run_dir)),
             _section("Attempts", _table(ATTEMPT, map(_attempt, attempts))),
@@ -76,7 +76,7 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[Change], hom
 def _facts(job: Job, plan: dict[str, Any]) -> Rows:
     yield "job", f"{job.id}, of {job.owner}"
     yield "command", " ".join(["dragoman", job.verb, *job.words])
-    yield "submitted", _when(job.submitted)
+    yield "submitted", clock(job.submitted)
     yield "ran for", _span(job.spent)
     if plan.get("steps"):
         yield "work", f"{plan['steps']:,} steps, {plan['tokens']:,} tokens, {plan['flops']:.3g} operations"
@@ -90,20 +90,20 @@ def _attempt(one: Attempt) -> Sequence[Any]:
     took = _span(one.ended - (one.started or one.decided)) if one.ended else "-"
     lost = f"{one.lost_tokens:,} tokens, {_span(one.lost_seconds)}" if one.lost_tokens else ""
     why = f"{one.cause or ''}: {one.message}" if one.message else ""
-    return one.number, one.workers, _when(one.started), took, one.outcome or "runs", why, lost
+    return one.number, one.workers, clock(one.started), took, one.outcome or "runs", why, lost
 
 
 def _change(one: Change) -> Sequence[Any]:
     return (
-        _when(one.at),
+        clock(one.at),
         one.actor,
         one.after if one.action == "state" else f"{one.action} {one.after or ''}",
-        one.reason,
+        reason_beyond(one.after or one.action, one.reason),
     )
 
 
 def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
-    yield "configuration", f"sha256 {plan.get('fingerprint', '-')}"
+    yield "submission", f"sha256 {plan.get('fingerprint', '-')}"
     begun, released = (read_json(run_dir / name) if run_dir else {} for name in ("run.json", "release.json"))
     version = released.get("version")
     told = {
@@ -179,10 +179,6 @@ def _facts_table(rows: Rows) -> str:
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _when(at: float | None) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at else "-"
 
 
 def _span(seconds: float) -> str:

@@ -71,6 +71,7 @@ class JobView(BaseModel):
     words: list[str]
     state: State
     reason: str
+    why: str = ""  # of a waiting job: what it waits for now; `reason` is what the last change of its state said
     priority: int
     run: str
     submitted: float

@@ -65,11 +65,12 @@ def test_the_whole_way_back_from_a_version(
     for word in (digest, HASH, version.run_id):
         assert word in described
     runs = f"#/experiments/{client.get_run(version.run_id).info.experiment_id}/runs"
+    view = "?workflowType=machine_learning"
     made = client.get_run(version.run_id).data.tags["shard_run_id"]
-    assert f"[a]({runs}/{version.run_id})" in described
-    assert f"[config.yaml]({runs}/{version.run_id}/artifacts/config.yaml)" in described
-    assert f"[the run that made them]({runs}/{made})" in described
-    assert f"[their sources]({runs}/{made}/artifacts/shards/sources.json)" in described
+    assert f"[a]({runs}/{version.run_id}{view})" in described
+    assert f"[config.yaml]({runs}/{version.run_id}/artifacts/config.yaml{view})" in described
+    assert f"[the run that made them]({runs}/{made}{view})" in described
+    assert f"[their sources]({runs}/{made}/artifacts/shards/sources.json{view})" in described
     job = "**Job** [j1-7](http://jobs.example:8300/jobs/j1-7)"
     assert job in described.split("\n\n")
     run = client.get_run(version.run_id)
@@ -77,8 +78,8 @@ def test_the_whole_way_back_from_a_version(
     assert said == [
         f"Training, demo en-de; shards `{digest[:12]}`",
         job,
-        f"**Shards** [the run that made them]({runs}/{made})",
-        f"**Model** [demo version {version.number}](#/models/demo/versions/{version.number})",
+        f"**Shards** [the run that made them]({runs}/{made}{view})",
+        f"**Model** [demo version {version.number}](#/models/demo/versions/{version.number}{view})",
     ]
     assert "`kind`" in client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
     assert run.info.run_id == training.run_id

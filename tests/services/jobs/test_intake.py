@@ -4,8 +4,10 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
+import httpx
 import pytest
 from sqlalchemy import insert
 
@@ -208,6 +210,44 @@ def test_a_job_of_the_client_is_what_the_service_sends(ours: type, theirs: type[
         list[schemas.ChangeView]: list[dict[str, Any]],
     }
     assert get_type_hints(ours) == {name: plain.get(kind, kind) for name, kind in sent.items()}  # type: ignore[call-overload]  # None is no kind here
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_machine_bears_its_host_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bool) -> None:
+    import ray.util.state
+
+    def node(number: int, host: str) -> SimpleNamespace:
+        at = {"node_id": f"{number:056x}", "node_ip": f"10.0.0.{number}", "node_name": f"10.0.0.{number}"}
+        more = {"state": "ALIVE", "is_head_node": number == 1, "resources_total": {"CPU": 4.0}}
+        return SimpleNamespace(host=host, **at, **more)
+
+    nodes = [node(1, "head"), node(2, "worker"), node(3, "worker")]
+    asked = list[str]()
+
+    class Client:
+        def __enter__(self) -> "Client":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def get_address(self) -> str:
+            return "http://127.0.0.1:1"
+
+        def _do_request(self, _method: str, path: str) -> httpx.Response:
+            asked.append(path)
+            if not told:
+                raise RuntimeError("500")
+            found = [{"hostname": one.host, "raylet": {"nodeId": one.node_id}} for one in nodes]
+            return httpx.Response(200, json={"data": {"summary": found}})
+
+    executor = RayExecutor(JobsConfig(address="http://127.0.0.1:1"), tmp_path, 20)
+    monkeypatch.setattr(executor, "_client", Client)
+    monkeypatch.setattr(ray.util.state, "list_nodes", lambda **_: nodes)
+    names = [one.name for one in executor.capacity().nodes]
+    assert names == (["head", "worker (000002)", "worker (000003)"] if told else ["10.0.0.1", "10.0.0.2", "10.0.0.3"])
+    assert executor.capacity().nodes[0].cpus == 3.0  # one of the head is kept
+    assert len(asked) == (1 if told else 2)  # no node is new
 
 
 def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(

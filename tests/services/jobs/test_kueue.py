@@ -21,6 +21,7 @@ from services.jobs.records import YIELDED, attempt_of
 from services.jobs.service.desk import Desk
 from services.jobs.service.intake import Intake
 from services.jobs.service.loop import Loop
+from services.jobs.service.outlook import Outlook
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
 from tests.services.jobs.fake_kubernetes import TOKEN, Cluster, closed, definition, serving
@@ -193,7 +194,7 @@ def test_the_service_hands_everything_over_mirrors_what_kueue_says_and_goes_on_a
     ledger = Ledger(Database(f"sqlite:///{tmp_path}/ledger.db"))
     intake = Intake(ledger, StubPlanner(home), "kueue")  # type: ignore[arg-type]  # as far as it is asked
     loop = Loop(ledger, Access(ledger), executor, intake, ServiceConfig(executor="kueue"), home)
-    desk = Desk(ledger, loop, loop.config)
+    desk = Desk(ledger, loop, loop.config, Outlook(loop))
     jobs = [ledger.submit("anna", "train", words(home, name, 5)) for name in ("a", "b", "c")]
 
     def turn() -> list[str]:

@@ -95,6 +95,18 @@ def test_verbs_that_make_nothing_are_refused(verb: str) -> None:
         check_words(verb, [])
 
 
+def test_what_follows_from_another_key_is_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "unseen"))
+    plan = make_plan("train", ["pair=de-en", "seed=3", "train.max_steps=70"], [tmp_path], 0, True)
+    assert plan["changed"] == {
+        "pair": "de-en",
+        "seed": 3,
+        "train.max_steps": 70,
+    }  # no name, no folder, no model of these
+    plan = make_plan("train", ["seed=3", "name=mine"], [tmp_path], 0, True)
+    assert plan["changed"] == {"seed": 3, "name": "mine"}
+
+
 def test_a_plan_says_what_a_training_comes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "unseen"))
     plan = make_plan("train", ["model=transformer_tiny", "cluster.workers=1..3", "loader.lanes=4"], [tmp_path], 0, True)

@@ -15,7 +15,7 @@ from services.jobs.states import State
 from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-WIDTHS = {"wide": (1280, 900), "phone": (390, 844)}
+WIDTHS = {"wide": (1440, 900), "laptop": (1024, 768), "tablet": (768, 1024), "phone": (390, 844)}
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
 
 
@@ -45,6 +45,7 @@ def jobs(world: World) -> dict[str, Job]:
         "running": world.job("phrasebook-en-de", State.RUNNING),
         "long": world.job(LONG, State.RUNNING, owner="ben"),
         "right": world.job(RIGHT_TO_LEFT),
+        "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),
     }
     world.loop.passes.access.set_quota("anna", 4, 0, "root")
     return found
@@ -56,12 +57,16 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         **{"jobs": "/", "none": "/?q=nothing-like-it", "compare": f"/compare?{both}", "cluster": "/cluster"},
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
         **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},
+        **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
+        "like": f"/submit?like={jobs['succeeded'].id}",
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
         "missing": "/jobs/none",
     }
 
 
-@pytest.mark.parametrize(("width", "scheme"), [("wide", "light"), ("phone", "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [("wide", "light"), ("laptop", "dark"), ("tablet", "light"), ("phone", "dark")]
+)
 def test_every_page_fits_its_window_and_keeps_nobody_out(
     world: World, chromium: Any, jobs: dict[str, Job], width: str, scheme: str
 ) -> None:
@@ -201,6 +206,25 @@ def test_the_plan_comes_beside_the_form_and_the_log_in_pieces(world: World, chro
     wait(page, lambda: "Takes" in page.inner_text("#plan"))
     assert len(asked) == 1
     assert page.input_value("#more") == "seed=3"
+    context.close()
+
+
+def test_plan_and_submit_stay_in_the_window_beside_a_long_plan(world: World, chromium: Any) -> None:
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(f"{world.address}/submit?verb=shard")
+    words = ["pair=de-en", "seed=3", *(f"shards.shard_lines={number}" for number in range(1000, 1018))]
+    page.fill("#more", "\n".join(words))
+    page.locator("#more").blur()
+    wait(page, lambda: "Takes" in page.inner_text("#plan"))
+    page.evaluate("scrollTo(0, 0)")
+    for label in ("Plan it", "Submit"):
+        box = page.get_by_role("button", name=label, exact=True).bounding_box()
+        assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 900, (label, box)
+    assert page.locator("#plan .words li").all_inner_texts() == words  # and nothing that follows from them
+    page.evaluate("scrollTo(0, 100000)")
+    box = page.get_by_role("button", name="Submit", exact=True).bounding_box()
+    assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 900
     context.close()
 
 

@@ -1,14 +1,17 @@
 """Pages as a program gets them: who sees what, forms that cannot be forged, asking before destroying, 10,000 jobs."""
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from conf import compose
+from services.jobs.client import table
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.logs import clean, cut
 from services.jobs.pages.words import between, span
@@ -184,12 +187,136 @@ def test_a_model_card_has_lineage_scores_history_and_a_box_to_try_it(world: Worl
     ask = {"csrf": csrf(page), "kind": "translation", "pair": "en-de"}
     said = browser.post("/models/demo-en-de", data={**ask, "text": "a dog"}).text
     assert "&lt;b&gt;A DOG&lt;/b&gt;" in said and "Answered by demo-en-de version 2" in said
-    assert "The endpoint answers with demo-en-de version 2." in said
+    assert "The endpoint answers with version 2." in said
     assert "Invalid request: no" in browser.post("/models/demo-en-de", data={**ask, "text": "no"}).text
     assert browser.get("/models/unknown").status_code == 404
 
 
 DIGEST_SHOWN = "9af2a2d1c69c"
+
+
+@pytest.mark.parametrize("served", [None, {"name": "another", "version": "7"}])
+def test_a_model_that_nothing_serves_is_not_offered_to_be_tried(
+    world: World, browser: httpx.Client, served: dict[str, str] | None
+) -> None:
+    world.serve(served)
+    try:
+        page = browser.get("/models/demo-en-de").text
+        assert "<textarea" not in page and "Translate" not in page
+        assert "not this model" in page if served else "serves no model now" in page
+        listed = browser.get("/models").text
+        assert 'data-label="served">–<' in listed
+    finally:
+        world.serve({"name": "demo-en-de", "version": "2"})
+    first = browser.get("/models/demo-en-de?version=1").text
+    assert "answers with version 2, not with version 1" in first
+    assert 'data-label="served">2<' in browser.get("/models").text
+
+
+def test_every_link_to_mlflow_opens_its_view_for_training(world: World, browser: httpx.Client) -> None:
+    run = "6" * 32
+    job = world.job("viewed-000", State.SUCCEEDED, words=[f"tracking.parent={run}"])
+    (world.home / "runs" / "viewed-000" / "mlflow.json").write_text(json.dumps({"run_id": "e" * 32, "name": "viewed"}))
+    tracking = f"http://127.0.0.1:{world.others.server_address[1]}"
+    pages = ("/", f"/jobs/{job.id}", f"/?sweep={run}", "/models/demo-en-de", "/models/demo-en-de?version=1")
+    found = {link for path in pages for link in re.findall(rf'href="({tracking}[^"]*)"', browser.get(path).text)}
+    assert len(found) >= 6  # MLflow itself, a run, its pictures, its configuration, the shards' run, two versions
+    assert all(re.fullmatch(r"[^?]*#/[^?]*\?workflowType=machine_learning", link) for link in found), found
+
+
+def test_a_sharding_leads_to_its_run_in_mlflow_until_its_shards_are_made_anew(
+    world: World, browser: httpx.Client
+) -> None:
+    shards, manifest = world.home / "shards" / "phrases", b'{"corpus": "phrases"}'
+    shards.mkdir(parents=True)
+    (shards / "manifest.json").write_bytes(manifest)
+    run = world.home / "runs" / f"shard-phrases-{hashlib.sha256(manifest).hexdigest()[:12]}"
+    run.mkdir(parents=True)
+    (run / "mlflow.json").write_text(json.dumps({"run_id": "d" * 32, "name": run.name}))
+
+    def sharded(shape: str) -> Job:
+        job = world.ledger.submit("anna", "shard", ["corpus=phrasebook"])
+        plan = {"run": "phrases", "run_dir": str(world.home / "runs" / "phrases"), "shape": shape, "choices": [1]}
+        values = {"choices": [1], "run": f"shards {shards}", "plan": plan}
+        for state in (State.PLANNED, State.WAITING):
+            job = world.ledger.change(job, state, "planner", str(state), **values)
+        with world.ledger.database.write() as session:
+            job = world.ledger.begin(session, job, 1, "scheduler", "fits")
+        return world.ledger.end(world.ledger.mark_started(job), State.SUCCEEDED, "succeeded", "end", "succeeded", 0)
+
+    first, again = sharded("one"), sharded("one")
+    link = f"/#/experiments/1/runs/{'d' * 32}?workflowType=machine_learning"
+    assert all(link in browser.get(f"/jobs/{job.id}").text for job in (first, again))
+    other = sharded("two")
+    assert link in browser.get(f"/jobs/{other.id}").text
+    assert link not in browser.get(f"/jobs/{first.id}").text  # the manifest is the other sharding's
+
+
+def test_a_jobs_hash_and_a_versions_hash_have_names_of_their_own(world: World, browser: httpx.Client) -> None:
+    job = world.job("hashed", State.SUCCEEDED)
+    page, card = browser.get(f"/jobs/{job.id}").text, browser.get("/models/demo-en-de").text
+    assert "<dt>Submission</dt>" in page and "Configuration" not in page
+    assert "<small>Configuration</small>" in card
+    assert f"/runs/{'f' * 32}/artifacts/config.yaml" in card  # what that hash is of
+    report = browser.get(f"/jobs/{job.id}/report").text
+    assert ">submission<" in report and ">configuration<" not in report
+
+
+def test_a_state_is_said_once(world: World, browser: httpx.Client) -> None:
+    job = world.job("said-once", State.SUCCEEDED)
+    trail = re.findall(r'<li><span class="at">.*?</li>', browser.get(f"/jobs/{job.id}").text, re.DOTALL)
+    told = [re.sub(r"<time.*?</time>|<[^>]*>", " ", line).split() for line in trail]
+    assert len(told) >= 6
+    assert not [words for words in told if len(words) > 1 and words[0] == words[1]]
+    detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
+    report = browser.get(f"/jobs/{job.id}/report").text
+    for text in (detail, re.sub(r"<[^>]*>", " ", report)):
+        assert not re.search(r"\b(succeeded|submitted|planned|waiting)\b\W+\1\b", text), text
+
+
+def test_every_moment_says_its_day(world: World, browser: httpx.Client) -> None:
+    job = world.job("dated", State.SUCCEEDED)
+    day = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{1,2} \w{3}( \d{4})? \d\d:\d\d"
+    for path in (f"/jobs/{job.id}", "/cluster", "/models", "/models/demo-en-de"):
+        moments = re.findall(r"<time datetime[^>]*>(.*?)</time>", browser.get(path).text)
+        assert moments or path == "/cluster", path
+        assert all(re.match(day, one) for one in moments), (path, moments)
+    detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
+    assert len(re.findall(day, detail)) >= 6
+    assert not re.search(r"(?m)^\d\d:\d\d", detail)
+    report = browser.get(f"/jobs/{job.id}/report").text
+    assert re.search(day, report)
+
+
+def test_a_job_that_has_ended_still_says_what_was_promised(world: World, browser: httpx.Client) -> None:
+    def ended(seconds: float, state: State) -> str:
+        job = world.job(f"promised-{seconds:g}-{state}", state)
+        with world.ledger.database.write() as session:
+            session.execute(update(Job).where(Job.id == job.id).values(spent=seconds))
+        page = browser.get(f"/jobs/{job.id}").text
+        facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>(.*?)</dd>", page))
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", f"{facts['Ran for']}; {facts['Promised']}")).strip()
+
+    assert ended(400, State.SUCCEEDED) == "6 min 40 s; 5 min 00 s to 7 min 30 s as promised"
+    assert ended(1080, State.SUCCEEDED) == "18 min; 5 min 00 s to 7 min 30 s 3.0 times as long as expected"
+    assert ended(60, State.SUCCEEDED).endswith("less than promised")
+    assert ended(60, State.FAILED) == "1 min 00 s; 5 min 00 s to 7 min 30 s"  # it has not done what was promised
+    assert "Promised" not in browser.get(f"/jobs/{world.job('not-yet', State.RUNNING).id}").text
+
+
+def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
+    def name(job: Job) -> str:
+        page = browser.get(f"/submit?like={job.id}").text
+        found = re.search(r'name="set.name" value="([^"]*)"', page)
+        assert found is not None and re.search(r"<textarea[^>]*></textarea>", page)  # no name among the other overrides
+        assert 'name="set.model.dropout" value="0.1"' in page  # all else is as it was
+        return found[1]
+
+    first = world.job("copied", State.SUCCEEDED)
+    assert name(first) == "copied-2"
+    second = world.job("copied-2", State.FAILED)
+    (world.home / "runs" / "copied-3").mkdir()  # a run that no job made
+    assert name(first) == name(second) == "copied-4"
 
 
 def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, browser: httpx.Client) -> None:
@@ -281,6 +408,63 @@ def test_ten_thousand_jobs_are_listed_some_at_a_time(tmp_path: Path) -> None:
             shown = client.get("/", params={"q": "%"}).text
             assert "No job is like that" in shown
             assert f"<bdi>{RIGHT_TO_LEFT}" in first.text.replace("<wbr>", "")
+    finally:
+        world.close()
+
+
+def test_what_waits_is_listed_in_the_queues_order_below_what_runs(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    running = [world.job(f"runs-{number}", State.RUNNING) for number in range(2)]
+    for number in range(60):
+        world.job(f"normal-{number:02}")
+    world.job("low", priority=-10)
+    first = world.job("urgent", priority=10)
+    world.start()
+    try:
+        with httpx.Client(base_url=world.address) as client:
+            page = client.get("/?state=waiting").text
+            assert names(page) == [*("runs-1", "runs-0", "urgent"), *(f"normal-{number:02}" for number in range(49))]
+            assert page.index("Running now") < page.index(first.id)
+            following = re.search(r'href="(/[^"]*)">Further back', page)
+            assert following is not None
+            back = client.get(following[1].replace("&amp;", "&")).text
+            assert names(back) == [*(f"normal-{number:02}" for number in range(49, 60)), "low"]
+            assert "from place 51 on" in back and "Front of the queue" in back and "Further back" not in back
+            found = client.get("/", params={"state": "waiting", "q": "normal-5"}).text
+            assert names(found) == [f"normal-5{number}" for number in range(10)]
+            everything = client.get("/").text
+            assert names(everything)[:4] == ["runs-1", "runs-0", "urgent", "low"]  # what runs, then the newest
+            older = re.search(r'href="(/[^"]*)">Older', everything)
+            assert older is not None
+            more = names(client.get(older[1].replace("&amp;", "&")).text)
+            assert more == [f"normal-{number:02}" for number in range(11, -1, -1)]  # none of those that run again
+            assert running[0].id in client.get("/?state=running").text
+    finally:
+        world.close()
+
+
+def names(page: str) -> list[str]:
+    """The runs of a list, from the top."""
+    return [re.sub("<.*?>", "", one) for one in re.findall(r'<td class="name"><a[^>]*>(.*?)</a>', page)]
+
+
+def test_the_command_line_says_of_a_waiting_job_what_the_page_says(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for number in range(2):
+        world.job(f"holds-{number}", State.RUNNING)
+    waiting = world.job("waits")
+    world.start()
+    try:
+        with httpx.Client(base_url=world.address) as client:
+            listed = client.get("/v1/jobs").json()
+            page = client.get("/").text
+            detail = client.get(f"/v1/jobs/{waiting.id}").json()
+        said = table.table(table.job_rows(listed["jobs"], world.ledger.now()))
+        (line,) = [line for line in said.splitlines() if line.startswith(waiting.id)]
+        told = "needs 1 CPU, 0 are free"
+        assert told in page and line.endswith(told)
+        assert f"waiting: {told}" in table.detail(detail)
+        assert all(job["why"] == "" for job in listed["jobs"] if job["id"] != waiting.id)
     finally:
         world.close()
 

@@ -51,6 +51,7 @@ class World:
         self.ledger = self.loop.ledger
         self.others = ThreadingHTTPServer(("127.0.0.1", 0), Others)
         threading.Thread(target=self.others.serve_forever, daemon=True).start()
+        self.others.serves = {"name": "demo-en-de", "version": "2"}  # type: ignore[attr-defined]  # the endpoint's model
         self.port, self.keys = 0, False
         self._serving = contextlib.ExitStack()
 
@@ -80,6 +81,10 @@ class World:
         if self._home_before is not None:
             os.environ["DRAGOMAN_HOME"] = self._home_before
         self.ledger.database.close()
+
+    def serve(self, model: dict[str, str] | None) -> None:
+        """What the endpoint answers with from now on; None: nothing."""
+        self.others.serves = model  # type: ignore[attr-defined]  # as above
 
     # ------------------------------------------------------------------ jobs
 
@@ -123,7 +128,7 @@ class World:
         self.curves(name, 600 if state == State.SUCCEEDED else 240)
         self.write(job, "".join(f"step {step}\n" for step in range(1, 200)))
         if state == State.SUCCEEDED:
-            job = self.ledger.end(job, state, "succeeded", "", "exit code 0", 0)
+            job = self.ledger.end(job, state, "succeeded", "end", "succeeded", 0)
         elif state in (State.FAILED, State.LOST):
             lost = {"lost_seconds": 42.0, "lost_tokens": 123_456}
             job = self.ledger.end(job, state, str(state), "exit", "ValueError: it broke", 1, **lost)
@@ -164,7 +169,7 @@ class Others(BaseHTTPRequestHandler):
             case "runs/get":
                 self._answer({"run": {"info": {"experiment_id": "1"}}})
             case "/status":
-                self._answer({"model": {"name": "demo-en-de", "version": "2"}})
+                self._answer({"model": self.server.serves})  # type: ignore[attr-defined]  # as above
             case _:
                 self._answer({"error_code": "RESOURCE_DOES_NOT_EXIST"}, 404)
 

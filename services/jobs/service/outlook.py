@@ -42,7 +42,7 @@ class View:
     at: float = 0.0
     version: int = -1  # of the audit trail
     took: float = 0.0  # seconds to make
-    forecasts: dict[str, Forecast] = field(default_factory=dict)
+    forecasts: dict[str, Forecast] = field(default_factory=dict)  # by id, in the order of the queue
 
 
 class Outlook:
