@@ -8,7 +8,7 @@ the `#`, because MLflow routes by the fragment.
 from urllib.parse import quote
 
 VIEW = "?workflowType=machine_learning"
-HOME = f"#/{VIEW}"
+HOME = f"#/experiments{VIEW}"
 
 
 def run_page(experiment: str, run: str, part: str = "") -> str:

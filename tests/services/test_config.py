@@ -19,6 +19,18 @@ def test_the_composed_configuration_is_typed() -> None:
 @pytest.mark.parametrize(
     ("given", "code"), [(compose.Interrupted("interrupted; step 400 is kept", 75), 75), (KeyboardInterrupt(), 130)]
 )
+def test_a_signal_while_a_compiled_module_is_imported_is_an_interrupt(
+    given: KeyboardInterrupt, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python makes an ImportError of what a signal's handler raises there."""
+
+    def work(_: Config) -> int:
+        raise ImportError("initialization failed") from given
+
+    assert compose.run(work, Config, [], "train") == code
+    assert capsys.readouterr().err.splitlines() == [f"dragoman train: {str(given) or 'interrupted'}"]
+
+
 def test_no_verb_prints_the_lines_of_the_http_client(capfd: pytest.CaptureFixture[str]) -> None:
     program = """
 import http.server, sys, threading
@@ -43,15 +55,3 @@ sys.exit(compose.run(work, Config, [], "train"))
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
     said = capfd.readouterr().err
     assert "asked: 204" in said and "secret" not in said and "HTTP Request" not in said
-
-
-def test_a_signal_while_a_compiled_module_is_imported_is_an_interrupt(
-    given: KeyboardInterrupt, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Python makes an ImportError of what a signal's handler raises there."""
-
-    def work(_: Config) -> int:
-        raise ImportError("initialization failed") from given
-
-    assert compose.run(work, Config, [], "train") == code
-    assert capsys.readouterr().err.splitlines() == [f"dragoman train: {str(given) or 'interrupted'}"]
