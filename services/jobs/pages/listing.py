@@ -59,7 +59,7 @@ class Filter:
 
     def query(self, **changed: Any) -> str:
         """The address of another list of these."""
-        asked = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
+        asked: dict[str, Any] = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
         asked |= {"before": self.before, "place": self.place, **changed}
         kept = {key: value for key, value in asked.items() if value not in ("", None, 0, "all")}
         return f"?{urlencode(kept)}" if kept else ""
