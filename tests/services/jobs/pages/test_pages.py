@@ -270,6 +270,7 @@ def test_a_state_is_said_once(world: World, browser: httpx.Client) -> None:
     assert not [words for words in told if len(words) > 1 and words[0] == words[1]]
     detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
     report = browser.get(f"/jobs/{job.id}/report").text
+    assert "end: succeeded" not in report
     for text in (detail, re.sub(r"<[^>]*>", " ", report)):
         assert not re.search(r"\b(succeeded|submitted|planned|waiting)\b\W+\1\b", text), text
 
