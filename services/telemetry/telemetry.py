@@ -6,7 +6,7 @@ fetched at /metrics, spans are not made.
 """
 
 import contextlib
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Tracer, get_current_span
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import Metric
 
 from services.telemetry.spans import FixedIds
 from services.telemetry.traceparent import TraceParent, check_address
@@ -75,9 +76,9 @@ class Telemetry:
             "exclude": _is_unmeasured,
         }
 
-    def text(self) -> bytes:
-        """All metrics as Prometheus reads them (FORMAT)."""
-        return generate_latest(self.registry)
+    def text(self, sees: Callable[[str], bool] = lambda _: True) -> bytes:
+        """All metrics as Prometheus reads them (FORMAT), without samples of owners that `sees` refuses."""
+        return generate_latest(_Seen(self.registry, sees))
 
     def close(self) -> None:
         """Send what has not been sent yet."""
@@ -96,6 +97,22 @@ def current() -> TraceParent | None:
 
 def _is_unmeasured(scope: MutableMapping[str, Any]) -> bool:
     return scope.get("path") in UNMEASURED
+
+
+class _Seen(CollectorRegistry):
+    """A registry without the samples that are labelled with an owner who may not be seen."""
+
+    def __init__(self, registry: CollectorRegistry, sees: Callable[[str], bool]) -> None:
+        super().__init__()
+        self.registry, self.sees = registry, sees
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self.registry.collect():
+            metric.samples = [one for one in metric.samples if self._shows(one.labels)]
+            yield metric
+
+    def _shows(self, labels: Mapping[str, str]) -> bool:
+        return "owner" not in labels or self.sees(labels["owner"])
 
 
 class _Discreet(SpanProcessor):

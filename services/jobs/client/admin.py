@@ -8,7 +8,7 @@ from services.jobs.client import table
 from services.jobs.client.client import JobClient
 from services.jobs.job_client import JobsConfig
 
-ROLES = ("viewer", "submitter", "admin")
+ROLES = ("metrics", "viewer", "submitter", "admin")
 NO_BOUND = ("none", "null")
 
 
@@ -48,7 +48,7 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
             service.revoke(name)
             print(f"{name}: revoked")
         case _:
-            usage = "token issue NAME owner=OWNER role=viewer|submitter|admin, or token revoke NAME"
+            usage = "token issue NAME owner=OWNER role=metrics|viewer|submitter|admin, or token revoke NAME"
             raise UserError(f"say dragoman token, {usage}")
     return compose.OK
 

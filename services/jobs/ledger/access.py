@@ -5,21 +5,27 @@ import secrets
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, or_, select, update
 
 from model.errors import UserError, unknown
 from model.names import check_name
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Quota, Token
 
-Role = Literal["viewer", "submitter", "admin"]
+Role = Literal["metrics", "viewer", "submitter", "admin"]  # each may do what those before it may
 ROLES: tuple[Role, ...] = get_args(Role)
+SEES_ALL = ("metrics", "admin")  # roles that see every owner; `metrics` opens nothing but /metrics
+OTHERS = "another owner"  # shown in place of a name that a person may not see
+SYSTEM = ("scheduler", "service", "planner", "up")  # actors of the audit trail that are no persons
 SHORTEST = 32  # characters of a token that was made elsewhere
 
 
 @dataclass(frozen=True)
 class Person:
-    """Whoever asks: a viewer sees, a submitter hands in and stops what is his own, an admin does everything."""
+    """Whoever asks: a viewer sees, a submitter hands in and stops what is his own, an admin does everything.
+
+    `sees` is the one rule of who may see whom. Everything that shows an owner, or an owner's jobs, asks it.
+    """
 
     owner: str
     role: Role
@@ -27,6 +33,19 @@ class Person:
     def may(self, role: Role) -> bool:
         """Whether the role includes `role`."""
         return ROLES.index(self.role) >= ROLES.index(role)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether this person sees every owner."""
+        return self.role in SEES_ALL
+
+    def sees(self, owner: str | None) -> bool:
+        """Whether this person may see the owner's jobs, and so the owner's name."""
+        return self.sees_all or owner == self.owner
+
+    def name_of(self, owner: str) -> str:
+        """The owner's name as this person may read it."""
+        return owner if self.sees(owner) or owner in SYSTEM else OTHERS
 
 
 class Access:
@@ -76,12 +95,14 @@ class Access:
         if role != "admin" and not self._valid("admin"):
             raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
         with self.ledger.database.write() as session:
-            before = session.scalars(select(Token).where(Token.name == name)).first()
-            if before is not None and (before.digest, before.revoked) == (digest_of(token), None):
+            # the same token may have been entered under another name, such as that of another role
+            same = or_(Token.name == name, Token.digest == digest_of(token))
+            found = session.scalars(select(Token).where(same)).all()
+            if [(one.name, one.role, one.digest, one.revoked) for one in found] == [(name, role, digest_of(token), None)]:
                 return
-            if before is not None:
+            for before in found:
                 session.delete(before)
-                session.flush()
+            session.flush()
             session.add(Token(digest=digest_of(token), name=name, owner=name, role=role, created=self.ledger.now()))
         self.issued = True
         self.ledger.note(actor, "token", f"entered {name} ({role})", name)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.jobs.ledger.access import Person
+from services.jobs.ledger.access import OTHERS, Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.curves import EDGE
 from services.jobs.pages.site import Site
@@ -61,9 +61,8 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
     """What the page shows."""
     capacity = site.desk.loop.capacity
     nodes = capacity.nodes if capacity else ()
-    only = site.desk.only(person, None)
     active = sorted(site.desk.ledger.jobs(ACTIVE), key=lambda job: job.seq)
-    holdings = [_holding(job, only, index) for index, job in enumerate(active)]
+    holdings = [_holding(job, person, index) for index, job in enumerate(active)]
     totals = {"CPU": sum(node.cpus for node in nodes), "GPU": sum(node.gpus for node in nodes)}
     resources = [
         _resource(name, total, holdings)
@@ -74,15 +73,14 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
     bill = site.desk.bill(person, None)[:FAULTS]
     return {
         **{"nodes": nodes, "resources": resources, "holdings": holdings, "bill": bill, "known": capacity is not None},
-        **{"shares": _shares(holdings, quotas, only), "now": site.now, "pass_seconds": site.desk.loop.passes.seconds},
+        **{"shares": _shares(holdings, quotas, person), "now": site.now, "pass_seconds": site.desk.loop.passes.seconds},
         "counts": site.desk.ledger.counts(),
     }
 
 
-def _holding(job: Job, only: str | None, index: int) -> Holding:
+def _holding(job: Job, person: Person, index: int) -> Holding:
     latest = job.started + job.seconds_high if job.started and job.seconds_high else None
-    visible = only in (None, job.owner)
-    return Holding(job, visible, job.workers * job.cpus, job.workers * job.gpus, index % 8, latest)
+    return Holding(job, person.sees(job.owner), job.workers * job.cpus, job.workers * job.gpus, index % 8, latest)
 
 
 def _held(name: str, holdings: Sequence[Holding]) -> float:
@@ -96,19 +94,19 @@ def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
     for one in holdings:
         amount = one.cpus if name == "CPU" else one.gpus
         if amount:
-            label = f"{one.job.id}: {amount:g}" if one.visible else f"another owner: {amount:g}"
+            label = f"{one.job.id}: {amount:g}" if one.visible else f"{OTHERS}: {amount:g}"
             parts.append(Part(round(place, 1), round(max(1.0, amount * scale - 3), 1), one.colour, label))
             place += amount * scale
     return Resource(name, total, used, parts)
 
 
 def _shares(
-    holdings: Sequence[Holding], quotas: dict[str, tuple[float | None, float | None]], only: str | None
+    holdings: Sequence[Holding], quotas: dict[str, tuple[float | None, float | None]], person: Person
 ) -> list[Share]:
     owners = sorted({one.job.owner for one in holdings} | quotas.keys())
     found = []
     for owner in owners:
-        if only not in (None, owner):
+        if not person.sees(owner):
             continue
         mine = [one for one in holdings if one.job.owner == owner]
         cpus, gpus = quotas.get(owner, (None, None))

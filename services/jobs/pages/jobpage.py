@@ -12,12 +12,12 @@ from sqlalchemy import select
 
 from model.shards.manifest import MANIFEST
 from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.curves import EDGE, charts
 from services.jobs.pages.logs import PIECE, Piece, cut
 from services.jobs.pages.site import Link, Site
 from services.jobs.records import attempt_of
-from services.jobs.service.schemas import WhyView
+from services.jobs.service.schemas import ChangeView, WhyView
 from services.jobs.states import ACTIVE, ENDED, State
 
 BARS = 40  # attempts in the drawing; the table has all
@@ -98,9 +98,9 @@ def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Pro
     return Promise(found["low"], found["expected"], found["high"], took)
 
 
-def history(site: Site, name: str) -> list[Change]:
+def history(site: Site, person: Person, name: str) -> list[ChangeView]:
     """What happened, the newest first."""
-    return site.desk.ledger.changes(job=name, limit=10_000)[-CHANGES:][::-1]
+    return site.desk.changes(person, name)[-CHANGES:][::-1]
 
 
 def command(job: Job) -> str:

@@ -1,15 +1,15 @@
 """The pages of models: what is registered, and a card of each version: where it is from, its scores, its history."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 from sqlalchemy import select
 
 from model.errors import UserError, reason
-from services.jobs.ledger.access import Person
+from services.jobs.ledger.access import OTHERS, Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.site import Link, Site
 from services.jobs.pages.tracking import Model, Version
@@ -44,9 +44,10 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
         UserError: there is no such model or version.
         ServiceError: MLflow does not answer.
     """
-    model = site.tracking.model(name)
-    if model is None:
+    found = site.tracking.model(name)
+    if found is None:
         raise UserError(f"there is no registered model {name!r}")
+    model = shown(person, found)
     version = _chosen(model, number)
     if number and version is None:
         raise UserError(f"{name} has no version {number}")
@@ -58,7 +59,7 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
         **{"kind": KINDS.get(kind, kind), "facts": _facts(tags), "served": served, "trial": Trial()},
         **{"tries": kind if kind in TRIED and served.get("name") == name else "", "tags": tags},
         **{"triable": kind in TRIED and bool(site.endpoint)},
-        "jobs": {one.number: one.tags.get("dragoman.job", "") for one in model.versions},
+        "jobs": _jobs_of(site, person, model.versions),
     }
 
 
@@ -101,8 +102,28 @@ def _job_of(site: Site, person: Person, version: Version) -> str:
             found = session.execute(query.where(Job.id == named)).first()
         else:
             found = session.execute(query.where(Job.run == f"run {version.tags.get('run_name')}")).first()
-    only = site.desk.only(person, None)
-    return str(found.id) if found and only in (None, found.owner) else ""
+    return str(found.id) if found and person.sees(found.owner) else ""
+
+
+def _jobs_of(site: Site, person: Person, versions: Sequence[Version]) -> dict[str, str]:
+    """Version -> the job that made it, where the person may see it; empty otherwise."""
+    named = {one.number: one.tags.get("dragoman.job", "") for one in versions}
+    with site.desk.ledger.database.read() as session:
+        query = select(Job.id, Job.owner).where(Job.id.in_(set(named.values())))
+        owners = {str(job): str(owner) for job, owner in session.execute(query)}
+    return {number: job if job in owners and person.sees(owners[job]) else "" for number, job in named.items()}
+
+
+def shown(person: Person, model: Model) -> Model:
+    """The model as the person may read it: without names, and links to jobs, of owners that they may not see."""
+    moves = [replace(move, by=_author(person, move.by)) for move in model.moves]
+    return replace(model, moves=moves)
+
+
+def _author(person: Person, by: str) -> str:
+    """`user@machine` of a move."""
+    user, _, machine = by.rpartition("@")
+    return by if person.sees(user) else f"{OTHERS}@{machine}"
 
 
 def serving(site: Site) -> dict[str, dict[str, Any]]:

@@ -122,7 +122,7 @@ def _list(router: APIRouter, site: Site) -> None:
 def _job_parts(site: Site, person: Person, csrf: str, name: str) -> Callable[[], Parts]:
     def render() -> Parts:
         found = {**jobpage.overview(site, person, name), "csrf": csrf, "person": person}
-        found["changes"] = jobpage.history(site, name)
+        found["changes"] = jobpage.history(site, person, name)
         names = ("head", "attempts", "curves", "links", "changes")
         return {name: site.render(f"_job_{name}.html", **found) for name in names}
 
@@ -176,7 +176,7 @@ def _job(router: APIRouter, site: Site) -> None:
     def one_page(request: Request, id: Id) -> Response:
         visitor = site.visitor(request)
         found = site.desk.job(visitor.person, id)
-        text = report(found, site.desk.ledger.attempts(id), site.desk.ledger.changes(job=id), site.home)
+        text = report(found, site.desk.ledger.attempts(id), site.desk.changes(visitor.person, id), site.home)
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return HTMLResponse(text, headers={**HEADERS, "Content-Security-Policy": policy})
 
@@ -317,7 +317,7 @@ def _models(router: APIRouter, site: Site) -> None:
     def every(request: Request) -> Response:
         visitor = site.visitor(request)
         try:
-            found, problem = site.tracking.models(), ""
+            found, problem = [models.shown(visitor.person, one) for one in site.tracking.models()], ""
         except ServiceError as wrong:
             found, problem = [], str(wrong)
         served = {str(one.get("name")): str(one.get("version")) for one in models.serving(site).values()}

@@ -108,7 +108,8 @@ def create_app(parts: Parts) -> FastAPI:
 
         return check
 
-    Viewer = Annotated[Person, Depends(asks("viewer"))]  # noqa: N806  # types
+    Scraper = Annotated[Person, Depends(asks("metrics"))]  # noqa: N806  # types
+    Viewer = Annotated[Person, Depends(asks("viewer"))]  # noqa: N806
     Submitter = Annotated[Person, Depends(asks("submitter"))]  # noqa: N806
     Admin = Annotated[Person, Depends(asks("admin"))]  # noqa: N806
 
@@ -133,10 +134,10 @@ def create_app(parts: Parts) -> FastAPI:
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
 
     @app.get("/metrics", include_in_schema=False)
-    def metrics(_person: Viewer) -> Response:
-        """For Prometheus, which brings a viewer's token where one is asked for."""
+    def metrics(person: Scraper) -> Response:
+        """For Prometheus, which brings a token of the role `metrics`; others see no owner but themselves."""
         observer.look()
-        return Response(telemetry.text(), headers={"Content-Type": FORMAT})
+        return Response(telemetry.text(person.sees), headers={"Content-Type": FORMAT})
 
     @app.post("/v1/plans", responses=PROBLEMS)
     def plan(person: Submitter, body: schemas.PlanRequest) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def create_app(parts: Parts) -> FastAPI:
         detail = schemas.JobDetail.model_validate(desk.job(person, id))
         detail.why = desk.waits_for([detail]).get(id, "")
         detail.attempts = [schemas.AttemptView.model_validate(one) for one in parts.ledger.attempts(id)]
-        detail.changes = [schemas.ChangeView.model_validate(one) for one in parts.ledger.changes(job=id)]
+        detail.changes = desk.changes(person, id)
         return detail
 
     @app.get("/v1/jobs/{id}/why", responses=PROBLEMS)
@@ -200,7 +201,7 @@ def create_app(parts: Parts) -> FastAPI:
     def page(person: Viewer, id: Id) -> Response:
         """The job on one page that needs nothing else."""
         found = desk.job(person, id)
-        text = report(found, parts.ledger.attempts(id), parts.ledger.changes(job=id), parts.home)
+        text = report(found, parts.ledger.attempts(id), desk.changes(person, id), parts.home)
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return Response(text, headers={"Content-Security-Policy": policy}, media_type="text/html; charset=utf-8")
 
@@ -215,7 +216,7 @@ def create_app(parts: Parts) -> FastAPI:
         if job is not None:
             desk.job(person, job)
         last = _last_id(request, after)
-        source = events.changes(parts.ledger, last, job, desk.only(person, None))
+        source = events.changes(parts.ledger, last, job, person)
         return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     @app.get("/v1/jobs/{id}/log-events", responses={**STREAM, **PROBLEMS}, response_class=StreamingResponse)
@@ -262,9 +263,8 @@ def create_app(parts: Parts) -> FastAPI:
 
     @app.get("/v1/quotas", responses=PROBLEMS)
     def all_quotas(person: Viewer) -> list[schemas.QuotaView]:
-        """What owners may hold together; whoever is no admin sees his own."""
-        only = desk.only(person, None)
-        found = sorted((owner, row) for owner, row in parts.access.quotas().items() if only in (None, owner))
+        """What owners may hold together; whoever is no admin sees their own."""
+        found = sorted((owner, row) for owner, row in parts.access.quotas().items() if person.sees(owner))
         return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus) for owner, (cpus, gpus) in found]
 
     @app.put("/v1/quotas/{owner}", status_code=204, responses=PROBLEMS)

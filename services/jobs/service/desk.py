@@ -31,13 +31,13 @@ class Desk:
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
-        """Whose jobs are shown; None: everybody's. Whoever is no admin sees his own."""
-        return owner if person.may("admin") else person.owner
+        """Whose jobs are shown; None: everybody's. Whoever may not see all owners sees their own."""
+        return owner if person.sees_all else person.owner
 
     def job(self, person: Person, name: str) -> Job:
         """Raises UnknownJobError where there is none, or it is another's: that there is one is nobody's business."""
         job = self.ledger.job(name)
-        if self.only(person, None) not in (None, job.owner):
+        if not person.sees(job.owner):
             raise UnknownJobError(name)
         return job
 
@@ -114,7 +114,8 @@ class Desk:
             if job.state == wanted and wanted in ACTIVE:
                 return job  # it has been asked
             try:
-                return self.ledger.change(job, wanted, person.owner, f"{words} {person.owner}", **values)
+                who = person.owner if person.owner == job.owner else "an admin"  # the owner reads the reason
+                return self.ledger.change(job, wanted, person.owner, f"{words} {who}", **values)
             except ConflictError:
                 if last or self.ledger.job(name).version == job.version:
                     raise
@@ -152,7 +153,19 @@ class Desk:
         if name not in queue.jobs or queue.jobs[name].active:
             return self.why(person, name, forecasts)  # it has started since
         found = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts)
-        return schemas.WhyView.model_validate(found)
+        view = schemas.WhyView.model_validate(found)
+        for holder in view.holders:
+            holder.owner = person.name_of(holder.owner)
+        return view
+
+    def changes(self, person: Person, name: str) -> list[schemas.ChangeView]:
+        """What happened to a job, as the person may read it.
+
+        Raises:
+            UnknownJobError: there is no such job, or the person may not see it.
+        """
+        self.job(person, name)
+        return [schemas.ChangeView.shown(one, person) for one in self.ledger.changes(job=name, limit=10_000)]
 
     def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
         """A piece of an attempt's log, and the attempt's number; 0 where there is none yet.

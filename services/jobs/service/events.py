@@ -6,15 +6,17 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import Ledger, UnknownJobError
 from services.jobs.service.schemas import ChangeView
 from services.jobs.service.streams import Heartbeat, LogReader, event
 from services.jobs.states import ENDED
 
 
-async def changes(ledger: Ledger, after: int, job: str | None, owner: str | None) -> AsyncIterator[str]:
-    """A change of the audit trail an event, its number the id. Of one job: until it has ended."""
+async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -> AsyncIterator[str]:
+    """A change of the audit trail that `person` may see an event, its number the id. Of one job: until it has ended."""
     seen, looked, heartbeat = after, -1, Heartbeat()
+    owner = None if person.sees_all else person.owner
     while True:
         newest = ledger.newest
         found = await asyncio.to_thread(ledger.changes, seen, job, owner, 500) if newest > looked else []
@@ -22,7 +24,7 @@ async def changes(ledger: Ledger, after: int, job: str | None, owner: str | None
             heartbeat.told()
             seen = found[-1].id
             yield "".join(
-                event(str(one.id), "change", ChangeView.model_validate(one).model_dump_json()) for one in found
+                event(str(one.id), "change", ChangeView.shown(one, person).model_dump_json()) for one in found
             )
             continue
         # a job ends by a change: while there is none, nobody need be asked

@@ -1,4 +1,5 @@
-"""The job service's metrics. No label grows with the number of jobs; a queue is a priority.
+"""The job service's metrics. No label grows with the number of jobs; a queue is a priority. Samples with the label
+`owner` are shown to those who may see that owner.
 
 | | |
 | dragoman_jobs{state,queue}                 | jobs of the ledger

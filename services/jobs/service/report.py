@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from services.jobs.client.table import clock, reason_beyond
-from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.logs import clean
 from services.jobs.records import attempt_of
 from services.jobs.service.curves import Point, read_curves, read_json, run_of
+from services.jobs.service.schemas import ChangeView
 
 LOG_END = 20_000  # bytes
 WIDTH, HEIGHT = 600, 180  # of a curve, in units of its own
@@ -49,7 +50,7 @@ SHORT = frozenset({"attempt", "workers", "started", "took", "outcome", "when", "
 Rows = Iterable[Sequence[Any]]
 
 
-def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[Change], home: Path) -> str:
+def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView], home: Path) -> str:
     """The page."""
     plan = job.plan or {}
     run_dir = run_of(job)
@@ -94,7 +95,7 @@ def _attempt(one: Attempt) -> Sequence[Any]:
     return one.number, one.workers, clock(one.started), took, one.outcome or "runs", why, lost
 
 
-def _change(one: Change) -> Sequence[Any]:
+def _change(one: ChangeView) -> Sequence[Any]:
     return (
         clock(one.at),
         one.actor,

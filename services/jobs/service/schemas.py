@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.jobs.ledger.access import Role
+from services.jobs.ledger.access import OTHERS, Person, Role
+from services.jobs.ledger.tables import Change
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from services.jobs.states import State
 
@@ -128,6 +129,17 @@ class ChangeView(BaseModel):
     after: str | None
     attempt: int | None
     reason: str
+
+    @classmethod
+    def shown(cls, change: Change, person: Person) -> "ChangeView":
+        """The row as the person may read it: without the names of owners that they may not see."""
+        view = cls.model_validate(change)
+        if person.name_of(view.actor) != view.actor:
+            view.reason = view.reason.replace(f" by {view.actor}", f" by {OTHERS}")
+            view.actor = OTHERS
+        if view.owner is not None:
+            view.owner = person.name_of(view.owner)
+        return view
 
 
 class JobDetail(JobView):

@@ -10,14 +10,18 @@ from model.errors import UserError
 from services.jobs.client.admin import bill, quota, token
 from services.jobs.client.client import JobClient
 from services.jobs.job_client import JobsConfig
+from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Job
 from services.jobs.service.app import Parts, create_app
 from services.jobs.service.loop import Loop
+from services.jobs.service.schemas import ChangeView
 from services.jobs.states import State
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
+FORM = "application/x-www-form-urlencoded"
 LOCAL = "http://127.0.0.1:8300"
 OF_SUBMITTERS = {
     ("POST", "/v1/plans"),
@@ -28,6 +32,8 @@ OF_SUBMITTERS = {
 OF_ADMINS = {("PUT", "/v1/quotas/{owner}"), *((method, "/v1/tokens") for method in ("GET", "POST"))}
 OF_ADMINS |= {("DELETE", "/v1/tokens/{name}")}
 OPEN = {("GET", "/status")}
+STREAMS = {"/v1/events", "/v1/jobs/{id}/log-events"}  # of a job that has not ended they do not end
+PAGES = ("/", "/cluster", "/jobs/{id}", "/jobs/{id}/log", "/jobs/{id}/report", "/compare?job={id}")
 
 
 @pytest.fixture
@@ -152,3 +158,49 @@ def test_the_bill_says_what_was_lost_and_how_long_a_job_was_away(
         assert [(line[0], line[-5]) for line in lines] == [("ben", "20"), ("all", "20")]
         bill(JobsConfig(), service(http), [])
         assert "1,220" in capsys.readouterr().out
+
+
+def test_whoever_may_not_see_an_owners_jobs_sees_the_owners_name_nowhere(loop: Loop) -> None:
+    """On every route and page: the owner who holds the cluster is `bertold`, the admin who stopped a job `zelda`."""
+    ledger, access = loop.ledger, loop.passes.access
+    lose(ledger, "bertold", 500)
+    held = lose(ledger, "bertold", 10)
+    with ledger.database.write() as session:
+        ledger.begin(session, ledger.job(held), 2, "scheduler", "there is room")
+    ledger.mark_started(ledger.job(held))
+    with ledger.database.write() as session:  # as a plan would: it holds the whole cluster
+        session.get_one(Job, ledger.job(held).seq).cpus = 1.0
+    access.set_quota("bertold", 8, None, "zelda")
+    tokens = {role: access.issue(role, "zelda", role, "zelda") for role in ("admin", "metrics")}
+    tokens |= {role: access.issue(role, "anna", role, "zelda") for role in ("viewer", "submitter")}
+    with client(loop, keys=True) as http:
+
+        def get(path: str, role: str) -> httpx.Response:
+            http.cookies.clear()
+            http.post("/login", content=f"token={tokens[role]}", headers={"Content-Type": FORM}, follow_redirects=False)
+            return http.get(path, headers={"Authorization": f"Bearer {tokens[role]}"}, follow_redirects=False)
+
+        body = {"verb": "train", "overrides": words(loop.home, "mine", 3)}
+        ours = {"Authorization": f"Bearer {tokens['submitter']}"}
+        waits, stopped = (http.post("/v1/jobs", json=body, headers=ours).json()["id"] for _ in range(2))
+        loop._take()
+        admins = {"Authorization": f"Bearer {tokens['admin']}"}
+        assert http.post(f"/v1/jobs/{stopped}/stop", json={}, headers=admins).status_code == 200
+        paths = http.get("/openapi.json").json()["paths"]
+        routes = [path for path, methods in paths.items() if "get" in methods and path not in STREAMS]
+        asked = [path.format(id=id) for path in (*routes, "/metrics", *PAGES) for id in (waits, stopped)]
+        for role in ("viewer", "submitter"):
+            for path in asked:
+                answer = get(path, role)
+                refused = path.startswith("/v1/tokens")
+                assert answer.status_code == 200 or refused, (path, answer.text)
+                assert "bertold" not in answer.text and "zelda" not in answer.text, (role, path)
+        why = get(f"/v1/jobs/{waits}/why", "viewer").json()
+        assert [(one["job"], one["owner"]) for one in why["holders"]] == [(held, "another owner")]
+        assert 'dragoman_quota_used{owner="anna"' not in get("/metrics", "viewer").text  # nothing of hers runs
+        for role in ("admin", "metrics"):
+            assert 'dragoman_quota_limit{owner="bertold",resource="cpu"} 8.0' in get("/metrics", role).text
+        assert get(f"/v1/jobs/{waits}/why", "admin").json()["holders"][0]["owner"] == "bertold"
+        assert {get(path, "metrics").status_code for path in asked if path.startswith(("/v1/", "/jobs"))} == {403}
+        events = ChangeView.shown(ledger.changes(job=stopped)[-1], Person("anna", "viewer"))
+        assert (events.actor, events.reason) == ("another owner", "stopped by an admin")
