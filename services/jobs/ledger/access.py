@@ -98,7 +98,8 @@ class Access:
             # the same token may have been entered under another name, such as that of another role
             same = or_(Token.name == name, Token.digest == digest_of(token))
             found = session.scalars(select(Token).where(same)).all()
-            if [(one.name, one.role, one.digest, one.revoked) for one in found] == [(name, role, digest_of(token), None)]:
+            known = [(one.name, one.role, one.digest, one.revoked) for one in found]
+            if known == [(name, role, digest_of(token), None)]:
                 return
             for before in found:
                 session.delete(before)
