@@ -32,7 +32,7 @@ REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish
 VERB_FIRST = {"submit"}  # verbs whose first word is a verb again
 OF_A_JOB = {"job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "report"}
 # Verbs that take words of no key.
-WORDS_FIRST = {"inspect", "neighbours", "analogy", "export", "bill", "drill", "quota", "token", *OF_A_JOB}
+WORDS_FIRST = {"inspect", "neighbours", "analogy", "export", "bill", "drill", "quota", "owner", "token", *OF_A_JOB}
 
 
 @dataclass

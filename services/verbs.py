@@ -124,6 +124,12 @@ VERBS: dict[str, Verb] = {
         "[OWNER cpus=N|none gpus=N|none] [key=value ...]",
         ("jobs",),
     ),
+    "owner": Verb(
+        "services.jobs.entries",
+        "whose registered models are: list, give to another",
+        "[MODEL OWNER] [key=value ...]",
+        ("jobs",),
+    ),
     "token": Verb(
         "services.jobs.entries",
         "who may ask the service: list, issue, revoke",

@@ -1,12 +1,24 @@
-"""Who is at work, as records name them."""
+"""Who is at work, as records name them: the owner of the job in the job service, else the system's user."""
 
 import getpass
 import os
+import re
 import socket
+
+JOB, OWNER = "DRAGOMAN_JOB", "DRAGOMAN_OWNER"  # variables that the job service gives its jobs
+NAME = re.compile(r"[\w.+-]{1,160}")
+
+
+def in_job() -> bool:
+    """Return whether the job service started this process."""
+    return bool(os.environ.get(JOB))
 
 
 def user() -> str:
-    """The login name; the number of a container's user that has none."""
+    """Return the job's owner; outside of a job the login name, or the number of a container's user that has none."""
+    owner = os.environ.get(OWNER, "") if in_job() else ""
+    if NAME.fullmatch(owner):
+        return owner
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -14,5 +26,5 @@ def user() -> str:
 
 
 def user_and_machine() -> str:
-    """`user@machine`."""
+    """Return `user@machine`."""
     return f"{user()}@{socket.gethostname()}"

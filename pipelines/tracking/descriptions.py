@@ -8,13 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.tracking.author import JOB
+
 NOTE = "mlflow.note.content"
 JOB_TAG, PAGE_TAG = "dragoman.job", "dragoman.job_page"
 EXPERIMENT = (
     "Runs of Dragoman. The tag `kind` tells them apart: `train` made a model, `shard` its shards, `compare` a "
     "comparison of networks. A run's description leads to its job, its shards and its model version."
 )
-JOB, SERVICE = "DRAGOMAN_JOB", "DRAGOMAN_SERVICE"  # variables that the job service gives its jobs
+SERVICE = "DRAGOMAN_SERVICE"  # variable that the job service gives its jobs
 NAME = re.compile(r"[\w.+-]{1,80}")
 ADDRESS = re.compile(r"https?://[\w.:/\[\]-]+")
 DOING = {"train": "Training", "shard": "Sharding", "compare": "Comparison of networks"}

@@ -86,9 +86,10 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
     fall only into the milliseconds between the last look and the move.
 
     Raises:
-        UserError: no such version; force without a reason; settings out of range.
+        UserError: the model is another owner's; no such version; force without a reason; settings out of range.
     """
     _check(config)
+    registry.check_owner()
     candidate = registry.version(config.version) if config.version else registry.newest()
     for _ in range(ATTEMPTS):
         champion = registry.champion()
@@ -114,8 +115,9 @@ def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
     """Make the champion before the present one champion again, of those that still exist.
 
     Raises:
-        UserError: there is none to go back to.
+        UserError: there is none to go back to, or the model is another owner's.
     """
+    registry.check_owner()
     with exclusive(lock, wait=True):
         champion = registry.champion()
         former = _former(registry, champion)

@@ -10,6 +10,7 @@ import yaml
 from model.addresses import mask_address, mask_secrets
 from model.bundles.directory import bundle_hash
 from model.errors import ServiceError, UserError, reason
+from pipelines.tracking.owner import check_owner, expected_owner
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import find_registration
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
@@ -115,6 +116,16 @@ class Registry:
         if not every:
             raise UserError(f"registry.name: {self.config.name!r} has no versions yet; `dragoman train` registers one")
         return every[0]
+
+    def check_owner(self) -> None:
+        """Refuse a job whose model is another owner's in the registry.
+
+        Raises:
+            UserError: it is.
+        """
+        expected = expected_owner()
+        if expected and self.versions():
+            check_owner(self.config.name, self.client.get_registered_model(self.config.name).tags, expected)
 
     def set_champion(self, number: str) -> None:
         """Point the alias at a version."""

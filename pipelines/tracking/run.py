@@ -13,6 +13,7 @@ from model.errors import interrupt_in
 from model.files import atomic_path
 from pipelines.tracking import names
 from pipelines.tracking.background import BackgroundSender
+from pipelines.tracking.owner import expected_owner, new_owner
 from pipelines.tracking.plots import Figure
 from pipelines.tracking.sender import Sender
 from pipelines.tracking.server import TrackingConfig, check, resolve_paths
@@ -151,7 +152,15 @@ class TrackedRun:
 
     def register(self, bundle: Path, model_name: str, key: str, tags: Mapping[str, str]) -> None:
         """Have `bundle` registered as a version of `model_name`; `key` finds the answer."""
-        self.spool.append("register", bundle=self._relative(bundle), name=model_name, key=key, tags=dict(tags))
+        self.spool.append(
+            "register",
+            bundle=self._relative(bundle),
+            name=model_name,
+            key=key,
+            tags=dict(tags),
+            owner=new_owner(),  # both as this job has them, whoever sends the record
+            expected=expected_owner(),
+        )
 
     # ------------------------------------------------------------------ sending and ending
 

@@ -281,7 +281,8 @@ class Sender:
         bundle = self.spool.run_dir / fields["bundle"]
         if not (bundle / "config.json").exists():
             raise UserError(f"the bundle {bundle} was gone before it could be registered")
-        version = create_version(self._client, run_id, bundle, fields["name"], dict(fields["tags"]))
+        owners = {key: str(fields.get(key) or "") for key in ("owner", "expected")}
+        version = create_version(self._client, run_id, bundle, fields["name"], dict(fields["tags"]), **owners)
         path = self.spool.folder / REGISTRATIONS
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         atomic_write(path, json.dumps(known | {fields["key"]: {"name": fields["name"], "version": version}}))

@@ -13,29 +13,41 @@ from model.mlflow_pages import run_page
 from pipelines.tracking import names
 from pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
 from pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line
+from pipelines.tracking.owner import OWNER_TAG, check_owner
 from pipelines.tracking.parameters import parameters
 from pipelines.tracking.server import Verdict, verdict
 
+USER, AUTHOR_TAG = "mlflow.user", "author"  # tags of a run, of a version
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
 # Tags of the run that a version repeats.
 INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id", JOB_TAG, PAGE_TAG)
 
 
-def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> str:
+def create_version(
+    client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str], owner: str = "", expected: str = ""
+) -> str:
     """Register `bundle` as a new version of `name` under the run; the version's number, as text.
 
     The same bundle of the same run is registered once: asked again, the version that is there is the answer. So this
     may be tried again after a kill at any point.
+
+    Args:
+        owner: whose a new registered model is.
+        expected: whose one that is there must be; empty where that does not matter.
+
+    Raises:
+        UserError: the model belongs to another than `expected`.
     """
     digest = bundle_hash(bundle)
-    ensure_model(client, name)
+    check_owner(name, ensure_model(client, name, owner), expected)
     for found in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'"):
         if found.tags.get(BUNDLE_TAG) == digest:
             return str(found.version)
     config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
     run = client.get_run(run_id)
     of_run = {key: value for key, value in run.data.tags.items() if key in INHERITED}
-    every_tag = {BUNDLE_TAG: digest, **of_run, **facts(config), **tags}
+    author = {AUTHOR_TAG: run.data.tags[USER]} if USER in run.data.tags else {}
+    every_tag = {BUNDLE_TAG: digest, **of_run, **author, **facts(config), **tags}
     model = _logged_model(client, run_id, bundle, name, every_tag)
     made = client.create_model_version(
         name,
@@ -48,24 +60,27 @@ def create_version(client: Any, run_id: str, bundle: Path, name: str, tags: Mapp
     return str(made.version)
 
 
-def ensure_model(client: Any, name: str) -> None:
-    """The registered model `name`, made if it is not there."""
+def ensure_model(client: Any, name: str, owner: str = "") -> dict[str, str]:
+    """Make the registered model `name` as `owner`'s if it is not there; its tags."""
     from mlflow.exceptions import MlflowException
 
     try:
-        client.get_registered_model(name)
+        return dict(client.get_registered_model(name).tags)
     except MlflowException as problem:
         if verdict(problem) is not Verdict.GONE:
             raise
         try:
-            client.create_registered_model(
+            made = client.create_registered_model(
                 name,
+                tags={OWNER_TAG: owner} if owner else None,
                 description="Versions made by `dragoman train`. The alias `champion` is served; it moves by "
                 "`dragoman promote` and `dragoman rollback`. Tags `history/...` are the record of its moves.",
             )
+            return dict(made.tags)
         except MlflowException as late:
             if late.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
+            return dict(client.get_registered_model(name).tags)
 
 
 def kind_of(config: Mapping[str, Any]) -> str:
@@ -111,6 +126,7 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
     lines = [
         *card_of(tags.get(KIND_TAG, "translation")).lines(tags),
         f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
+        *([f"**Author** {tags[AUTHOR_TAG]}"] if AUTHOR_TAG in tags else []),
         *job_line(tags),
         f"**Configuration** [config.yaml]({run_page(experiment, run_id, 'artifacts/config.yaml')}), "
         f"hash `{tags.get('config_hash', 'unknown')}`",

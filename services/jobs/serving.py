@@ -24,6 +24,7 @@ from services.jobs.job_client import JobsConfig
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database, answering
 from services.jobs.ledger.ledger import Ledger
+from services.jobs.pages.tracking import Tracking
 from services.jobs.planning.planner import Planner
 from services.jobs.secret_files import enter_tokens, read_secret
 from services.jobs.service.app import Parts, create_app
@@ -94,10 +95,12 @@ def _serve(
     host = f"[{config.host}]" if ":" in config.host else config.host
     address = f"http://{host}:{port}"
     executor = _executor(root, places, home, config.url or address)
-    loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here"), config, home)
     where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
+    neighbours = _neighbours(config, where)
+    tracking = Tracking(neighbours["tracking"], neighbours["tracking_pages"])
+    loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
-    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **_neighbours(config, where))
+    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours)
     app = create_app(parts)
     stack.enter_context(serving(app, listening))
     if parts.tracking:

@@ -35,7 +35,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
     with quiet_optuna(), verbs.client(root.jobs, entries.address(_asked(root))) as client:
         study = open_study(folder, root.name, root.sweep, space, root.seed)
         parent = _parent(root, folder)
-        run = parent.begin(_params(root, space, most), getpass.getuser(), client.address)
+        run = parent.begin(_params(root, space, most), root.jobs.owner or getpass.getuser(), client.address)
         if run is not None:
             (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
         common = [f"tracking.parent={run}"] if run else []

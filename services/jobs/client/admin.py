@@ -28,6 +28,19 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
+def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """List whose registered models are, or MODEL OWNER: give a model to an owner."""
+    names, _values = _split("owner", words, ())
+    if names:
+        if len(names) != 2:
+            raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER")
+        service.give_model(*names)
+    rows: list[Sequence[object]] = [("MODEL", "OWNER", "SINCE")]
+    rows += [(one["name"], one["owner"], table.clock(one["since"])) for one in service.models()]
+    print(table.table(rows))
+    return compose.OK
+
+
 def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """List them; issue NAME owner=OWNER role=ROLE prints a new one, this once; revoke NAME."""
     names, values = _split("token", words, ("owner", "role"))

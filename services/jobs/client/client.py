@@ -188,6 +188,14 @@ class JobClient:
         """Bound what an owner's jobs hold together; None: no bound."""
         self._ask("PUT", f"/v1/quotas/{_name(owner)}", json={"cpus": cpus, "gpus": gpus})
 
+    def models(self) -> list[dict[str, Any]]:
+        """Whose the names of registered models are."""
+        return self._json("GET", "/v1/models")  # type: ignore[return-value]  # as above
+
+    def give_model(self, name: str, owner: str) -> None:
+        """Give the name of a registered model to an owner."""
+        self._ask("PUT", f"/v1/models/{_name(name)}", json={"owner": owner})
+
     def tokens(self) -> list[dict[str, Any]]:
         """Who may come in; the tokens themselves nobody can tell."""
         return self._json("GET", "/v1/tokens")  # type: ignore[return-value]  # as above

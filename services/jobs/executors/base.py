@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from services.jobs.records import Request
 from services.jobs.scheduling.entries import Capacity
+from services.telemetry.traceparent import VARIABLE
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,17 @@ class Start:
     gpus: float
     spreads: bool  # the workers are processes of their own; otherwise the verb itself is the one worker
     trace: str = ""  # W3C traceparent that its processes are children of; empty: none
+    model_owner: str = ""  # whose the model is that it registers or promotes; empty: nobody's
 
     @property
     def id(self) -> str:
         return f"{self.job}-a{self.number}"
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of its processes that say what and whose they are; no others may replace them."""
+        found = {"DRAGOMAN_JOB": self.job, "DRAGOMAN_ATTEMPT": str(self.number), "DRAGOMAN_OWNER": self.owner}
+        found["DRAGOMAN_MODEL_OWNER"] = self.model_owner
+        return {**found, **({VARIABLE: self.trace} if self.trace else {})}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
 from services.jobs.stop_wait import WAIT_VARIABLE
-from services.telemetry.traceparent import VARIABLE
 
 STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended", "FAILED": "ended"}
 
@@ -41,10 +40,8 @@ class RayExecutor:
     def submit(self, start: Start) -> None:
         words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]
         runner = [self.config.python, "-m", "services.jobs.runner", str(self.home), start.job, str(start.number)]
-        job = {"DRAGOMAN_JOB": start.job, "DRAGOMAN_ATTEMPT": str(start.number)}
-        if start.trace:
-            job[VARIABLE] = start.trace
-        variables = {WAIT_VARIABLE: str(round(self.config.stop_timeout)), **self.config.environment, **job}
+        own = start.variables()
+        variables = {WAIT_VARIABLE: str(round(self.config.stop_timeout)), **self.config.environment, **own}
         with self._client() as client:
             try:
                 client.submit_job(

@@ -8,7 +8,6 @@ from typing import Any
 from services.jobs.executors.base import Start
 from services.jobs.executors.pod import OBJECTS, training_pod
 from services.jobs.kueue_settings import KueueConfig
-from services.telemetry.traceparent import VARIABLE
 
 GROUP = "ray.io/v1"
 JOB, OWNER, SERVICE = "dragoman/job", "dragoman/owner", "dragoman/service"  # label, annotation, label
@@ -27,9 +26,7 @@ def rayjob(
     """
     runner = ["python", "-m", "services.jobs.runner", str(home), start.job, str(start.number), start.verb, *start.words]
     words = [*runner, *(["cluster.address=auto"] if start.spreads else [])]
-    variables = {**environment, "DRAGOMAN_JOB": start.job, "DRAGOMAN_ATTEMPT": str(start.number)}
-    if start.trace:
-        variables[VARIABLE] = start.trace
+    variables = {**environment, **start.variables()}
     head = (1.0, 0.0) if start.spreads else (start.cpus, start.gpus)
 
     def pod(name: str, cpus: float, gpus: float) -> dict[str, Any]:

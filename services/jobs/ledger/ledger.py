@@ -76,6 +76,7 @@ class Ledger:
         key: str | None = None,
         trace: str | None = None,
         most: int | None = None,
+        admin: bool = False,
     ) -> Job:
         """Enter a job. The same `key` of the same owner again gives the job that was entered with it.
 
@@ -86,7 +87,7 @@ class Ledger:
         now = self.now()
         values: dict[str, Any] = {"owner": owner, "verb": verb, "words": list(words), "priority": priority}
         values |= {"after": list(after), "follows": bool(after), "retries": retries, "max_seconds": max_seconds}
-        values |= {"deadline": deadline, "key": key, "trace": trace, "choices": []}
+        values |= {"deadline": deadline, "key": key, "trace": trace, "choices": [], "admin": admin}
         values |= {"state": State.SUBMITTED, "submitted": now, "changed": now}
         values["id"] = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
         try:

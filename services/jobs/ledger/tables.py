@@ -44,6 +44,7 @@ class Job(Base):
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(40), unique=True)
     owner: Mapped[str] = mapped_column(String(160))
+    admin: Mapped[bool] = mapped_column(default=False)  # whether it was handed in with an admin's rights
     key: Mapped[str | None] = mapped_column(String(64))  # the client's own: the same key again is the same job
     verb: Mapped[str] = mapped_column(String(32))
     words: Mapped[list[str]]
@@ -109,7 +110,7 @@ class Change(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     at: Mapped[float]
     actor: Mapped[str] = mapped_column(String(160))
-    action: Mapped[str] = mapped_column(String(32))  # state, priority, remove, token, quota
+    action: Mapped[str] = mapped_column(String(32))  # state, priority, remove, token, quota, model
     job: Mapped[str | None] = mapped_column(String(40))
     owner: Mapped[str | None] = mapped_column(String(160))
     before: Mapped[str | None] = mapped_column(String(160))
@@ -129,6 +130,16 @@ class Token(Base):
     role: Mapped[str] = mapped_column(String(16))
     created: Mapped[float]
     revoked: Mapped[float | None]
+
+
+class Model(Base):
+    """Whose the name of a registered model is."""
+
+    __tablename__ = "models"
+
+    name: Mapped[str] = mapped_column(String(160), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(160))
+    since: Mapped[float]
 
 
 class Quota(Base):

@@ -22,8 +22,10 @@ KINDS = {
 }
 TRIED = ("translation", "vectors")  # kinds that the box asks the endpoint for
 FACTS = {  # tag -> what it is
+    "owner": "Owner",
     **{"pair": "Languages", "architecture": "Network", "method": "Method", "vocabulary": "Vocabulary"},
     **{"words": "Words", "width": "Width", "run_name": "Run's name", "bundle_bytes": "Bundle"},
+    "author": "Author",
 }
 
 
@@ -51,12 +53,13 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     version = _chosen(model, number)
     if number and version is None:
         raise UserError(f"{name} has no version {number}")
-    tags = version.tags if version else {}
+    tags = _told_tags(person, version.tags) if version else {}
+    facts = _facts({"owner": model.owner, **tags})
     kind = tags.get("bundle_kind", "translation")
     served = serving(site).get(kind, {})
     return {
         **{"model": model, "version": version, "lineage": _lineage(site, person, version) if version else []},
-        **{"kind": KINDS.get(kind, kind), "facts": _facts(tags), "served": served, "trial": Trial()},
+        **{"kind": KINDS.get(kind, kind), "facts": facts, "served": served, "trial": Trial()},
         **{"tries": kind if kind in TRIED and served.get("name") == name else "", "tags": tags},
         **{"triable": kind in TRIED and bool(site.endpoint)},
         "jobs": _jobs_of(site, person, model.versions),
@@ -117,7 +120,12 @@ def _jobs_of(site: Site, person: Person, versions: Sequence[Version]) -> dict[st
 def shown(person: Person, model: Model) -> Model:
     """The model as the person may read it: without names, and links to jobs, of owners that they may not see."""
     moves = [replace(move, by=_author(person, move.by)) for move in model.moves]
-    return replace(model, moves=moves)
+    return replace(model, moves=moves, owner=person.name_of(model.owner) if model.owner else "")
+
+
+def _told_tags(person: Person, tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags of a version, without the name of an author whom the person may not see."""
+    return {key: person.name_of(value) if key == "author" else value for key, value in tags.items()}
 
 
 def _author(person: Person, by: str) -> str:

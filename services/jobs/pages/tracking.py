@@ -15,6 +15,7 @@ from model.errors import ServiceError
 PATIENCE = 5.0  # seconds
 AGAIN = 30.0  # seconds until MLflow is asked again for a run that it did not tell of
 MOST = 200  # models or versions on a page
+OWNER_TAG = "dragoman.owner"  # tag of a registered model
 HISTORY = "history/"  # tags of a registered model: what its alias did
 DRAWN = {"test": 0, "gate": 1, "valid": 2}  # splits in the order in which they are shown
 
@@ -75,6 +76,7 @@ class Model:
     aliases: dict[str, str]
     moves: list[Move] = field(default_factory=list)
     versions: list[Version] = field(default_factory=list)
+    owner: str = ""
 
 
 SCORES = {  # tag after the split -> what it is called
@@ -134,7 +136,18 @@ class Tracking:
         """The address of a version's page."""
         return f"{self.pages}/{mlflow_pages.version_page(name, number)}" if self.pages else ""
 
+    def set_model_tag(self, name: str, key: str, value: str) -> None:
+        """Set a tag of a registered model.
+
+        Raises:
+            ServiceError: MLflow does not answer, or refuses.
+        """
+        self._ask("POST", "registered-models/set-tag", json={"name": name, "key": key, "value": value})
+
     def _get(self, path: str, **asked: Any) -> dict[str, Any]:
+        return self._ask("GET", path, params=asked)
+
+    def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         """An empty answer where there is no such thing.
 
         Raises:
@@ -149,7 +162,8 @@ class Tracking:
         elif "token" in login:
             how["headers"] = {"Authorization": f"Bearer {login['token']}"}
         try:
-            answer = httpx.get(f"{self.address}/api/2.0/mlflow/{path}", params=asked, timeout=PATIENCE, **how)
+            where = f"{self.address}/api/2.0/mlflow/{path}"
+            answer = httpx.request(method, where, timeout=PATIENCE, **how, **more)
             found = answer.json() if answer.content else {}
         except (httpx.HTTPError, ValueError) as problem:
             raise ServiceError(f"MLflow at {mask_address(self.address)} does not answer ({problem})") from None
@@ -173,7 +187,9 @@ def _tags(row: dict[str, Any]) -> dict[str, str]:
 def _model(row: dict[str, Any], versions: list[Version]) -> Model:
     tags = _tags(row)
     moves = [_move(tags[key]) for key in sorted(tags, reverse=True) if key.startswith(HISTORY)]
-    return Model(row["name"], _aliases(row), [move for move in moves if move is not None], versions)
+    return Model(
+        row["name"], _aliases(row), [move for move in moves if move is not None], versions, tags.get(OWNER_TAG, "")
+    )
 
 
 def _move(text: str) -> Move | None:

@@ -78,6 +78,7 @@ def _make_plan(
         **{"verb": verb, "words": words, "elastic": bool(most), "spreads": spreads, "choices": choices},
         **{
             "claims": _claims(verb, values),
+            "model": _model(verb, values),
             "run": str(values["name"]),
             "run_dir": str(Path(values["paths"]["runs"]).absolute() / str(values["name"])),
         },
@@ -111,6 +112,12 @@ def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
 def _claims(verb: str, values: Mapping[str, Any]) -> str:
     """What two jobs must not write at once; empty for verbs that write nothing that lasts, or guard it themselves."""
     return CLAIMS[verb].format(**values) if verb in CLAIMS else ""
+
+
+def _model(verb: str, values: Mapping[str, Any]) -> str:
+    """The registered model that a job writes to: new versions, or the alias that is served; empty where none."""
+    registers = verb == "train" and values["registry"]["register"]
+    return str(values["registry"]["name"]) if registers or verb in ("promote", "rollback") else ""
 
 
 def _read_by(values: Mapping[str, Any]) -> list[str]:

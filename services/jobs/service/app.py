@@ -4,6 +4,7 @@ GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       
 POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
+GET /v1/models PUT /v1/models/{name}
 """
 
 from collections.abc import Callable, Coroutine
@@ -271,6 +272,17 @@ def create_app(parts: Parts) -> FastAPI:
     def set_quota(person: Admin, owner: Annotated[schemas.Owner, Path()], body: schemas.QuotaRequest) -> None:
         """Bound what an owner's jobs hold together."""
         parts.access.set_quota(owner, body.cpus, body.gpus, person.owner)
+
+    @app.get("/v1/models", responses=PROBLEMS)
+    def owned(person: Viewer) -> list[schemas.ModelView]:
+        """Whose the names of registered models are; whoever is no admin sees their own."""
+        names = parts.loop.intake.ownership.names.all()
+        return [schemas.ModelView.model_validate(one) for one in names if person.sees(one.owner)]
+
+    @app.put("/v1/models/{name}", status_code=204, responses=PROBLEMS)
+    def give(person: Admin, name: Annotated[schemas.Owner, Path()], body: schemas.ModelRequest) -> None:
+        """Give the name of a registered model to an owner."""
+        parts.loop.intake.ownership.give(name, body.owner, person.owner)
 
     @app.get("/v1/tokens", responses=PROBLEMS)
     def tokens(person: Admin) -> list[schemas.TokenView]:

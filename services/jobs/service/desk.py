@@ -65,7 +65,9 @@ class Desk:
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Raises UserError where it is refused."""
-        return self.loop.intake.plan(person.owner, body.verb, body.overrides, self.loop.capacity, deadline=body.by)
+        return self.loop.intake.plan(
+            person.owner, body.verb, body.overrides, self.loop.capacity, deadline=body.by, admin=person.may("admin")
+        )
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Raises UserError or HTTPException (429) where it is refused."""
@@ -85,6 +87,7 @@ class Desk:
                 key=body.key,
                 trace=trace,
                 most=self.config.waiting,
+                admin=person.may("admin"),
             )
         except TooManyError:
             words = f"{self.config.waiting} of your jobs have not ended"
@@ -104,7 +107,9 @@ class Desk:
 
     def retry(self, person: Person, name: str) -> Job:
         """Raises ConflictError where it has not ended."""
-        fresh = {"failures": 0, "losses": 0, "spent": 0.0}
+        # whoever has lost an admin's rights does not keep them, and an admin does not lend them to another's job
+        admin = self.job(person, name).admin and person.may("admin")
+        fresh = {"failures": 0, "losses": 0, "spent": 0.0, "admin": admin}
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
 
     def _change(self, person: Person, name: str, state: Any, words: str, **values: Any) -> Job:

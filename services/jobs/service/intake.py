@@ -10,10 +10,12 @@ from sqlalchemy import bindparam, func, select
 from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import ConflictError, Ledger
 from services.jobs.ledger.tables import Job, Measurement
+from services.jobs.pages.tracking import Tracking
 from services.jobs.planning.estimate import Estimate, estimate
 from services.jobs.planning.planner import Planner
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Room
+from services.jobs.service.ownership import Ownership
 from services.jobs.states import State
 
 RANGED = ("train", "shard")  # verbs that run with any number of workers
@@ -33,9 +35,10 @@ logger = logging.getLogger(__name__)
 class Intake:
     """Plans what is submitted, one after the other."""
 
-    def __init__(self, ledger: Ledger, planner: Planner, cluster: str) -> None:
-        """`cluster` names what measurements belong to."""
+    def __init__(self, ledger: Ledger, planner: Planner, cluster: str, tracking: Tracking | None = None) -> None:
+        """`cluster` names what measurements belong to, `tracking` where jobs register models."""
         self.ledger, self.planner, self.cluster = ledger, planner, cluster
+        self.ownership = Ownership(ledger, tracking or Tracking("", ""))
         self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that count
 
     def take(self, capacity: Capacity | None) -> int:
@@ -56,14 +59,17 @@ class Intake:
         capacity: Capacity | None,
         early: bool = False,
         deadline: float | None = None,
+        admin: bool = False,
     ) -> dict[str, Any]:
-        """The plan of a submission with its time on each number of workers. `early`: before what it comes after.
+        """The plan of a submission with its time on each number of workers. `early`: before what it comes after;
+        `admin`: it is handed in with an admin's rights.
 
         With a deadline `choices` are those numbers of workers with which it ends by then if it starts now; where the
         words name none, of all that the cluster holds and that train what one would.
 
         Raises:
-            UserError: it is refused, the cluster can never hold it, its run is another owner's, or it is too late.
+            UserError: it is refused, the cluster can never hold it, its run or model is another owner's, or it is too
+                late.
         """
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
         plan = self.planner.plan(verb, words, gpus, early)
@@ -73,6 +79,7 @@ class Intake:
         if capacity is not None and capacity.nodes:
             self._check_room(plan, capacity)
         self._check_owner(plan, owner)
+        self.ownership.check(plan, owner, admin)
         measured = self.measured()
         times = {workers: estimate(plan, workers, measured) for workers in plan["choices"]}
         plan["seconds"] = {
@@ -107,7 +114,8 @@ class Intake:
             try:
                 states = self.ledger.states(job.after)
                 early = any(states.get(other) != State.SUCCEEDED for other in job.after)
-                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline)
+                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, job.admin)
+                self.ownership.claim(plan, job.owner, job.admin)
             except (UserError, ServiceError) as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return

@@ -4,16 +4,18 @@ It keeps nothing in memory that it needs: each look begins with the ledger and w
 it does can be done twice. So it may be killed between any two steps.
 """
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import insert, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from model.errors import ServiceError
+from model.errors import ServiceError, UserError
 from services.jobs.executors.base import Executor, Observation
 from services.jobs.executors.base import Start as Handed
 from services.jobs.ledger.access import Access
@@ -218,13 +220,20 @@ class Loop:
             self.executor.kill(handed(job))
 
     def _hand_over(self, job: Job) -> None:
-        """Start an attempt; one that was handed over before stays as it is."""
+        """Start an attempt; one that was handed over before stays as it is. The model's owner is asked for again: an
+        admin may have given the name to another since the job was planned."""
+        try:
+            owner = self.intake.ownership.claim(job.plan or {}, job.owner, job.admin)
+        except UserError as problem:
+            with contextlib.suppress(ConflictError):  # its owner was quicker: the next look sees it
+                self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
+            return
         incarnation = self.executor.incarnation()
         if self._incarnation(job) != incarnation:
             with self.ledger.database.write() as session:
                 where = (Attempt.job == job.id, Attempt.number == job.attempt)
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
-        self.executor.submit(handed(job))
+        self.executor.submit(replace(handed(job), model_owner=owner))
 
     def _incarnation(self, job: Job) -> str | None:
         """The life of the cluster that the running attempt belongs to."""

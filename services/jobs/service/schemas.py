@@ -53,6 +53,12 @@ class QuotaRequest(Strict):
     gpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
 
 
+class ModelRequest(Strict):
+    """Whose the name of a registered model is from now on."""
+
+    owner: Owner
+
+
 class TokenRequest(Strict):
     """Whose the new token is, and what it allows."""
 
@@ -218,6 +224,16 @@ class QuotaView(BaseModel):
     owner: str
     cpus: float | None
     gpus: float | None
+
+
+class ModelView(BaseModel):
+    """The name of a registered model, and whose it is."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    owner: str
+    since: float
 
 
 class TokenView(BaseModel):

@@ -43,6 +43,7 @@ def test_the_whole_way_back_from_a_version(
     tracking: TrackingConfig, tmp_path: Path, shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_JOB", "j1-7")
+    monkeypatch.setenv("DRAGOMAN_OWNER", "anna")
     monkeypatch.setenv("DRAGOMAN_SERVICE", "http://jobs.example:8300/")
     digest = manifest_hash(shards)
     for _ in range(2):  # the second time nothing is new
@@ -72,7 +73,9 @@ def test_the_whole_way_back_from_a_version(
     assert f"[the run that made them]({runs}/{made}{view})" in described
     assert f"[their sources]({runs}/{made}/artifacts/shards/sources.json{view})" in described
     job = "**Job** [j1-7](http://jobs.example:8300/jobs/j1-7)"
-    assert job in described.split("\n\n")
+    assert job in described.split("\n\n") and "**Author** anna" in described.split("\n\n")
+    assert version.tags["author"] == "anna" and client.get_registered_model("demo").tags["dragoman.owner"] == "anna"
+    assert {client.get_run(one).data.tags["mlflow.user"] for one in (version.run_id, made)} == {"anna"}
     run = client.get_run(version.run_id)
     said = run.data.tags["mlflow.note.content"].split("\n\n")
     assert said == [

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from model.errors import UserError
 from pipelines.tracking import gate, history
+from pipelines.tracking.author import user
 from pipelines.tracking.gate import Question
 from pipelines.tracking.history import Event, former_champions
+from pipelines.tracking.owner import OWNER_TAG, expected_owner, new_owner
 from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote, rollback
 from pipelines.tracking.registry import Registry, RegistryConfig, Version
 from pipelines.tracking.server import TrackingConfig
@@ -265,3 +268,45 @@ def test_a_copied_database_holds_the_history(stage: Stage, tracking: TrackingCon
     shutil.copyfile(tracking.uri.removeprefix("sqlite:///"), copy)
     restored = Registry(replace(tracking, uri=f"sqlite:///{copy}"), RegistryConfig(name="demo-en-de"))
     assert [event.to for event in history.read(restored.client, "demo-en-de")] == ["1"]
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Make this process one of the job service: of an owner, with the owner of its model."""
+
+    def begin(owner: str, model_owner: str) -> None:
+        variables = {"DRAGOMAN_JOB": "j1-1", "DRAGOMAN_OWNER": owner, "DRAGOMAN_MODEL_OWNER": model_owner}
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return begin
+
+
+def test_a_job_moves_the_alias_of_its_own_model_alone(stage: Stage, job: Callable[[str, str], None]) -> None:
+    stage.promote("1")
+    stage.promote("2")
+    stage.registry.client.set_registered_model_tag("demo-en-de", OWNER_TAG, "anna")
+    job("ben", "ben")  # the ledger did not know better, for MLflow was away when the job was planned
+    with pytest.raises(UserError, match="the model belongs to another owner in the registry"):
+        stage.promote("3", unasked, force=True, reason="mine")
+    with pytest.raises(UserError, match="belongs to another owner"):
+        stage.rollback()
+    assert stage.champion() == "2" and len(stage.events()) == 2
+    job("anna", "anna")
+    assert stage.promote("3", unasked, force=True, reason="mine").accepted
+    job("zelda", "anna")  # an admin's
+    assert stage.rollback().accepted
+    events = history.read(stage.registry.client, "demo-en-de")
+    assert [event.by.partition("@")[0] for event in events[2:]] == ["anna", "zelda"]
+
+
+def test_the_author_is_the_owner_of_a_job_and_the_systems_user_outside_of_one(
+    monkeypatch: pytest.MonkeyPatch, job: Callable[[str, str], None]
+) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "service")
+    monkeypatch.setenv("DRAGOMAN_OWNER", "anna")  # of no job
+    assert (user(), expected_owner(), new_owner()) == ("service", "", "service")
+    job("anna", "")
+    assert (user(), expected_owner(), new_owner()) == ("anna", "", "anna")
+    job("an\nna", "")  # no name
+    assert user() == "service"

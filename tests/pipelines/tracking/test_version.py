@@ -163,6 +163,26 @@ def test_a_bundle_is_registered_once(tracking: TrackingConfig, tmp_path: Path, b
     assert register(tracking, tmp_path / "runs/b", bundle) == "2"
 
 
+def test_a_job_registers_no_version_under_another_owners_name(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(owner: str, model_owner: str) -> None:
+        for name, value in (("JOB", "j1-1"), ("OWNER", owner), ("MODEL_OWNER", model_owner)):
+            monkeypatch.setenv(f"DRAGOMAN_{name}", value)
+
+    job("anna", "anna")
+    assert register(tracking, tmp_path / "runs/a", bundle) == "1"
+    model = Registry(tracking, REGISTRY).client.get_registered_model("demo-en-de")
+    assert model.tags["dragoman.owner"] == "anna"
+    job("ben", "ben")
+    assert register(tracking, tmp_path / "runs/b", bundle) is None
+    refused = [json.loads(line) for line in (tmp_path / "runs/b/spool/refused.jsonl").read_text().splitlines()]
+    assert "the model belongs to another owner" in refused[0]["reason"]
+    assert [one.number for one in Registry(tracking, REGISTRY).versions()] == ["1"]
+    job("zelda", "anna")  # an admin's
+    assert register(tracking, tmp_path / "runs/c", bundle) == "2"
+
+
 def test_a_registration_waits_for_the_server(
     tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:

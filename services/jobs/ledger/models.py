@@ -1,0 +1,46 @@
+"""Whose the names of registered models are: a row a name, kept when jobs are removed."""
+
+from sqlalchemy import select
+
+from model.names import check_name
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Model
+
+
+class Models:
+    """The names of a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def owner(self, name: str) -> str | None:
+        """Return the owner of a name; None where nobody has it."""
+        with self.ledger.database.read() as session:
+            return session.scalar(select(Model.owner).where(Model.name == name))
+
+    def all(self) -> list[Model]:
+        """Return all names that have an owner, in order."""
+        with self.ledger.database.read() as session:
+            return list(session.scalars(select(Model).order_by(Model.name)))
+
+    def claim(self, name: str, owner: str) -> str:
+        """Enter the owner of a name that nobody has, and return who has it then."""
+        with self.ledger.database.write() as session:
+            found = session.get(Model, name)
+            if found is not None:
+                return found.owner
+            session.add(Model(name=name, owner=owner, since=self.ledger.now()))
+        self.ledger.note(owner, "model", f"owns {name}", owner)
+        return owner
+
+    def give(self, name: str, owner: str, actor: str) -> None:
+        """Give a name to `owner`, whoever had it.
+
+        Raises:
+            UserError: one of them cannot be a name.
+        """
+        check_name("model", name)
+        check_name("owner", owner)
+        with self.ledger.database.write() as session:
+            session.merge(Model(name=name, owner=owner, since=self.ledger.now()))
+        self.ledger.note(actor, "model", f"gave {name} to {owner}", owner)

@@ -1,0 +1,98 @@
+"""Whose registered models are, and what that allows: to register versions, and to move the alias that is served.
+
+A name belongs to whoever had the first job accepted that registers it. The ledger knows the owner; MLflow's registered
+model has the same name in a tag, which the job's own process compares before it writes (pipelines/tracking/owner.py).
+A name that MLflow had before the ledger knew it belongs to the owner in that tag, else to the owner of the job that
+made its first version, else to nobody: then an admin gives it to somebody.
+"""
+
+import logging
+from typing import Any
+
+from sqlalchemy import select
+
+from model.errors import ServiceError, UserError
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.models import Models
+from services.jobs.ledger.tables import Job
+from services.jobs.pages.tracking import OWNER_TAG, Model, Tracking
+
+NOBODY = ""
+GIVE = "an admin gives it to an owner with: dragoman owner {name} OWNER"
+logger = logging.getLogger(__name__)
+
+
+class Ownership:
+    """Over a ledger and the MLflow that its jobs tell."""
+
+    def __init__(self, ledger: Ledger, tracking: Tracking) -> None:
+        self.ledger, self.tracking, self.names = ledger, tracking, Models(ledger)
+
+    def owner(self, name: str) -> str | None:
+        """Return the owner of a registered model, `NOBODY`, or None where there is no model of that name yet.
+
+        Raises:
+            ServiceError: the ledger does not know the name, and MLflow does not answer.
+        """
+        known = self.names.owner(name)
+        if known is not None or not self.tracking.address:
+            return known
+        model = self.tracking.model(name)
+        if model is None:
+            return None
+        found = model.owner or self._first_owner(model)
+        if not found:
+            return NOBODY
+        if not model.owner:
+            self.tracking.set_model_tag(name, OWNER_TAG, found)
+        return self.names.claim(name, found)
+
+    def check(self, plan: dict[str, Any], owner: str, admin: bool) -> str:
+        """Return the owner of the model that a plan registers or promotes; empty where that is nobody's or unknown.
+
+        Raises:
+            UserError: the model is another owner's, and `owner` is no admin.
+        """
+        name = plan.get("model")
+        if not name:
+            return NOBODY
+        try:
+            found = self.owner(name)
+        except ServiceError as problem:  # the job's own process asks MLflow again before it writes
+            logger.info("model %s: %s", name, problem)
+            return owner
+        if found is None:
+            return owner
+        if found != owner and not admin:
+            whose = "belongs to another owner" if found else f"has no owner; {GIVE.format(name=name)}"
+            instead = "; choose another registry.name=, or registry.register=false" if plan["verb"] == "train" else ""
+            raise UserError(f"registry.name={name}: the model {whose}{instead}")
+        return found
+
+    def claim(self, plan: dict[str, Any], owner: str, admin: bool) -> str:
+        """The same, and a name that nobody has is the owner's from here on where the plan registers a version."""
+        found, name = self.check(plan, owner, admin), plan.get("model")
+        if name and plan["verb"] == "train" and found == owner:
+            try:
+                if self.owner(name) is None:
+                    return self.names.claim(name, owner)
+            except ServiceError:
+                pass
+        return found
+
+    def give(self, name: str, owner: str, actor: str) -> None:
+        """Give a name to another owner, in MLflow's registry and in the ledger.
+
+        Raises:
+            UserError: one of them cannot be a name.
+            ServiceError: MLflow does not answer; then nothing is changed.
+        """
+        if self.tracking.address and self.tracking.model(name) is not None:
+            self.tracking.set_model_tag(name, OWNER_TAG, owner)
+        self.names.give(name, owner, actor)
+
+    def _first_owner(self, model: Model) -> str:
+        """Return the owner of the job that made the oldest version; empty where none is known."""
+        job = model.versions[-1].tags.get("dragoman.job", "") if model.versions else ""
+        with self.ledger.database.read() as session:
+            return session.scalar(select(Job.owner).where(Job.id == job)) or NOBODY
