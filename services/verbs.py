@@ -132,8 +132,8 @@ VERBS: dict[str, Verb] = {
     ),
     "token": Verb(
         "services.jobs.entries",
-        "who may ask the service: list, issue, revoke",
-        "[issue NAME owner=OWNER role=ROLE | revoke NAME] [key=value ...]",
+        "who may ask the service: list, issue, rotate, revoke",
+        "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME] [key=value ...]",
         ("jobs",),
     ),
     "doctor": Verb(

@@ -85,15 +85,18 @@ def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]
     return Child("Ray", command, variables, Path.cwd(), places.service / "ray.log", clear)
 
 
-def tracking(places: Places, folder: Path, variables: Mapping[str, str]) -> Child:
-    """MLflow over the same files that are used without it."""
+def tracking(
+    places: Places, folder: Path, variables: Mapping[str, str], login: Mapping[str, str] | None = None
+) -> Child:
+    """MLflow over the same files that are used without it; `login`: the variables of a server that asks for one."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
-        *(sys.executable, "-m", "mlflow", "server", "--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),
+        *(sys.executable, "-m", "mlflow", "server", *(["--app-name=basic-auth"] if login else [])),
+        *("--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),
         *(f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"),
     ]
     # its own background jobs (six processes that judge prompts) are for language models of others
-    quiet = {**variables, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
 
 

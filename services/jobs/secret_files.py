@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from model.errors import UserError
-from services.jobs.ledger.access import ROLES, Access
+from services.jobs.ledger.access import FROM_FILE, ROLES, Access
 
 
 def read_secret(key: str, path: str) -> str:
@@ -30,4 +30,4 @@ def enter_tokens(access: Access, files: dict[str, str]) -> None:
     for role in sorted(files, key=lambda one: (one != "admin", one)):
         if role not in ROLES:
             raise UserError(f"service.tokens.{role}: no role. Choices: {', '.join(ROLES)}")
-        access.enter(f"file-{role}", role, read_secret(f"service.tokens.{role}", files[role]), "up")
+        access.enter(f"{FROM_FILE}{role}", role, read_secret(f"service.tokens.{role}", files[role]), "up")

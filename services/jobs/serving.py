@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from conf import compose
@@ -16,7 +17,7 @@ from model.errors import ServiceError, UserError
 from model.files import atomic_write, exclusive
 from services.endpoint.connections import bind
 from services.jobs import beside
-from services.jobs.children import Children, end_left_behind
+from services.jobs.children import Child, Children, end_left_behind
 from services.jobs.executors.base import Executor
 from services.jobs.executors.kueue import KueueExecutor
 from services.jobs.executors.ray import RayExecutor
@@ -24,6 +25,7 @@ from services.jobs.job_client import JobsConfig
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database, answering
 from services.jobs.ledger.ledger import Ledger
+from services.jobs.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from services.jobs.pages.tracking import Tracking
 from services.jobs.planning.planner import Planner
 from services.jobs.secret_files import enter_tokens, read_secret
@@ -72,10 +74,11 @@ def _serve(
     places = beside.choose_places(home, config)
     beside.write_token(places)
     variables = beside.environment(places, config, config.tracking)
-    os.environ.update({key: variables[key] for key in ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI") if key in variables})
-    children = Children(home / "service" / "children.json")
-    stack.callback(children.stop)
-    expected = _start_children(children, root, places, words, variables)
+    if config.tracking:
+        _, of_jobs = logins(places.service)
+        variables |= of_jobs.variables()  # a server without a login ignores it
+    own = ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
+    os.environ.update({key: variables[key] for key in own if key in variables})
     password = (
         None if config.ledger_password is None else read_secret("service.ledger_password", config.ledger_password)
     )
@@ -88,6 +91,17 @@ def _serve(
     if keys and not access.issued:
         name = f"admin-{len(access.tokens()) + 1}"
         print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
+    children = Children(home / "service" / "children.json")
+    stack.callback(children.stop)
+    closed = keys or access.issued
+    expected = _start_children(children, root, places, words, variables, closed)
+    if config.tracking:
+        ending = threading.Event()
+        stack.callback(ending.set)
+        admitted = partial(keep_admitting, f"http://127.0.0.1:{places.tracking}", *logins(places.service), ending)
+        if closed:
+            admitted()
+        access.first = partial(_ask_for_login, children, root, places, variables, admitted)
     planner = Planner([home, *(Path(place).absolute() for place in config.roots)])
     stack.callback(planner.close)
     planner.prepare()
@@ -131,9 +145,14 @@ def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
 
 
 def _start_children(
-    children: Children, root: UpRoot, places: beside.Places, words: Sequence[str], variables: dict[str, str]
+    children: Children,
+    root: UpRoot,
+    places: beside.Places,
+    words: Sequence[str],
+    variables: dict[str, str],
+    closed: bool,
 ) -> dict[str, int]:
-    """Name -> port of what will listen."""
+    """Name -> port of what will listen; `closed`: MLflow asks for a login."""
     config, expected = root.service, {}
     wanted = {
         "ray": (places.ray, config.address is None and config.executor == "ray"),
@@ -153,11 +172,30 @@ def _start_children(
             case "ray":
                 child = beside.ray_head(places, config, variables)
             case "mlflow":
-                child = beside.tracking(places, Path(root.paths["mlflow"]).absolute(), variables)
+                child = _tracking(root, places, variables, closed)
             case _:
                 child = beside.endpoint(places, words, variables)
         children.start(child)
     return expected
+
+
+def _tracking(root: UpRoot, places: beside.Places, variables: dict[str, str], closed: bool) -> Child:
+    login = server_variables(places.service, logins(places.service)[0]) if closed else None
+    if closed:
+        logger.info("MLflow asks for a login: the admin's is in %s", places.service / FILES[ADMIN])
+    return beside.tracking(places, Path(root.paths["mlflow"]).absolute(), variables, login)
+
+
+def _ask_for_login(
+    children: Children, root: UpRoot, places: beside.Places, variables: dict[str, str], admit: Callable[[], None]
+) -> None:
+    """The first token was issued: from here on MLflow asks for a login, as the service does."""
+    mlflow = next(one for one in children.running if one.name == "MLflow")
+    fresh = _tracking(root, places, variables, True)
+    mlflow.command, mlflow.environment = fresh.command, fresh.environment
+    if mlflow.process is not None:
+        mlflow.process.terminate()  # and it is started again
+    admit()
 
 
 def _executor(root: UpRoot, places: beside.Places, home: Path, pages: str) -> Executor:

@@ -3,6 +3,7 @@
 import getpass
 import json
 import logging
+import os
 from pathlib import Path
 
 import optuna
@@ -11,6 +12,7 @@ from conf import compose
 from model.errors import UserError
 from services.jobs import entries
 from services.jobs.client import table, verbs
+from services.jobs.mlflow_logins import local_login
 from services.models.registry import Registry
 from services.sweeps.parent import Parent
 from services.sweeps.pictures import draw
@@ -69,6 +71,8 @@ def _parent(root: SweepRoot, folder: Path) -> Parent:
     place = Path(root.paths["root"]) / "service" / "address.json"
     if root.jobs.service is None and uri.startswith("sqlite") and place.is_file():
         uri = json.loads(place.read_text(encoding="utf-8")).get("mlflow", uri)
+        for name, value in local_login(place.parent).items():
+            os.environ.setdefault(name, value)  # read by MLflow's client
     return Parent(Registry(uri, folder), str(root.tracking["experiment"]), root.name, begun)
 
 

@@ -42,7 +42,7 @@ def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """List them; issue NAME owner=OWNER role=ROLE prints a new one, this once; revoke NAME."""
+    """List them; issue NAME owner=OWNER role=ROLE and rotate NAME print a new one, this once; revoke NAME."""
     names, values = _split("token", words, ("owner", "role"))
     match names:
         case []:
@@ -57,11 +57,13 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
             if role not in ROLES:
                 raise unknown("role", role, ROLES)
             print(service.issue(name, values["owner"], role))
+        case ["rotate", name]:
+            print(service.rotate(name))
         case ["revoke", name]:
             service.revoke(name)
             print(f"{name}: revoked")
         case _:
-            usage = "token issue NAME owner=OWNER role=metrics|viewer|submitter|admin, or token revoke NAME"
+            usage = f"token issue NAME owner=OWNER role={'|'.join(ROLES)}, token rotate NAME, or token revoke NAME"
             raise UserError(f"say dragoman token, {usage}")
     return compose.OK
 

@@ -204,6 +204,10 @@ class JobClient:
         """A new token, told this once."""
         return str(self._json("POST", "/v1/tokens", json={"name": name, "owner": owner, "role": role})["token"])
 
+    def rotate(self, name: str) -> str:
+        """Another token in the place of this one, told this once."""
+        return str(self._json("POST", f"/v1/tokens/{_name(name)}/rotate", json={})["token"])
+
     def revoke(self, name: str) -> None:
         """Let nobody in with it any more."""
         self._ask("DELETE", f"/v1/tokens/{_name(name)}")

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -17,6 +18,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 SEES_ALL = ("metrics", "admin")  # roles that see every owner; `metrics` opens nothing but /metrics
 OTHERS = "another owner"  # shown in place of a name that a person may not see
 SYSTEM = ("scheduler", "service", "planner", "up")  # actors of the audit trail that are no persons
+FROM_FILE = "file-"  # how tokens of files are called
 SHORTEST = 32  # characters of a token that was made elsewhere
 
 
@@ -54,12 +56,19 @@ class Access:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.issued = self._valid() > 0  # whether anybody has a token
+        self.first: Callable[[], None] = lambda: None  # called when the first token is issued or entered
 
     def _valid(self, *roles: Role) -> int:
         """How many tokens let somebody in, of some roles or any."""
         query = select(func.count()).where(Token.revoked.is_(None), Token.role.in_(roles or ROLES))
         with self.ledger.database.read() as session:
             return session.scalar(query) or 0
+
+    def _count(self) -> None:
+        """There is a token."""
+        before, self.issued = self.issued, True
+        if not before:
+            self.first()
 
     def issue(self, name: str, owner: str, role: str, actor: str) -> str:
         """A new token, which is told this once; the ledger keeps its hash. From the first on everybody needs one.
@@ -78,7 +87,7 @@ class Access:
             if session.scalars(select(Token).where(Token.name == name)).first() is not None:
                 raise UserError(f"token {name!r}: there is one of that name; revoke it or choose another")
             session.add(Token(digest=digest_of(token), name=name, owner=owner, role=role, created=self.ledger.now()))
-        self.issued = True
+        self._count()
         self.ledger.note(actor, "token", f"issued {name} ({role})", owner)
         return token
 
@@ -105,8 +114,26 @@ class Access:
                 session.delete(before)
             session.flush()
             session.add(Token(digest=digest_of(token), name=name, owner=name, role=role, created=self.ledger.now()))
-        self.issued = True
+        self._count()
         self.ledger.note(actor, "token", f"entered {name} ({role})", name)
+
+    def rotate(self, name: str, actor: str) -> str:
+        """A new token in the place of a valid one of this name; the old one, and its sessions, end at once.
+
+        Raises:
+            UserError: no token of that name lets anybody in, or it stands in a file of service.tokens.
+        """
+        if name.startswith(FROM_FILE):
+            raise UserError(f"token {name!r}: it is that of a file; replace the file and start the service again")
+        token = f"dgm_{secrets.token_urlsafe(32)}"
+        with self.ledger.database.write() as session:
+            valid = (Token.name == name, Token.revoked.is_(None))
+            values = {"digest": digest_of(token), "created": self.ledger.now()}
+            result = session.execute(update(Token).where(*valid).values(**values))
+            if result.rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
+                raise UserError(f"token {name!r}: there is none that is valid")
+        self.ledger.note(actor, "token", f"rotated {name}")
+        return token
 
     def revoke(self, name: str, actor: str) -> None:
         """Raises UserError where no token of that name lets anybody in, or it is the last of an admin while others are

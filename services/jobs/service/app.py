@@ -4,7 +4,7 @@ GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       
 POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
-GET /v1/models PUT /v1/models/{name}
+GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
 """
 
 from collections.abc import Callable, Coroutine
@@ -293,6 +293,11 @@ def create_app(parts: Parts) -> FastAPI:
     def issue(person: Admin, body: schemas.TokenRequest) -> schemas.IssuedToken:
         """A new token, told this once."""
         return schemas.IssuedToken(token=parts.access.issue(body.name, body.owner, body.role, person.owner))
+
+    @app.post("/v1/tokens/{name}/rotate", responses=PROBLEMS)
+    def rotate(person: Admin, name: Annotated[schemas.Owner, Path()]) -> schemas.IssuedToken:
+        """Another token in the place of this one, told this once."""
+        return schemas.IssuedToken(token=parts.access.rotate(name, person.owner))
 
     @app.delete("/v1/tokens/{name}", status_code=204, responses=PROBLEMS)
     def revoke(person: Admin, name: Annotated[schemas.Owner, Path()]) -> None:

@@ -30,7 +30,7 @@ OF_SUBMITTERS = {
     ("DELETE", "/v1/jobs/{id}"),
 }
 OF_ADMINS = {("PUT", "/v1/quotas/{owner}"), *((method, "/v1/tokens") for method in ("GET", "POST"))}
-OF_ADMINS |= {("DELETE", "/v1/tokens/{name}")}
+OF_ADMINS |= {("DELETE", "/v1/tokens/{name}"), ("POST", "/v1/tokens/{name}/rotate"), ("PUT", "/v1/models/{name}")}
 OPEN = {("GET", "/status")}
 STREAMS = {"/v1/events", "/v1/jobs/{id}/log-events"}  # of a job that has not ended they do not end
 PAGES = ("/", "/cluster", "/jobs/{id}", "/jobs/{id}/log", "/jobs/{id}/report", "/compare?job={id}")
@@ -102,6 +102,12 @@ def test_the_first_token_is_an_admins_and_from_then_on_everybody_needs_one(
         assert key not in table and of_anna not in table
         with pytest.raises(UserError, match="the last of an admin"):
             token(JobsConfig(), service(http), ["revoke", "mine"])
+        anna = loop.passes.access.person(of_anna)
+        token(JobsConfig(), service(http), ["rotate", "laptop"])
+        again = capsys.readouterr().out.strip()
+        assert loop.passes.access.person(again) == anna and loop.passes.access.person(of_anna) is None
+        with pytest.raises(UserError, match="none that is valid"):
+            token(JobsConfig(), service(http), ["rotate", "nobody"])
         token(JobsConfig(), service(http), ["revoke", "laptop"])
         token(JobsConfig(), service(http), ["revoke", "mine"])
         del http.headers["Authorization"]

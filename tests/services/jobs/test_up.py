@@ -1,13 +1,19 @@
 """`dragoman up` with a real Ray: a job from the command line to its log, a mistake refused, nothing left running."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import psutil
+
+from services.jobs.client.client import JobClient
+from services.jobs.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 QUIET = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
@@ -61,3 +67,72 @@ def test_a_job_of_the_service_runs_on_ray_and_nothing_is_left_behind(tmp_path: P
     _, left = psutil.wait_procs(family, timeout=10)
     assert not left
     assert not (tmp_path / "service" / "address.json").exists()
+
+
+def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_one(tmp_path: Path) -> None:
+    """Without Ray: the cluster that is named does not answer, and nothing here needs it."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "MLFLOW_"))}
+    environment |= {"DRAGOMAN_HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    quiet = ["service.endpoint=false", "service.port=0", "service.ports=0", "service.address=http://127.0.0.1:1"]
+    said = tmp_path / "said"
+    with said.open("w") as file:
+        up = subprocess.Popen(
+            [sys.executable, "-m", "services.cli", "up", *quiet, "jobs.auth=disabled"],
+            cwd=REPOSITORY,
+            env=environment,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait(lambda: "ready" in said.read_text(), up, said)
+        where = json.loads((tmp_path / "service" / "address.json").read_text())
+        search = f"{where['mlflow']}/api/2.0/mlflow/experiments/search?max_results=5"
+        assert answer(search) == 200  # the service asks for nothing, nor does MLflow
+        made = {"name": "before"}
+        httpx.post(f"{where['mlflow']}/api/2.0/mlflow/registered-models/create", json=made, timeout=60)
+        with JobClient(where["jobs"], owner="root") as client:
+            token = client.issue("root", "root", "admin")
+        people, jobs = (read_login(tmp_path / "service" / FILES[user]) for user in (ADMIN, JOBS))
+        wait(lambda: answer(search) == 401, up, said)
+        wait(lambda: answer(search, jobs) == answer(search, people) == 200, up, said)
+        with httpx.Client(base_url=f"{where['mlflow']}/api", auth=(jobs.user, jobs.password), timeout=60) as mlflow:
+            tag = {"name": "before", "key": "k", "value": "v"}
+            wait(lambda: mlflow.post("/2.0/mlflow/registered-models/set-tag", json=tag).status_code == 200, up, said)
+            assert mlflow.post("/2.0/mlflow/registered-models/create", json={"name": "own"}).status_code == 200
+            for method, path, body in (
+                ("POST", "/2.0/mlflow/users/create", {"username": "x", "password": "y" * 20}),
+                ("PATCH", "/2.0/mlflow/users/update-password", {"username": people.user, "password": "y" * 20}),
+                ("PATCH", "/2.0/mlflow/users/update-admin", {"username": jobs.user, "is_admin": True}),
+                ("DELETE", "/2.0/mlflow/registered-models/delete", {"name": "before"}),
+            ):
+                assert mlflow.request(method, path, json=body).status_code == 403, path
+        with httpx.Client(base_url=where["jobs"], timeout=60) as browser:
+            assert browser.post("/login", data={"token": token, "next": "/models"}).status_code == 303
+            assert "before" in browser.get("/models").text  # the pages have a login too
+        with JobClient(where["jobs"], token) as client:
+            client.give_model("before", "anna")
+            assert client.models()[0]["owner"] == "anna"
+        for path in (tmp_path / "service").glob("mlflow_*credentials"):
+            assert path.stat().st_mode & 0o777 == 0o600
+        logs = "".join(path.read_text(errors="replace") for path in (said, *(tmp_path / "service").glob("*.log")))
+        assert all(secret not in logs for secret in (people.password, jobs.password, token))
+        assert FILES[ADMIN] in logs  # where the admin finds it
+    finally:
+        up.send_signal(signal.SIGINT)
+        code = up.wait(120)
+    assert code == 0, said.read_text()
+
+
+def answer(address: str, login: Login | None = None) -> int:
+    """The status code; 0 where nothing answers."""
+    try:
+        return httpx.get(address, auth=(login.user, login.password) if login else None, timeout=60).status_code
+    except httpx.HTTPError:
+        return 0
+
+
+def wait(done: Callable[[], bool], up: "subprocess.Popen[bytes]", said: Path) -> None:
+    deadline = time.monotonic() + 240
+    while not done():
+        assert up.poll() is None and time.monotonic() < deadline, said.read_text()
+        time.sleep(0.3)

@@ -1,0 +1,128 @@
+"""The logins of the MLflow that `dragoman up` starts: an admin's, for people, and one for jobs, which may less.
+
+Each stands in a file of HOME/service that only this user can read, in the form of ~/.mlflow/credentials. The jobs' user
+may write runs and models, and neither delete those of others nor change users or permissions. MLflow keeps the users in
+a database of its own: deploy/rotate-secrets.py sets a new password there and in the file.
+"""
+
+import configparser
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from model.errors import ServiceError
+
+ADMIN, JOBS = "dragoman", "dragoman-jobs"  # users
+FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}
+GRANTED = {"experiment": "EDIT", "registered_model": "EDIT"}  # to the jobs' user, for what others have made
+READ_ONLY = 0o600
+PAUSE = 1.0  # seconds until MLflow is asked again
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Login:
+    """A user of MLflow."""
+
+    user: str
+    password: str
+
+    def variables(self) -> dict[str, str]:
+        """The variables by which MLflow's clients log in."""
+        return {"MLFLOW_TRACKING_USERNAME": self.user, "MLFLOW_TRACKING_PASSWORD": self.password}
+
+
+def logins(folder: Path) -> tuple[Login, Login]:
+    """Return the admin's login and the jobs', made where there is none."""
+    return _login(folder, ADMIN), _login(folder, JOBS)
+
+
+def read_login(path: Path) -> Login:
+    """Return the login in a file.
+
+    Raises:
+        ServiceError: it cannot be read, or holds none.
+    """
+    found = configparser.ConfigParser(interpolation=None)
+    try:
+        found.read_string(path.read_text(encoding="utf-8"))
+        return Login(found["mlflow"]["mlflow_tracking_username"], found["mlflow"]["mlflow_tracking_password"])
+    except (OSError, UnicodeDecodeError, KeyError, configparser.Error) as problem:
+        raise ServiceError(f"{path}: holds no login of MLflow ({type(problem).__name__})") from None
+
+
+def server_variables(folder: Path, admin: Login) -> dict[str, str]:
+    """Write MLflow's settings of its login to `folder`, and return the variables of its server."""
+    settings = folder / "mlflow_auth.ini"
+    # a password is hashed slowly on purpose, and a registration is more than a hundred requests: known for a minute
+    lines = ("[mlflow]", "default_permission = READ", "auth_cache_ttl_seconds = 60")
+    _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/mlflow_auth.db", ""]))
+    return {
+        **{"MLFLOW_AUTH_CONFIG_PATH": str(settings), "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32)},
+        **{"MLFLOW_AUTH_ADMIN_USERNAME": admin.user, "MLFLOW_AUTH_ADMIN_PASSWORD": admin.password},
+    }
+
+
+def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
+    """Let the jobs' user in; whether MLflow has answered. The same again changes nothing."""
+    who = (admin.user, admin.password)
+    named = {"username": jobs.user}
+    try:
+        with httpx.Client(base_url=f"{address}/api", auth=who, timeout=30.0) as client:
+            known = client.get("/2.0/mlflow/users/get", params=named)
+            if known.status_code == 404:
+                client.post("/2.0/mlflow/users/create", json={**named, "password": jobs.password}).raise_for_status()
+            else:
+                known.raise_for_status()
+            for kind, permission in GRANTED.items():
+                grant = {**named, "resource_type": kind, "resource_id": "*", "permission": permission}
+                client.post("/3.0/mlflow/users/permissions/grant", json=grant).raise_for_status()
+    except httpx.HTTPStatusError as problem:
+        code = problem.response.status_code
+        if code == 401:
+            logger.warning("MLflow refuses the login of its admin: it has another password than %s", FILES[admin.user])
+        return code < 500
+    except httpx.HTTPError:
+        return False
+    return True
+
+
+def keep_admitting(address: str, admin: Login, jobs: Login, ending: threading.Event) -> None:
+    """Let the jobs' user in as soon as MLflow answers, in a thread of its own."""
+
+    def admit() -> None:
+        while not admit_jobs(address, admin, jobs) and not ending.wait(PAUSE):
+            pass
+
+    threading.Thread(target=admit, name="mlflow-login", daemon=True).start()
+
+
+def _login(folder: Path, user: str) -> Login:
+    path = folder / FILES[user]
+    if not path.is_file():
+        lines = ("[mlflow]", f"mlflow_tracking_username = {user}")
+        _write(path, "\n".join([*lines, f"mlflow_tracking_password = {secrets.token_urlsafe(32)}", ""]))
+    return read_login(path)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that only this user can read, at every moment."""
+    part = path.with_name(f".part-{path.name}-{secrets.token_hex(4)}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READ_ONLY)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    part.replace(path)
+
+
+def local_login(folder: Path) -> Mapping[str, str]:
+    """Return the variables of the jobs' login of the service in `folder`; none where this user may not read it."""
+    try:
+        return read_login(folder / FILES[JOBS]).variables()
+    except ServiceError:
+        return {}
