@@ -11,7 +11,14 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
+from pipelines.tracking.author import user
+from pipelines.tracking.promotion import Comparison, PromoteConfig, promote, rollback
+from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.spool import Spool
 from services.jobs.client.client import JobClient
 from services.jobs.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
 
@@ -69,7 +76,9 @@ def test_a_job_of_the_service_runs_on_ray_and_nothing_is_left_behind(tmp_path: P
     assert not (tmp_path / "service" / "address.json").exists()
 
 
-def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_one(tmp_path: Path) -> None:
+def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without Ray: the cluster that is named does not answer, and nothing here needs it."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "MLFLOW_"))}
     environment |= {"DRAGOMAN_HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
@@ -106,14 +115,19 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
                 ("DELETE", "/2.0/mlflow/registered-models/delete", {"name": "before"}),
             ):
                 assert mlflow.request(method, path, json=body).status_code == 403, path
+        variables = {**jobs.variables(), "DRAGOMAN_JOB": "j1-1", "DRAGOMAN_OWNER": "anna"}
+        for name, value in {**variables, "DRAGOMAN_MODEL_OWNER": "anna"}.items():
+            monkeypatch.setenv(name, value)
+        release(TrackingConfig(uri=where["mlflow"], timeout=60.0, system_metrics=False), tmp_path / "runs" / "a")
         with httpx.Client(base_url=where["jobs"], timeout=60) as browser:
             assert browser.post("/login", data={"token": token, "next": "/models"}).status_code == 303
             assert "before" in browser.get("/models").text  # the pages have a login too
         with JobClient(where["jobs"], token) as client:
             client.give_model("before", "anna")
             assert client.models()[0]["owner"] == "anna"
-        for path in (tmp_path / "service").glob("mlflow_*credentials"):
-            assert path.stat().st_mode & 0o777 == 0o600
+            assert "anna" in httpx.get(f"{where['jobs']}/models/mine", cookies=browser.cookies, timeout=60).text
+        for secret in (tmp_path / "service").glob("mlflow_*credentials"):
+            assert secret.stat().st_mode & 0o777 == 0o600
         logs = "".join(path.read_text(errors="replace") for path in (said, *(tmp_path / "service").glob("*.log")))
         assert all(secret not in logs for secret in (people.password, jobs.password, token))
         assert FILES[ADMIN] in logs  # where the admin finds it
@@ -121,6 +135,34 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
         up.send_signal(signal.SIGINT)
         code = up.wait(120)
     assert code == 0, said.read_text()
+
+
+def release(tracking: TrackingConfig, run_dir: Path) -> None:
+    """All that a job does with MLflow: a run with its artifacts, a version, the alias forward and back."""
+    bundle = run_dir / "bundle"
+    bundle.mkdir(parents=True)
+    registry = RegistryConfig(name="mine")
+    for number in (1, 2):
+        (bundle / "config.json").write_text(json.dumps({"pair": "en-de", "number": number}))
+        with TrackedRun(tracking, run_dir, "a") as run:
+            run.tags({"kind": "train", "mlflow.user": user()})
+            run.params({"seed": 1})
+            run.metrics(number, {"loss": 2.0})
+            run.text("curves", "curves.txt")
+            run.dataset("demo", "ab" * 32, "here")
+            run.link("shard_run_id", {"kind": "shard"})
+            assert register_bundle(tracking, registry, run, bundle) == str(number)
+    assert not Spool(run_dir).pending() and not (run_dir / "spool" / "refused.jsonl").exists()
+    opened = Registry(tracking, registry)
+    for version in ("1", "2"):
+        config = PromoteConfig(version=version, force=True, reason="a test")
+        assert promote(opened, config, never, run_dir / "lock").accepted
+    assert rollback(opened, "", run_dir / "lock").champion == "1"
+    assert (opened.bundle(opened.versions()[0], run_dir / "fetched") / "config.json").is_file()
+
+
+def never(*_: object) -> Comparison:
+    pytest.fail("nothing was to be compared")
 
 
 def answer(address: str, login: Login | None = None) -> int:
