@@ -28,6 +28,7 @@ PLACEHOLDERS = {
 PROGRAMS = {
     "curl",
     "deploy/make-secrets.sh",
+    "deploy/rotate-secrets.py",
     "docker",
     "echo",
     "export",
