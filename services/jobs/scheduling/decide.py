@@ -1,9 +1,14 @@
-"""One pass of the scheduler: a pure function of jobs, quotas, capacity and time.
+"""One pass of the scheduler: a pure function of jobs, quotas, capacity, rules (with the owners' usage) and time.
 
-Jobs are looked at by priority, then age. Each starts where its owner's quota and what is free allow it, an elastic one
-on as many workers as that is. The first that finds no room may have jobs of lower priority yield to it; where that is
-not enough it gets a reservation: the moment at which enough of what runs will have ended. Those behind it are filled in
-only where they end before that moment, or use what the head leaves even then (EASY back-filling, Lifka 1995).
+Jobs are looked at by priority, then by their owner's share, then by age. Each starts where its owner's quota and what
+is free allow it, an elastic one on as many workers as that is. The first that finds no room may have jobs of lower
+priority yield to it; where that is not enough it gets a reservation: the moment at which enough of what runs will have
+ended. Those behind it are filled in only where they end before that moment, or use what the head leaves even then (EASY
+back-filling, Lifka 1995). The first of an owner's jobs that finds too little of its quota gets such a reservation
+within the quota, and the owner's younger jobs are filled in around it.
+
+Nobody waits for ever: a job that has waited for longer than the rules' patience has the first turn, one such job at a
+time, and where it does not fit only jobs that end before its reservation are filled in.
 
 A pass over many waiting jobs is short because what does not fit once does not fit later in the same pass: sizes that
 were refused are remembered, and `decide_queue` leaves out whole groups of jobs that nothing can start any more.
@@ -12,51 +17,84 @@ were refused are remembered, and `decide_queue` leaves out whole groups of jobs 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from services.jobs.scheduling.allowance import Allowances
 from services.jobs.scheduling.entries import Capacity, Entry, Outcome, Quota, Reservation, Start, Stop, Wait, Yield
-from services.jobs.scheduling.queue import Queue, place
+from services.jobs.scheduling.preempt import Placed, choose_victims
+from services.jobs.scheduling.queue import Queue, turn
 from services.jobs.scheduling.room import Needs, Room
+from services.jobs.scheduling.rules import Rules, Shares
 from services.jobs.states import State
 
-Placed = list[tuple[int, float, float]]
 YIELD_SECONDS = 60.0  # that a job is taken to need for its checkpoint when it is asked to yield
+NO_RULES = Rules()
 
 
-def order(jobs: Iterable[Entry]) -> list[Entry]:
-    """Waiting jobs by their turn."""
-    return sorted((job for job in jobs if job.state == State.WAITING), key=place)
-
-
-def decide(jobs: Iterable[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float) -> Outcome:
-    """What to start, what to ask to yield, what to stop, and why each of the rest waits."""
+def order(
+    jobs: Iterable[Entry], capacity: Capacity | None = None, now: float = 0.0, rules: Rules = NO_RULES
+) -> list[Entry]:
+    """Waiting jobs by their turn while nothing more is started."""
     everything = list(jobs)
-    one = _Pass([job for job in everything if job.active], quotas, capacity, now)
-    for job in order(everything):
-        one.give_turn(job)
+    shares = Shares(rules, capacity or Capacity(()), (job for job in everything if job.active), now)
+    waiting = (job for job in everything if job.state == State.WAITING)
+    return sorted(waiting, key=lambda job: turn(job, shares.of))
+
+
+def decide(
+    jobs: Iterable[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules = NO_RULES
+) -> Outcome:
+    """What to start, what to ask to yield, what to stop, and why each of the rest waits."""
+    queue = Queue(jobs)
+    one = _Pass(queue, quotas, capacity, now, rules)
+    walk = queue.walk(one.shares.of, one.allowances.open)
+    first = one.overdue_wait()
+    if first is not None:
+        one.give_turn(first)
+    while (job := walk.next()) is not None:
+        if first is None or job.id != first.id:
+            one.give_turn(job)
+    for job in queue.jobs.values():
+        if job.blocked and job.state == State.WAITING:
+            one.give_turn(job)
     return one.outcome()
 
 
 def decide_queue(
-    queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, asked: Entry | None = None
+    queue: Queue,
+    quotas: Mapping[str, Quota],
+    capacity: Capacity,
+    now: float,
+    rules: Rules = NO_RULES,
+    asked: Entry | None = None,
 ) -> Outcome:
     """The same decisions without looking at every job. Why jobs wait is told of some of them, of `asked` surely."""
-    one = _Pass(list(queue.active.values()), quotas, capacity, now)
-    walk = queue.walk()
+    one = _Pass(queue, quotas, capacity, now, rules)
+    walk = queue.walk(one.shares.of, one.allowances.open)
+    first = one.overdue_wait()
+    if first is not None:
+        one.give_turn(first)
+        asked = None if asked is not None and asked.id == first.id else asked
     while (job := walk.next()) is not None:
-        if asked is not None and place(job) >= place(asked):
-            one.give_turn(asked)
-            if job.id == asked.id:
-                asked = None
-                continue
-            asked = None
+        if first is not None and job.id == first.id:
+            continue
+        if asked is not None and turn(job, one.shares.of) >= turn(asked, one.shares.of):
+            told, asked = asked, None
+            if job.id != told.id:  # it was left out
+                one.give_turn(told)
         wait = one.give_turn(job)
         if wait is None or wait.kind == "run":
             continue
         if wait.kind == "drivers":
             break
-        if wait.kind == "reserved" and one.reservation is not None:
+        group = (job.owner, job.needs)
+        if wait.kind == "held":
+            walk.keep_short(group, now, one.allowances.kept[job.owner].at)
+        elif wait.kind == "reserved" and one.reservation is not None:
             walk.keep_short(job.needs, now, one.reservation.at)
         else:
-            walk.close((job.owner, job.needs) if wait.kind == "quota" else job.needs)
+            if wait.kind in ("quota", "never"):
+                walk.close(group)
+            if wait.kind != "quota":
+                walk.close(job.needs)
     if asked is not None:
         one.give_turn(asked)
     return one.outcome()
@@ -65,25 +103,48 @@ def decide_queue(
 class _Pass:
     """What is known so far in a pass."""
 
-    def __init__(self, active: list[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float) -> None:
-        self.active, self.quotas, self.capacity, self.now = active, quotas, capacity, now
+    def __init__(self, queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules) -> None:
+        # Large workers first, as whoever placed them would have had to.
+        active = sorted(queue.active.values(), key=lambda job: (-job.needs.gpus, -job.needs.cpus, job.id))
+        self.queue, self.active, self.capacity, self.now, self.rules = queue, active, capacity, now, rules
+        self.shares, self.allowances = Shares(rules, capacity, active, now), Allowances(quotas, now)
         self.begun: list[Entry] = []  # by this pass
         self.decisions: list[Start | Yield] = []
         self.waits: dict[str, Wait] = {}
         self.reservation: Reservation | None = None
         self.empty, self.room = Room(capacity.nodes), Room(capacity.nodes)
         self.later = self.room  # what the head leaves free when its turn has come
+        self.first = ""  # the job that has waited for too long
         self.placed: dict[str, Placed] = {}
-        self.used: dict[str, list[float]] = {}
         self.runs: dict[str, str] = {}
         self.refused: dict[tuple[Needs, str], Wait] = {}
         self.possible: dict[Needs, int] = {}
-        # Large workers first, as whoever placed them would have had to.
-        for job in sorted(active, key=lambda job: (-job.needs.gpus, -job.needs.cpus, job.id)):
+        for job in active:
+            self.allowances.hold(job.owner, job.needs, job.workers)
             self._hold(job, job.workers)
 
     def outcome(self) -> Outcome:
-        return Outcome((*self.overdue(), *self.decisions), self.waits, self.reservation)
+        return Outcome((*self.overdue(), *self.decisions), self.waits, self.reservation, self.first)
+
+    def overdue_wait(self) -> Entry | None:
+        """Return the job that has waited longest, if longer than the rules' patience, and if it could ever start.
+
+        None while a job runs that had waited for too long before it: so many of them do not take the whole cluster
+        away from those of higher priority.
+        """
+        patience = self.rules.patience
+        if patience is None:
+            return None
+        for job in self.queue.longest(self.now - patience):
+            if (job.run and job.run in self.runs) or not self.allowances.possible(job):
+                continue
+            if self._possible(job.needs) < job.needs.choices[0]:
+                continue
+            if any(one.since <= job.since and one.started - one.since >= patience for one in self.active):
+                return None
+            self.first = job.id
+            return job
+        return None
 
     def give_turn(self, job: Entry) -> Wait | None:
         """Start the job, or note why it waits."""
@@ -102,25 +163,36 @@ class _Pass:
         if self._possible(needs) < needs.choices[0]:
             resource, wanted = _main_resource(needs, needs.choices[0])
             return Wait("never", resource, wanted, _of(resource, self.empty))
-        most, quota = self._within_quota(job)
-        if quota is not None:
-            return quota
         if len(self.placed) >= self.capacity.drivers:
             return Wait("drivers", needed=1, free=0)
-        fits = self.room.holds(needs.cpus, needs.gpus, most)
-        workers = _largest(needs.choices, fits)
-        if self.reservation is None:
-            if workers:
-                self._start(job, workers)
-                return None
+        wait = self._try(job)
+        if wait is None:
+            return None
+        head = self.reservation is not None and self.reservation.job == job.id
+        if head or self.allowances.open(job.owner):
+            # Or a younger job of its owner would take the head's quota in between, and its reservation with it.
+            until = self.now if self.reservation is None else self.reservation.at
+            self.allowances.keep(job, until, head or job.id == self.first, self._leaving)
+        return wait
+
+    def _try(self, job: Entry) -> Wait | None:
+        """Start the job if there is enough for it."""
+        most, wait = self.allowances.most(job)
+        if wait is not None:
+            return wait
+        workers = _largest(job.needs.choices, self.room.holds(job.needs.cpus, job.needs.gpus, most))
+        if self.reservation is not None:
+            return self._fill(job, workers)
+        if not workers:
             return self._head(job)
-        return self._fill(job, workers)
+        self._start(job, workers)
+        return None
 
     def overdue(self) -> list[Stop]:
         """Active jobs whose time is over."""
         return [
             Stop(job.id, f"has run for {job.most / 3600:g} h, as long as it may")
-            for job in self.active
+            for job in self.queue.active.values()
             if job.most is not None and job.state != State.STOPPING and self.now - job.started >= job.most
         ]
 
@@ -138,7 +210,7 @@ class _Pass:
             self._start(job, workers)
             return None
         both = min(workers, self.later.holds(job.needs.cpus, job.needs.gpus, workers))
-        workers = _largest(job.needs.choices, both)
+        workers = 0 if self.reservation.strict else _largest(job.needs.choices, both)
         if workers:
             self.later.take(job.needs, workers)
             self._start(job, workers)
@@ -150,89 +222,55 @@ class _Pass:
 
     def _head(self, job: Entry) -> Wait:
         """The first that finds no room: others yield to it, or it is promised a moment."""
-        victims = self._victims(job)
-        for victim in victims:
-            if victim.state != State.YIELDING:
-                self.decisions.append(Yield(victim.id, f"makes room for {job.id}, of higher priority"))
-        asked = {victim.id for victim in victims}
+        needs, smallest = job.needs, job.needs.choices[0]
+        victims = choose_victims(job, self.active, self.room, self.placed, self.now, self.rules.preempt_after)
+        if victims.at <= self.now:
+            for victim in victims.jobs:
+                if victim.state != State.YIELDING:
+                    self.decisions.append(Yield(victim.id, f"makes room for {job.id}, of higher priority"))
         room, at = self.room.copy(), self.now
+        for moment, one in self._leaving({victim.id: victims.at for victim in victims.jobs}):
+            if room.holds(needs.cpus, needs.gpus, smallest) >= smallest:
+                break
+            room.give(self.placed[one.id])
+            at = moment
+        room.take(needs, smallest)
+        strict = job.id == self.first
+        self.reservation, self.later = Reservation(job.id, at, strict), room
+        if victims.jobs:
+            resource, wanted = _main_resource(needs, smallest)
+            kind = "preempting" if victims.at <= self.now else "ripening"
+            names = ", ".join(sorted(victim.id for victim in victims.jobs))
+            return Wait(kind, resource, wanted, _of(resource, self.room), names)
+        return self._lacks(needs, "")
+
+    def _leaving(self, asked: Mapping[str, float] | None = None) -> list[tuple[float, Entry]]:
+        """When each of those that run will have ended, in that order; those that are asked to make room at a moment
+        are gone soon after it."""
 
         def leaves(one: Entry) -> float:
-            going = one.id in asked or one.state in (State.YIELDING, State.STOPPING)
             end = one.ends(self.now, one.high)
-            return min(self.now + YIELD_SECONDS, end) if going else end
+            if one.state in (State.YIELDING, State.STOPPING):
+                return min(self.now + YIELD_SECONDS, end)
+            at = (asked or {}).get(one.id)
+            return end if at is None else min(at + YIELD_SECONDS, end)
 
-        for one in sorted((*self.active, *self.begun), key=lambda one: (leaves(one), one.id)):
-            if room.holds(job.needs.cpus, job.needs.gpus, job.needs.choices[0]) >= job.needs.choices[0]:
-                break
-            room.give(self.placed[one.id])
-            at = leaves(one)
-        room.take(job.needs, job.needs.choices[0])
-        self.reservation, self.later = Reservation(job.id, at), room
-        if victims:
-            resource, wanted = _main_resource(job.needs, job.needs.choices[0])
-            return Wait("preempting", resource, wanted, _of(resource, self.room), ", ".join(sorted(asked)))
-        return self._lacks(job.needs, "")
-
-    def _victims(self, job: Entry) -> list[Entry]:
-        """The fewest of the least important that make room for it; none where all of them would not."""
-        smallest = job.needs.choices[0]
-        room, chosen = self.room.copy(), list[Entry]()
-        # what goes anyway comes first; then the lowest priority, and of those what has run least
-        lower = sorted(
-            (one for one in self.active if one.state in (State.YIELDING, State.STOPPING) or self._below(one, job)),
-            key=lambda one: (one.state not in (State.YIELDING, State.STOPPING), one.priority, -one.started, one.id),
-        )
-        for one in lower:
-            if room.holds(job.needs.cpus, job.needs.gpus, smallest) >= smallest:
-                break
-            room.give(self.placed[one.id])
-            chosen.append(one)
-        if room.holds(job.needs.cpus, job.needs.gpus, smallest) < smallest:
-            return []
-        for one in list(chosen):  # whoever is not needed after all stays
-            without = self.room.copy()
-            for other in chosen:
-                if other is not one:
-                    without.give(self.placed[other.id])
-            if without.holds(job.needs.cpus, job.needs.gpus, smallest) >= smallest:
-                chosen.remove(one)
-        return [one for one in chosen if one.state != State.STOPPING]
-
-    def _below(self, one: Entry, job: Entry) -> bool:
-        return one.priority < job.priority and one.yields and one.state == State.RUNNING
-
-    def _within_quota(self, job: Entry) -> tuple[int, Wait | None]:
-        """The most workers that the owner's quota allows, and why it is none."""
-        most = job.needs.choices[-1]
-        quota = self.quotas.get(job.owner)
-        if quota is None:
-            return most, None
-        used = self.used.get(job.owner, [0.0, 0.0])
-        sizes = (("CPU", quota.cpus, used[0], job.needs.cpus), ("GPU", quota.gpus, used[1], job.needs.gpus))
-        for resource, bound, taken, each in sizes:
-            if bound is None or each <= 0:
-                continue
-            allowed = int((bound - taken + 1e-9) / each)
-            if allowed < job.needs.choices[0]:
-                return 0, Wait("quota", resource, job.needs.choices[0] * each, max(0.0, bound - taken), job.owner)
-            most = min(most, allowed)
-        return _largest(job.needs.choices, most), None
+        found = ((leaves(one), one) for one in (*self.active, *self.begun))
+        return sorted(found, key=lambda pair: (pair[0], pair[1].id))
 
     def _start(self, job: Entry, workers: int) -> None:
         cpus, gpus = job.needs.total(workers)
         size = ", ".join(f"{amount:g} {name}s" for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount)
         filled = f", filled in before {self.reservation.job}" if self.reservation else ""
-        self.decisions.append(Start(job.id, workers, f"{size or 'what it needs'} free{filled}"))
+        waited = ", first because it has waited for so long" if job.id == self.first else ""
+        self.decisions.append(Start(job.id, workers, f"{size or 'what it needs'} free{filled}{waited}"))
         self.begun.append(replace(job, state=State.RUNNING, workers=workers, started=self.now))
+        self.allowances.start(job, workers)
+        self.shares.start(job, workers)
         self._hold(job, workers)
 
     def _hold(self, job: Entry, workers: int) -> None:
         self.placed[job.id] = self.room.hold(job.needs, workers)
-        cpus, gpus = job.needs.total(workers)
-        used = self.used.setdefault(job.owner, [0.0, 0.0])
-        used[0] += cpus
-        used[1] += gpus
         if job.run:
             self.runs[job.run] = job.id
 

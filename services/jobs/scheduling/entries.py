@@ -7,6 +7,7 @@ from services.jobs.scheduling.room import Needs, Node
 from services.jobs.states import State
 
 UNKNOWN = 30 * 86_400.0  # seconds that a job is taken to run where nobody knows: nothing is filled in behind it
+START_UP = 600.0  # seconds until its first step, at most, of a job whose first step has not been seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class Entry:
     most: float | None = None  # seconds that this attempt may run
     blocked: str = ""  # why it cannot start yet, whatever is free: a job that it comes after
     yields: bool = True  # whether it goes on later where it was
+    since: float = 0.0  # when it began to wait for this turn
+    stepped: float | None = None  # when the running attempt began its first step; None: not seen yet
+    kept: float = 0.0  # when its newest checkpoint was written
+    preempted: int = 0  # how often it has made room
 
     @property
     def active(self) -> bool:
@@ -35,6 +40,18 @@ class Entry:
     def ends(self, now: float, seconds: float) -> float:
         """When it is expected to end if it runs for so long; one that is late ends any moment."""
         return max(now, self.started + seconds)
+
+    def ripe(self, preempt_after: float) -> float:
+        """Return when a running job may be asked to make room."""
+        if not preempt_after:
+            return self.started
+        return (self.started + START_UP if self.stepped is None else self.stepped) + preempt_after
+
+    def loss(self, now: float) -> float:
+        """Return the seconds that are lost if it makes room now: the work since its newest checkpoint and its start-up,
+        as often as it was preempted before and once more."""
+        begun = now if self.stepped is None else min(now, self.stepped)
+        return (max(0.0, begun - self.started) + now - max(begun, min(now, self.kept))) * (1 + self.preempted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +95,7 @@ class Stop:
     reason: str
 
 
-Kind = Literal["after", "run", "never", "quota", "room", "reserved", "drivers", "preempting"]
+Kind = Literal["after", "run", "never", "quota", "held", "room", "reserved", "drivers", "preempting", "ripening"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +106,7 @@ class Wait:
     resource: str = ""  # CPU or GPU, where it is a matter of them
     needed: float = 0.0
     free: float = 0.0
-    behind: str = ""  # the job that has the reservation, the run's or the one that is made room for
+    behind: str = ""  # the job that has the reservation or the run; of a quota its owner; those that make room
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +115,7 @@ class Reservation:
 
     job: str
     at: float
+    strict: bool = False  # only those that end before `at` are filled in, whatever it leaves free then
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +125,4 @@ class Outcome:
     decisions: tuple[Start | Yield | Stop, ...]
     waits: dict[str, Wait]
     reservation: Reservation | None
+    first: str = ""  # the job that had the first turn because it has waited for too long

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from services.jobs.scheduling.decide import YIELD_SECONDS, decide_queue
+from services.jobs.scheduling.decide import NO_RULES, YIELD_SECONDS, decide_queue
 from services.jobs.scheduling.entries import Capacity, Entry, Outcome, Quota, Start, Stop, Yield
 from services.jobs.scheduling.queue import Queue
+from services.jobs.scheduling.rules import Rules
 from services.jobs.states import State
 
 Seconds = Callable[[Entry], float]  # how long a job runs from its start, if nobody stops it
@@ -23,9 +24,18 @@ class Simulation:
         capacity: Capacity,
         now: float,
         seconds: Seconds,
+        rules: Rules = NO_RULES,
+        start_up: float = 0.0,
     ) -> None:
-        """A queue is taken over, and changed."""
+        """A queue is taken over, and changed.
+
+        Args:
+            seconds: how long a job runs, with its start-up.
+            start_up: seconds of an attempt until its first step, which do not bring the job further.
+        """
         self.quotas, self.capacity, self.now, self.seconds = quotas, capacity, now, seconds
+        self.rules, self.start_up = rules.copy(), start_up
+        self.lost = 0.0  # seconds of start-up of those that have yielded
         self.queue = jobs if isinstance(jobs, Queue) else Queue()
         self.left: dict[str, float] = {}  # seconds of those that have yielded
         self.again: set[str] = set()  # that are making room
@@ -61,20 +71,22 @@ class Simulation:
 
     def step(self) -> Outcome:
         """A pass now, and what it decided done."""
-        outcome = decide_queue(self.queue, self.quotas, self.capacity, self.now)
+        outcome = decide_queue(self.queue, self.quotas, self.capacity, self.now, self.rules)
         for decision in outcome.decisions:
             job = self.jobs[decision.job]
             match decision:
                 case Start(workers=workers):
                     self.first.setdefault(job.id, self.now)
-                    self.queue.put(replace(job, state=State.RUNNING, workers=workers, started=self.now))
+                    at = {"started": self.now, "stepped": self.now + self.start_up}
+                    self.queue.put(replace(job, state=State.RUNNING, workers=workers, **at))
                     self._at(self.now + self.left.get(job.id, self.seconds(job)), job.id)
                 case Yield():
                     self.yields += 1
-                    left = job.started + self.left.get(job.id, self.seconds(job)) - self.now - YIELD_SECONDS
-                    self.queue.put(replace(job, state=State.YIELDING))
-                    if left > 0:  # else it ends before it could have made room
-                        self.left[job.id] = left
+                    whole, ran = self.left.get(job.id, self.seconds(job)), self.now + YIELD_SECONDS - job.started
+                    self.queue.put(replace(job, state=State.YIELDING, preempted=job.preempted + 1))
+                    if whole > ran:  # else it ends before it could have made room
+                        self.lost += min(ran, self.start_up)
+                        self.left[job.id] = whole - max(0.0, ran - self.start_up)
                         self.again.add(job.id)
                         self._at(self.now + YIELD_SECONDS, job.id)
                 case Stop():
@@ -93,9 +105,10 @@ class Simulation:
         while (at := self.next_event()) is not None and at <= until:
             _, _, name, _ = heapq.heappop(self._events)
             job = self.jobs[name]
+            self.rules.charge(job, at)
             if name in self.again:
                 self.again.remove(name)
-                self.queue.put(replace(job, state=State.WAITING, workers=0))
+                self.queue.put(replace(job, state=State.WAITING, workers=0, since=at))
             else:
                 self.queue.remove(name)
                 self.ended[name] = at
@@ -117,13 +130,14 @@ def forecast(
     seconds: Seconds,
     passes: int = 200,
     budget: float = 0.15,
+    rules: Rules = NO_RULES,
 ) -> float | None:
     """When `target` will start if every job runs for `seconds`; None where that is too far away to say: more than so
     many passes, or more than `budget` seconds of computing. A queue that is handed over stays as it is.
 
     Jobs that wait for others are taken to wait for ever; so are those that the cluster never holds.
     """
-    simulation = Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds)
+    simulation = Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds, rules)
     until = time.monotonic() + budget
     for _ in range(passes):
         if time.monotonic() > until:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.jobs.scheduling.decide import decide_queue
+from services.jobs.scheduling.decide import NO_RULES, decide_queue
 from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Wait
 from services.jobs.scheduling.queue import Queue
+from services.jobs.scheduling.rules import Rules, Shares
 from services.jobs.scheduling.simulate import forecast
 from services.jobs.states import State
 
@@ -39,24 +40,35 @@ class Why:
 
 
 def explain(
-    name: str, queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, forecasts: bool = True
+    name: str,
+    queue: Queue,
+    quotas: Mapping[str, Quota],
+    capacity: Capacity,
+    now: float,
+    forecasts: bool = True,
+    rules: Rules = NO_RULES,
 ) -> Why:
     """Why the job `name`, one that waits in the queue, would wait in a pass at this moment; without `forecasts`, which
     take long where many wait, it is not said when it will start, nor where more than `FAR` come first."""
     job = queue.jobs[name]
-    before = queue.before(job)
+    outcome = decide_queue(queue, quotas, capacity, now, rules, job)
+    before = queue.before(job, Shares(rules, capacity, queue.active.values(), now).of)
+    if outcome.first == name:
+        before = []
+    elif outcome.first and all(one.id != outcome.first for one in before):
+        before.append(queue.jobs[outcome.first])
     ahead = len(before)
-    wait = decide_queue(queue, quotas, capacity, now, job).waits.get(name)
+    wait = outcome.waits.get(name)
     if wait is None:
         return Why("next", "it starts in the next pass of the scheduler", "", 0, 0, ahead, (), now, now)
     concerned = {**queue.active, **{other: queue.jobs[other] for other in (wait.behind,) if other in queue.jobs}}
     holders = tuple(_holder(one, wait, now) for one in concerned.values() if _holds(one, job, wait))
     earliest = latest = None
     if forecasts and ahead <= FAR and wait.kind not in ("never", "after"):
-        earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low)
+        earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low, rules=rules)
         # what is too far away at the best is so at the worst
         if earliest is not None and all(one.high < UNKNOWN for one in (*before, *queue.active.values())):
-            latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high)
+            latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high, rules=rules)
     text = sentence(job, wait, ahead)
     return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)
 
@@ -65,9 +77,9 @@ def _holds(one: Entry, job: Entry, wait: Wait) -> bool:
     match wait.kind:
         case "after" | "run":
             return one.id == wait.behind
-        case "quota":
+        case "quota" | "held":
             return one.active and one.owner == job.owner
-        case "room" | "reserved" | "preempting":
+        case "room" | "reserved" | "preempting" | "ripening":
             return one.active and _amount(one, wait.resource) > 0
         case "drivers":
             return one.active
@@ -106,8 +118,13 @@ def sentence(job: Entry, wait: Wait, ahead: int) -> str:
             return "as many jobs run as the service starts at once"
         case "reserved":
             return f"{lacks}, and reserved for job {wait.behind}, which it would delay"
+        case "held":
+            words = f"{needs}, of the quota of {job.owner} {wait.free:g} {verb} left"
+            return f"{words} and kept for job {wait.behind}, which it would delay"
         case "preempting":
             return f"{lacks}; asked to make room: job {wait.behind}"
+        case "ripening":
+            return f"{lacks}; jobs of lower priority make room when they have run for long enough: job {wait.behind}"
         case _:
             first = "1 job comes first" if ahead == 1 else f"{ahead} jobs come first"
             return f"{lacks}; {first}" if ahead else lacks

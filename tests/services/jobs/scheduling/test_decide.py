@@ -10,8 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from services.jobs.scheduling.decide import decide, decide_queue, order
 from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Start, Stop, Yield
-from services.jobs.scheduling.queue import Queue, place
+from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.room import Needs, Node
+from services.jobs.scheduling.rules import Rules, Usage
 from services.jobs.scheduling.simulate import Simulation, forecast
 from services.jobs.scheduling.why import FAR, explain
 from services.jobs.states import State
@@ -165,11 +166,24 @@ class Promises(RuleBasedStateMachine):
     @initialize(
         nodes=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=4),
         quota=st.none() | st.integers(0, 6),
+        half_life=st.none() | st.sampled_from([50.0, 5000.0]),
+        patience=st.none() | st.sampled_from([100.0, 1000.0]),
+        preempt_after=st.sampled_from([0.0, 100.0]),
+        drivers=st.sampled_from([2, 100]),
     )
-    def begin(self, nodes: list[tuple[int, int]], quota: int | None) -> None:
-        self.capacity = Capacity(tuple(Node(str(n), cpus, gpus) for n, (cpus, gpus) in enumerate(nodes)))
+    def begin(
+        self,
+        nodes: list[tuple[int, int]],
+        quota: int | None,
+        half_life: float | None,
+        patience: float | None,
+        preempt_after: float,
+        drivers: int,
+    ) -> None:
+        self.capacity = Capacity(tuple(Node(str(n), cpus, gpus) for n, (cpus, gpus) in enumerate(nodes)), drivers)
+        rules = Rules(Usage(half_life) if half_life else None, {"ben": 2.0}, patience, preempt_after)
         self.quotas = {"anna": Quota(cpus=quota)}
-        self.simulation = Simulation([], self.quotas, self.capacity, 0.0, lambda one: one.low)
+        self.simulation = Simulation([], self.quotas, self.capacity, 0.0, lambda one: one.low, rules, 10.0)
         self.promised: dict[str, float] = {}
         self.count = 0
 
@@ -199,22 +213,21 @@ class Promises(RuleBasedStateMachine):
         self.count += 1
         needs = Needs(tuple(range(least, least + more + 1)), cpus, gpus)
         name = f"j{self.count}"
-        entry = Entry(
-            name, owner, State.WAITING, priority, self.count, needs, f"r{run}", low=seconds, high=seconds * slack
-        )
+        times = {"low": seconds, "high": seconds * slack, "since": self.simulation.now}
+        entry = Entry(name, owner, State.WAITING, priority, self.count, needs, f"r{run}", **times)
         self.simulation.add(entry)
         self.promised.clear()  # a newcomer of higher priority may come first
 
     @rule()
     def schedule(self) -> None:
         before = {name: one.state for name, one in self.simulation.jobs.items()}
-        jobs, now = list(self.simulation.jobs.values()), self.simulation.now
-        outcome = decide(jobs, self.quotas, self.capacity, now)
+        jobs, now, rules = list(self.simulation.jobs.values()), self.simulation.now, self.simulation.rules
+        outcome = decide(jobs, self.quotas, self.capacity, now, rules)
         short = self.simulation.step()  # by the queue that is kept, without a look at everything
         assert (short.decisions, short.reservation) == (outcome.decisions, outcome.reservation)
         assert short.waits.items() <= outcome.waits.items()
         for waiting in (one for one in jobs if one.state == State.WAITING):
-            asked = decide_queue(Queue(jobs), self.quotas, self.capacity, now, waiting)
+            asked = decide_queue(Queue(jobs), self.quotas, self.capacity, now, rules, waiting)
             assert asked.waits.get(waiting.id) == outcome.waits.get(waiting.id)
             assert asked.decisions == outcome.decisions
         started = [one for one in outcome.decisions if isinstance(one, Start)]
@@ -225,8 +238,8 @@ class Promises(RuleBasedStateMachine):
         assert queued == {one.job for one in started} | outcome.waits.keys()
         if outcome.reservation is not None:
             head, at = outcome.reservation.job, outcome.reservation.at
-            turns = {one.id: place(one) for one in jobs}
-            overtaken = any(turns[one.job] < turns[head] for one in started)  # whose run or quota had held it back
+            # whose run or quota had held it back, or whose owner's share has shrunk
+            overtaken = any("filled in" not in one.reason for one in started)
             # over several nodes it is only sure that it comes as early as it can
             if len(self.capacity.nodes) == 1 and not overtaken:
                 assert at <= self.promised.get(head, at) + 1e-6, "the head was put off"
@@ -266,7 +279,7 @@ class Promises(RuleBasedStateMachine):
             if at is None:
                 break
             simulation.advance(at)
-        outcome = decide(simulation.jobs.values(), self.quotas, self.capacity, simulation.now)
+        outcome = decide(simulation.jobs.values(), self.quotas, self.capacity, simulation.now, simulation.rules)
         for name in simulation.jobs:
             wait = outcome.waits[name]
             assert wait.kind == "never" or (wait.kind == "quota" and wait.needed > (self.quotas["anna"].cpus or 0)), (

@@ -1,0 +1,124 @@
+"""What owners' quotas leave, and what of that is kept for the first of an owner's jobs that cannot start.
+
+A quota is room: that job gets a reservation within it, and younger jobs of the same owner start only where they end
+before that moment, or take what the job leaves even then.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from services.jobs.scheduling.entries import Entry, Quota, Wait
+from services.jobs.scheduling.room import TINY, Needs
+
+NAMES = ("CPU", "GPU")
+ALL = 1 << 30  # workers, where nothing bounds them
+
+
+@dataclass
+class Kept:
+    """A reservation within a quota."""
+
+    job: str
+    at: float  # when the owner's jobs will have given back enough; -inf: nothing is filled in before it
+    spare: list[float]  # CPUs and GPUs that it leaves at that moment
+
+
+class Allowances:
+    """The quotas within a pass."""
+
+    def __init__(self, quotas: Mapping[str, Quota], now: float) -> None:
+        self._quotas, self._now = quotas, now
+        self._used: dict[str, list[float]] = {}
+        self.kept: dict[str, Kept] = {}  # by owner
+
+    def hold(self, owner: str, needs: Needs, workers: int) -> None:
+        """Count what a job takes."""
+        used = self._used.setdefault(owner, [0.0, 0.0])
+        for number, amount in enumerate(needs.total(workers)):
+            used[number] += amount
+
+    def start(self, job: Entry, workers: int) -> None:
+        """Count a job that this pass starts."""
+        self.hold(job.owner, job.needs, workers)
+        kept = self.kept.get(job.owner)
+        if kept is not None and self._now + job.high > kept.at:
+            _take(kept.spare, job.needs, workers)
+
+    def most(self, job: Entry) -> tuple[int, Wait | None]:
+        """Return with how many workers a job can start at most, and why it is with none."""
+        bounds = self._bounds(job.owner)
+        if bounds is None:
+            return job.needs.choices[-1], None
+        used = self._used.get(job.owner, (0.0, 0.0))
+        left = [bound - taken for bound, taken in zip(bounds, used, strict=True)]
+        least = job.needs.choices[0]
+        allowed, short = _fits(left, job.needs)
+        if allowed < least:
+            return 0, Wait("quota", NAMES[short], job.needs.total(least)[short], max(0.0, left[short]), job.owner)
+        kept = self.kept.get(job.owner)
+        if kept is not None and kept.job != job.id and self._now + job.high > kept.at:
+            both = [min(pair) for pair in zip(left, kept.spare, strict=True)]
+            allowed, short = _fits(both, job.needs)
+            if allowed < least:
+                return 0, Wait("held", NAMES[short], job.needs.total(least)[short], max(0.0, left[short]), kept.job)
+        return min(allowed, job.needs.choices[-1]), None
+
+    def possible(self, job: Entry) -> bool:
+        """Return whether the whole quota is enough for a job."""
+        bounds = self._bounds(job.owner)
+        return bounds is None or _fits(list(bounds), job.needs)[0] >= job.needs.choices[0]
+
+    def open(self, owner: str) -> bool:
+        """Return whether the owner has a quota of which nothing is kept for a job yet."""
+        return owner in self._quotas and owner not in self.kept
+
+    def keep(
+        self, job: Entry, until: float, strict: bool, leaving: Callable[[], Iterable[tuple[float, Entry]]]
+    ) -> None:
+        """Keep what a job that waits needs of its owner's quota.
+
+        Args:
+            until: when it can start at the earliest where the quota is enough now: shorter jobs may use it before.
+            strict: nothing of the owner's is filled in before it, however short.
+            leaving: gives moments and the jobs that will have ended by then, in their order.
+        """
+        bounds = self._bounds(job.owner)
+        if bounds is None or not self.possible(job):
+            return
+        least, kept = job.needs.choices[0], self.kept.get(job.owner)
+        if kept is not None:  # the quota is promised to another of this owner's; of the rest this one takes its part
+            _take(kept.spare, job.needs, least)
+            return
+        used = self._used.get(job.owner, (0.0, 0.0))
+        left = [bound - taken for bound, taken in zip(bounds, used, strict=True)]
+        at = until
+        if _fits(left, job.needs)[0] < least:
+            for moment, one in leaving():
+                if _fits(left, job.needs)[0] >= least:
+                    break
+                if one.owner == job.owner:
+                    left = [free + amount for free, amount in zip(left, one.needs.total(one.workers), strict=True)]
+                    at = moment
+        _take(left, job.needs, least)
+        self.kept[job.owner] = Kept(job.id, float("-inf") if strict else at, left)
+
+    def _bounds(self, owner: str) -> tuple[float, float] | None:
+        quota = self._quotas.get(owner)
+        if quota is None:
+            return None
+        unbound = float("inf")
+        return (unbound if quota.cpus is None else quota.cpus, unbound if quota.gpus is None else quota.gpus)
+
+
+def _take(amounts: list[float], needs: Needs, workers: int) -> None:
+    for number, amount in enumerate(needs.total(workers)):
+        amounts[number] -= amount
+
+
+def _fits(left: list[float], needs: Needs) -> tuple[int, int]:
+    """Return how many workers `left` is enough for, and which resource bounds them."""
+    found = [
+        int((free + TINY) / each) if each > 0 and free < float("inf") else ALL
+        for free, each in zip(left, (needs.cpus, needs.gpus), strict=True)
+    ]
+    return max(0, min(found)), found.index(min(found))

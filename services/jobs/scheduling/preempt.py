@@ -1,0 +1,73 @@
+"""Who makes room for a job of higher priority: those that lose least by it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.jobs.scheduling.entries import Entry
+from services.jobs.scheduling.room import Room
+from services.jobs.states import State
+
+Placed = list[tuple[int, float, float]]
+
+
+@dataclass(frozen=True)
+class Victims:
+    """Jobs that make room together, and from when on they may be asked; no jobs: nobody can make enough."""
+
+    jobs: tuple[Entry, ...] = ()
+    at: float = 0.0
+
+
+def choose_victims(
+    job: Entry,
+    active: Sequence[Entry],
+    room: Room,
+    placed: Mapping[str, Placed],
+    now: float,
+    preempt_after: float,
+) -> Victims:
+    """Return who makes room for `job`, as few as will do.
+
+    Those that go anyway come first, then the lowest priority, and of that those that lose least (`Entry.loss`). Jobs
+    that have not run for `preempt_after` seconds beyond their start-up are taken only where the others are not enough,
+    and then nobody is asked before all of them have.
+    """
+    going = _in_order([one for one in active if one.state in (State.YIELDING, State.STOPPING)], now)
+    lower = [one for one in active if one.priority < job.priority and one.yields and one.state == State.RUNNING]
+    ripe = [one for one in lower if one.ripe(preempt_after) <= now]
+    chosen = _fewest(job, [*going, *_in_order(ripe, now)], room, placed)
+    if not chosen and len(ripe) < len(lower):
+        fresh = sorted((one for one in lower if one not in ripe), key=lambda one: (one.ripe(preempt_after), one.id))
+        chosen = _fewest(job, [*going, *_in_order(ripe, now), *fresh], room, placed)
+    asked = tuple(one for one in chosen if one.state != State.STOPPING)
+    wait = [one.ripe(preempt_after) for one in asked if one.state == State.RUNNING]
+    return Victims(asked, max([now, *wait]))
+
+
+def _in_order(jobs: Sequence[Entry], now: float) -> list[Entry]:
+    return sorted(jobs, key=lambda one: (one.priority, one.loss(now), -one.started, one.id))
+
+
+def _fewest(job: Entry, candidates: Sequence[Entry], room: Room, placed: Mapping[str, Placed]) -> list[Entry]:
+    """Return the first of the candidates that make enough room, without those that turn out not to be needed."""
+    needs, smallest = job.needs, job.needs.choices[0]
+
+    def enough(free: Room) -> bool:
+        return free.holds(needs.cpus, needs.gpus, smallest) >= smallest
+
+    free, chosen = room.copy(), list[Entry]()
+    for one in candidates:
+        if enough(free):
+            break
+        free.give(placed[one.id])
+        chosen.append(one)
+    if not enough(free):
+        return []
+    for one in reversed(list(chosen)):  # those that lose most are spared first
+        without = room.copy()
+        for other in chosen:
+            if other is not one:
+                without.give(placed[other.id])
+        if enough(without):
+            chosen.remove(one)
+    return chosen
