@@ -9,6 +9,14 @@ from services.telemetry.traceparent import check_address
 
 
 @dataclass
+class FairShareConfig:
+    """The section `service.fair_share`: turns of owners who want more than there is."""
+
+    half_life: float = 86_400.0  # seconds after which what was used counts half; 0: priority and age alone
+    weights: dict[str, float] = field(default_factory=dict)  # owner: parts of the cluster; others have 1
+
+
+@dataclass
 class ServiceConfig:
     """Where it listens, where it remembers, what it runs jobs on. Times in seconds."""
 
@@ -33,6 +41,9 @@ class ServiceConfig:
     drivers: int = 20  # jobs that are active at once
     losses: int = 5  # attempts that may vanish before a job is given up
     stop_timeout: float = 120.0  # for a job's checkpoint before it is killed
+    preempt_after: float = 120.0  # that a job runs from its first step on before it makes room for a higher priority
+    patience: float = 86_400.0  # a job that has waited for so long goes first, one at a time; 0: never
+    fair_share: FairShareConfig = field(default_factory=FairShareConfig)
     rate: float = 50.0  # requests a second of one person, after the first `burst`
     burst: int = 200
     waiting: int = 20_000  # jobs of one owner that have not ended
@@ -49,6 +60,12 @@ class ServiceConfig:
         if self.traces is not None:
             check_address(self.traces)
         least = {"port": 0, "ports": 0, "cpus": 0, "tick": 0.01, "drivers": 1, "losses": 0, "stop_timeout": 1}
-        for name, value in {**least, "rate": 0.1, "burst": 1, "waiting": 1, "body": 1024}.items():
+        least |= {"rate": 0.1, "burst": 1, "waiting": 1, "body": 1024, "preempt_after": 0, "patience": 0}
+        for name, value in least.items():
             if getattr(self, name) < value:
                 raise UserError(f"service.{name}: {getattr(self, name)} must be at least {value}")
+        if not 0 <= self.fair_share.half_life < float("inf"):
+            raise UserError(f"service.fair_share.half_life: {self.fair_share.half_life} must be 0 or more seconds")
+        for owner, weight in self.fair_share.weights.items():
+            if not 0 < weight < float("inf"):
+                raise UserError(f"service.fair_share.weights.{owner}: {weight} must be above 0")

@@ -74,18 +74,20 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     if len(names) > 1:
         raise UserError("say whose: dragoman bill OWNER")
     found = service.bill(names[0] if names else None)
-    rows: list[Sequence[object]] = [("OWNER", "JOB", "CAUSE", "ATTEMPTS", "LOST TOKENS", "LOST TIME", "AWAY")]
+    rows: list[Sequence[object]] = [
+        ("OWNER", "JOB", "CAUSE", "ATTEMPTS", "LOST TOKENS", "LOST TIME", "START-UP", "AWAY")
+    ]
     rows += [
         (one["owner"], one["job"], one["cause"], one["attempts"], f"{one['tokens']:,}", *_times(one)) for one in found
     ]
-    total = {key: sum(one[key] for one in found) for key in ("attempts", "tokens", "seconds", "away")}
+    total = {key: sum(one[key] for one in found) for key in ("attempts", "tokens", "seconds", "startup", "away")}
     rows.append(("all", "", "", total["attempts"], f"{total['tokens']:,}", *_times(total)))
     print(table.table(rows))
     return compose.OK
 
 
-def _times(one: dict[str, float]) -> tuple[str, str]:
-    return table.span(one["seconds"]), table.span(one["away"])
+def _times(one: dict[str, float]) -> tuple[str, str, str]:
+    return table.span(one["seconds"]), table.span(one["startup"]), table.span(one["away"])
 
 
 def _split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -54,10 +54,13 @@ def detail(job: Mapping[str, Any]) -> str:
     if job.get("plan"):
         parts.append(plan(job["plan"]))
     if job["attempts"]:
-        rows: list[Sequence[object]] = [("ATTEMPT", "WORKERS", "STARTED", "TOOK", "OUTCOME", "CAUSE", "LOST TOKENS")]
+        rows: list[Sequence[object]] = [
+            ("ATTEMPT", "WORKERS", "STARTED", "TOOK", "OUTCOME", "CAUSE", "LOST TOKENS", "START-UP")
+        ]
         for one in job["attempts"]:
             took = span(one["ended"] - (one["started"] or one["decided"])) if one["ended"] else "-"
-            outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-")
+            startup = span(one["startup"]) if one["startup"] else "-"
+            outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
     changes = [

@@ -35,7 +35,7 @@ class TooManyError(Exception):
     """So many of the owner's jobs have not ended that no more are taken."""
 
 
-OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds")
+OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds", "startup")
 
 
 class Ledger:
@@ -129,6 +129,8 @@ class Ledger:
         if state not in MOVES[before]:
             raise ConflictError(f"job {job.id} is {before} and cannot become {state}")
         now = self.now()
+        if state == State.WAITING:
+            values["waiting_since"] = now
         moved = self._set(session, job, state=str(state), reason=reason, changed=now, **values)
         _note(session, now, actor, moved, before, state, reason)
         return moved

@@ -63,6 +63,7 @@ class Job(Base):
     submitted: Mapped[float]
     queued: Mapped[int] = mapped_column(default=0)  # its place by age; that of `seq`, and kept when it yields
     changed: Mapped[float]
+    waiting_since: Mapped[float | None]  # when it was put into the queue for its present turn
 
     plan: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     choices: Mapped[list[int]]  # numbers of workers that it can run with, smallest first; empty until it is planned
@@ -83,6 +84,7 @@ class Attempt(Base):
     """One start of a job. Its submission id at the executor is JOB-aNUMBER."""
 
     __tablename__ = "attempts"
+    __table_args__ = (Index("ix_attempts_ended", "ended"),)
 
     job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
@@ -99,6 +101,7 @@ class Attempt(Base):
     lost_tokens: Mapped[int] = mapped_column(default=0)
     kept_step: Mapped[int] = mapped_column(default=0)  # where the next attempt goes on
     kept_seconds: Mapped[float] = mapped_column(default=0.0)  # of training until then, over all attempts
+    startup: Mapped[float] = mapped_column(default=0.0)  # seconds until the first step of a training; all, without one
 
 
 class Change(Base):

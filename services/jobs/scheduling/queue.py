@@ -93,7 +93,7 @@ class Queue:
         """The highest priority of those that wait for their turn; None where nobody does."""
         return max((-places[0][0] for places in self._groups.values()), default=None)
 
-    def walk(self, share: Share, unseen: Callable[[str], bool]) -> "Walk":
+    def walk(self, share: Share = lambda _: 0.0, unseen: Callable[[str], bool] = lambda _: False) -> "Walk":
         """From the first turn on. The queue must not change meanwhile; shares may grow.
 
         Args:

@@ -154,10 +154,10 @@ class Desk:
         if self.loop.capacity is None or self.loop.trouble:
             trouble = self.loop.trouble or "it has not been asked yet"
             return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
-        queue, quotas = self.loop.passes.snapshot()
+        queue, quotas, rules = self.loop.passes.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:
             return self.why(person, name, forecasts)  # it has started since
-        found = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts)
+        found = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts, rules)
         view = schemas.WhyView.model_validate(found)
         for holder in view.holders:
             holder.owner = person.name_of(holder.owner)
@@ -193,7 +193,7 @@ class Desk:
     def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
         """What was lost, the most first."""
         following = aliased(Attempt)
-        sums = (func.count(), func.sum(Attempt.lost_seconds), func.sum(Attempt.lost_tokens))
+        sums = (func.count(), func.sum(Attempt.lost_seconds), func.sum(Attempt.lost_tokens), func.sum(Attempt.startup))
         away = func.coalesce(func.sum(following.started - Attempt.ended), 0.0)
         query = (
             select(Job.owner, Attempt.job, Attempt.cause, *sums, away)
@@ -201,13 +201,13 @@ class Desk:
             .outerjoin(following, and_(following.job == Attempt.job, following.number == Attempt.number + 1))
             .where(Attempt.outcome.in_(["failed", "lost", "yielded", "stopped"]))
             .group_by(Job.owner, Attempt.job, Attempt.cause)
-            .order_by(func.sum(Attempt.lost_tokens).desc(), Attempt.job)
+            .order_by(func.sum(Attempt.lost_tokens).desc(), func.sum(Attempt.startup).desc(), Attempt.job)
             .limit(1000)
         )
         only = self.only(person, owner)
         if only is not None:
             query = query.where(Job.owner == only)
         with self.ledger.database.read() as session:
-            names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "away")
+            names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
             found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
         return [schemas.BillRow.model_validate(row) for row in found]

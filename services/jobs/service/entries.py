@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from services.jobs.ledger.tables import Job
 from services.jobs.scheduling.entries import UNKNOWN, Entry, Quota
 from services.jobs.scheduling.room import Needs
+from services.jobs.scheduling.rules import Rules, Usage
+from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
 
 YIELDING_VERBS = frozenset({"train"})  # that go on where they were
@@ -28,9 +30,17 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
         None if job.state == State.STARTING else left,  # it may stand in another's queue, and has used up nothing
         next((other for other in job.after if states.get(other) != State.SUCCEEDED), ""),
         job.verb in YIELDING_VERBS,
+        job.waiting_since or job.submitted,
     )
 
 
 def quotas(found: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Quota]:
     """The ledger's quotas for the scheduler."""
     return {owner: Quota(cpus, gpus) for owner, (cpus, gpus) in found.items()}
+
+
+def rules(config: ServiceConfig) -> Rules:
+    """The settings of the section `service` for the scheduler; nothing was used yet."""
+    share = config.fair_share
+    usage = Usage(share.half_life) if share.half_life else None
+    return Rules(usage, dict(share.weights), config.patience or None, config.preempt_after)

@@ -19,15 +19,17 @@ from model.errors import ServiceError, UserError
 from services.jobs.executors.base import Executor, Observation
 from services.jobs.executors.base import Start as Handed
 from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import ConflictError, Ledger
+from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
 from services.jobs.ledger.tables import Attempt, Job, Measurement
 from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
+from services.jobs.service.entries import rules
+from services.jobs.service.footprint import Footprint, footprint
 from services.jobs.service.intake import Intake
 from services.jobs.service.passes import Passes
 from services.jobs.service.progress import Progress, progress
-from services.jobs.service.verdict import SHUTDOWN, Verdict, of_exit, of_vanishing
+from services.jobs.service.verdict import PREEMPTION, SHUTDOWN, Verdict, of_exit, of_vanishing
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 from services.telemetry.traceparent import TraceParent, parse
@@ -46,7 +48,8 @@ class Loop:
         self, ledger: Ledger, access: Access, executor: Executor, intake: Intake, config: ServiceConfig, home: Path
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
-        self.passes = Passes(ledger, access)
+        self.passes = Passes(ledger, access, rules(config))
+        self.passes.footprints = self._footprints
         self.capacity: Capacity | None = None
         self.trouble: str | None = None  # what the last look failed at
         self.admits = True  # false: nothing new is started
@@ -251,9 +254,13 @@ class Loop:
         plan = job.plan or {}
         run = progress(plan.get("run_dir") if job.verb == "train" else None)
         values = dict(verdict.values)
-        if verdict.outcome != "succeeded" and job.verb == "train":
-            values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
-            values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
+        if job.verb == "train":
+            *before, last = self.ledger.attempts(job.id)
+            values["startup"] = self._startup(plan.get("run_dir"), run, before, last)
+            if verdict.outcome != "succeeded":
+                values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
+                if not _same_steps(run, before):
+                    values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
         if verdict.state == State.WAITING:
             values |= self.intake.left(job, run.kept)
         self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, verdict.reason, code, **values)
@@ -263,6 +270,28 @@ class Loop:
             self.executor.kill(handed(job))
         if verdict.state == State.SUCCEEDED:
             self._measure(self.ledger.job(job.id), run)
+
+    def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
+        """Seconds of an attempt that ends now until its first step: all of them where it came to none."""
+        now = self.ledger.now()
+        if _same_steps(run, before) or not run.step:
+            return max(0.0, now - last.decided)
+        seen = footprint(run_dir, last.decided, _kept_seconds(before), now)
+        return 0.0 if seen.stepped is None else max(0.0, seen.stepped - last.decided)
+
+    def _footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
+        """What running trainings would lose."""
+        found, now = {}, self.ledger.now()
+        for name in names:
+            try:
+                job = self.ledger.job(name)
+            except UnknownJobError:  # removed in the meantime
+                continue
+            *before, last = self.ledger.attempts(name)
+            times = sum(one.cause == PREEMPTION for one in before)
+            run_dir = (job.plan or {}).get("run_dir")
+            found[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
+        return found
 
     def _measure(self, job: Job, run: Progress) -> None:
         """Remember what the last attempt took, from where the one before it had kept the run."""
@@ -320,6 +349,21 @@ def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:
     """Where an attempt stands in the trace of its job; None where whoever submitted it named none."""
     parent = parse(trace)
     return None if parent is None else parent.child(f"{job}-a{attempt}")
+
+
+def _kept_seconds(before: Sequence[Attempt]) -> float:
+    """Seconds of training that were kept by the attempts before."""
+    return before[-1].kept_seconds if before else 0.0
+
+
+def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
+    """Whether no step was added to a run since the attempt before ended: what was lost then is on its account."""
+    if not before:
+        return False
+    one = before[-1]
+    return run.seconds <= one.kept_seconds or (
+        run.kept == one.kept_step and abs(run.seconds - one.kept_seconds - one.lost_seconds) < 1e-6
+    )
 
 
 def _versions(jobs: Sequence[Job], job: Job) -> set[int]:

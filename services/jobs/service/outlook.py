@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from services.jobs.scheduling.decide import decide, order
 from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota
+from services.jobs.scheduling.rules import Rules
 from services.jobs.scheduling.simulate import Seconds, Simulation
 from services.jobs.scheduling.why import sentence
 from services.jobs.service.loop import Loop
@@ -84,15 +85,15 @@ class Outlook:
         capacity = self.loop.capacity
         if capacity is None or self.loop.trouble:
             return {}
-        jobs, quotas = self.loop.passes.snapshot()
+        jobs, quotas, rules = self.loop.passes.snapshot()
         entries = list(jobs.jobs.values())
         now = self.loop.ledger.now()
-        queue = order(entries)
-        waits = decide(entries, quotas, capacity, now).waits
+        queue = order(entries, capacity, now, rules)
+        waits = decide(entries, quotas, capacity, now, rules).waits
         active = list(jobs.active.values())
         first = queue[:FIRST]
-        low = _starts([*active, *first], quotas, capacity, now, lambda one: one.low)
-        high = _starts([*active, *first], quotas, capacity, now, lambda one: one.high)
+        low = _starts([*active, *first], quotas, capacity, now, rules, lambda one: one.low)
+        high = _starts([*active, *first], quotas, capacity, now, rules, lambda one: one.high)
         certain = all(one.high < UNKNOWN for one in active)
         found = {}
         for ahead, job in enumerate(queue):
@@ -110,10 +111,10 @@ class Outlook:
 
 
 def _starts(
-    jobs: list[Entry], quotas: dict[str, Quota], capacity: Capacity, now: float, seconds: Seconds
+    jobs: list[Entry], quotas: dict[str, Quota], capacity: Capacity, now: float, rules: Rules, seconds: Seconds
 ) -> dict[str, float]:
     """When each starts first if every job runs for `seconds`, as far as the time allows to look."""
-    simulation, until = Simulation(jobs, quotas, capacity, now, seconds), time.monotonic() + BUDGET
+    simulation, until = Simulation(jobs, quotas, capacity, now, seconds, rules), time.monotonic() + BUDGET
     wanted = {one.id for one in jobs if one.state == State.WAITING}
     while time.monotonic() < until:
         simulation.step()

@@ -4,7 +4,8 @@ a counter is compared and set within the transaction, so of two schedulers one b
 import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
@@ -12,11 +13,13 @@ from sqlalchemy.orm import Session
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
 from services.jobs.ledger.statements import NEWEST
-from services.jobs.ledger.tables import Change, Job, Meta
-from services.jobs.scheduling.decide import decide_queue
+from services.jobs.ledger.tables import Attempt, Change, Job, Meta
+from services.jobs.scheduling.decide import NO_RULES, decide_queue
 from services.jobs.scheduling.entries import Capacity, Outcome, Quota, Start, Stop, Yield
 from services.jobs.scheduling.queue import Queue
+from services.jobs.scheduling.rules import Rules
 from services.jobs.service.entries import entry, quotas
+from services.jobs.service.footprint import Footprint
 from services.jobs.states import ACTIVE, State
 
 LIVE = sorted({State.WAITING, *ACTIVE})
@@ -26,15 +29,20 @@ LOOK_BACK = 200
 # So many new jobs that wait are taken out of the collector's sight: with 10,000 of them its rounds held up every
 # request for 180 ms, and found nothing, for a job is let go as soon as it is no longer known.
 FROZEN = 1000
+HALF_LIVES = 10  # after which what was used is as good as forgotten
+LATE = 60.0  # seconds that the end of an attempt may be committed after it
 
 
 class Passes:
     """Passes of one service; what has not changed since the last is neither read nor put in order again."""
 
-    def __init__(self, ledger: Ledger, access: Access) -> None:
-        self.ledger, self.access = ledger, access
+    def __init__(self, ledger: Ledger, access: Access, rules: Rules = NO_RULES) -> None:
+        """`rules` without usage: that is derived from the ledger's attempts."""
+        self.ledger, self.access, self.rules = ledger, access, rules.copy()
         self.seconds = 0.0  # that the last pass took
         self.took: Callable[[float], None] = lambda _: None  # told the seconds of every pass
+        # Tells what some of the running jobs would lose; asked where one of higher priority waits.
+        self.footprints: Callable[[Sequence[str]], Mapping[str, Footprint]] = lambda _: {}
         self._lock = threading.Lock()  # the queue is kept by the loop, and looked at by those who ask why
         self._queue = Queue()
         self._known: dict[int, Job] = {}  # by `seq`
@@ -42,22 +50,25 @@ class Passes:
         self._after: dict[str, Job] = {}  # those that come after jobs which have not succeeded
         self._frozen = 0  # the most jobs that were known when they were taken out of the collector's sight
         self._seen, self._compared = 0, float("-inf")  # the last change, and when the whole was compared (monotonic)
+        self._charged: dict[tuple[str, int], float] = {}  # ended attempts that are counted, and when they ended
+        self._counted: float | None = None  # the end of the last that was counted
         with ledger.database.write() as session:
             if session.get(Meta, "passes") is None:
                 session.execute(insert(Meta).values(key="passes", value="0"))
 
-    def snapshot(self) -> tuple[Queue, dict[str, Quota]]:
-        """The queue as it is now, and what bounds it."""
+    def snapshot(self) -> tuple[Queue, dict[str, Quota], Rules]:
+        """The queue as it is now, what bounds it, and the rules with what the owners have used."""
         with self._lock:
             self._refresh()
-            return self._queue.copy(), quotas(self.access.quotas())
+            return self._queue.copy(), quotas(self.access.quotas()), self.rules.copy()
 
     def run(self, capacity: Capacity) -> Outcome | None:
         """One pass, written down; None where another scheduler was quicker."""
         began = time.perf_counter()
         with self._lock:
             number = self._refresh()
-            outcome = decide_queue(self._queue, quotas(self.access.quotas()), capacity, self.ledger.now())
+            bounds, now = quotas(self.access.quotas()), self.ledger.now()
+            outcome = decide_queue(self._queue, bounds, capacity, now, self.rules)
             jobs = [self._known[self._seqs[decision.job]] for decision in outcome.decisions]
         self.seconds = time.perf_counter() - began
         self.took(self.seconds)
@@ -79,13 +90,51 @@ class Passes:
                 self._compared = time.monotonic()
             else:
                 changed = self._changed(session, newest)
+            if newest != self._seen or self._counted is None:
+                self._charge(session)
             self._seen = newest
             for start in range(0, len(changed), AT_ONCE):
                 query = select(Job).options(*SHORT).where(Job.seq.in_(changed[start : start + AT_ONCE]))
                 self._enter(session.scalars(query).all())
         if self._after:
             self._enter(list(self._after.values()))
+        self._weigh()
         return number
+
+    def _charge(self, session: Session) -> None:
+        """Count what the owners' attempts held that have ended since the last look."""
+        usage = self.rules.usage
+        if usage is None:
+            return
+        now = self.ledger.now()
+        since = now - HALF_LIVES * usage.half_life if self._counted is None else self._counted - LATE
+        query = (
+            select(Attempt.job, Attempt.number, Attempt.workers, Attempt.decided, Attempt.ended)
+            .add_columns(Job.owner, Job.cpus, Job.gpus)
+            .join(Job, Job.id == Attempt.job)
+            .where(Attempt.ended > since)
+        )
+        for job, number, workers, decided, ended, owner, cpus, gpus in session.execute(query):
+            if (job, number) not in self._charged:
+                usage.charge(owner, workers * cpus, workers * gpus, decided, ended)
+                self._charged[(job, number)] = ended
+                self._counted = max(self._counted or 0.0, ended)
+        self._counted = now if self._counted is None else self._counted
+        for name in [name for name, ended in self._charged.items() if ended <= self._counted - LATE]:
+            del self._charged[name]
+
+    def _weigh(self) -> None:
+        """Learn what those lose that could be asked to make room."""
+        highest = self._queue.highest()
+        if highest is None:
+            return
+        active = self._queue.active.values()
+        lower = [one for one in active if one.yields and one.state == State.RUNNING and one.priority < highest]
+        found = self.footprints([job.id for job in lower]) if lower else {}
+        for job in lower:
+            seen = found.get(job.id)
+            if seen is not None:
+                self._queue.put(replace(job, stepped=seen.stepped, kept=seen.kept, preempted=seen.preempted))
 
     def _compare(self, session: Session) -> list[int]:
         """Those of all live jobs that are not known as they are; what is no longer live is left."""

@@ -90,6 +90,8 @@ def _facts(job: Job, plan: dict[str, Any]) -> Rows:
 def _attempt(one: Attempt) -> Sequence[Any]:
     took = _span(one.ended - (one.started or one.decided)) if one.ended else "-"
     lost = f"{one.lost_tokens:,} tokens, {_span(one.lost_seconds)}" if one.lost_tokens else ""
+    if one.startup and one.outcome not in (None, "succeeded"):
+        lost = "; ".join([*([lost] if lost else []), f"start-up of {_span(one.startup)}"])
     message = reason_beyond(one.outcome or "", one.message)
     why = f"{one.cause or ''}: {message}" if message else ""
     return one.number, one.workers, clock(one.started), took, one.outcome or "runs", why, lost

@@ -118,6 +118,7 @@ class AttemptView(BaseModel):
     message: str
     lost_seconds: float
     lost_tokens: int
+    startup: float  # seconds until the first step of a training; all that it ran, where it came to none
 
 
 class ChangeView(BaseModel):
@@ -261,8 +262,9 @@ class BillRow(BaseModel):
     job: str
     cause: str
     attempts: int
-    seconds: float
+    seconds: float  # of steps that were trained and not kept
     tokens: int
+    startup: float  # seconds of these attempts until their first steps, which the next ones spend again
     away: float  # seconds from the end of these attempts until the next ones ran
 
 

@@ -10,6 +10,7 @@ from services.jobs.states import State
 MISTAKE = 2  # the exit code of a command that the user must change
 SIGNALLED = (130, 143)  # ended in order, by SIGINT or SIGTERM
 SHUTDOWN = "the service is stopped"  # why all that runs is asked to yield
+PREEMPTION = "preemption"  # the cause of an attempt's end that made room for another job
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def of_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
     if job.state == State.STOPPING:
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
     if code == YIELDED or code in SIGNALLED:
-        cause = "signal" if job.state != State.YIELDING else "shutdown" if job.reason == SHUTDOWN else "preemption"
+        cause = "signal" if job.state != State.YIELDING else "shutdown" if job.reason == SHUTDOWN else PREEMPTION
         what = job.reason if job.state == State.YIELDING else f"ended in order by a signal (exit code {code})"
         return Verdict(State.WAITING, "yielded", cause, f"yielded: {what}")
     if code == MISTAKE:

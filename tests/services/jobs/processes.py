@@ -126,7 +126,7 @@ class StubPlanner:
 
 def make_loop(url: str, home: Path, cpus: float = 2, **settings: Any) -> Loop:
     ledger = Ledger(Database(url))
-    config = ServiceConfig(tick=0.05, **settings)
+    config = ServiceConfig(**{"tick": 0.05, "preempt_after": 0.0, **settings})
     executor = ProcessExecutor(home, cpus)
     intake = Intake(ledger, StubPlanner(home), "here")  # type: ignore[arg-type]  # as far as it is asked
     return Loop(ledger, Access(ledger), executor, intake, config, home)

@@ -144,7 +144,8 @@ def lose(ledger: Ledger, owner: str, tokens: int, job: str | None = None) -> str
     with ledger.database.write() as session:
         found = ledger.begin(session, found, 1, "scheduler", "")
     found = ledger.mark_started(found)
-    return ledger.end(found, State.WAITING, "lost", "vanished", "gone", lost_seconds=3.0, lost_tokens=tokens).id
+    lost = {"lost_seconds": 3.0, "lost_tokens": tokens, "startup": 40.0}
+    return ledger.end(found, State.WAITING, "lost", "vanished", "gone", **lost).id
 
 
 def test_the_bill_says_what_was_lost_and_how_long_a_job_was_away(
@@ -158,10 +159,11 @@ def test_the_bill_says_what_was_lost_and_how_long_a_job_was_away(
     with client(loop) as http:
         anna, ben = http.get("/v1/bill").json()
         assert (anna["job"], anna["attempts"], anna["tokens"], anna["seconds"]) == (first, 2, 1200, 6.0)
+        assert anna["startup"] == 80.0
         assert anna["away"] > 0 and ben["away"] == 0
         bill(JobsConfig(), service(http), ["ben"])
         lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
-        assert [(line[0], line[-5]) for line in lines] == [("ben", "20"), ("all", "20")]
+        assert [(line[0], line[-7], line[-4]) for line in lines] == [("ben", "20", "40"), ("all", "20", "40")]
         bill(JobsConfig(), service(http), [])
         assert "1,220" in capsys.readouterr().out
 

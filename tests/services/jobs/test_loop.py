@@ -8,14 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Job
 from services.jobs.records import attempt_of
+from services.jobs.service.desk import Desk
 from services.jobs.service.loop import Loop
 from services.jobs.service.verdict import of_exit, of_vanishing
 from services.jobs.states import ENDED, State
@@ -264,3 +267,49 @@ def test_what_vanishes_too_often_is_lost() -> None:
     assert of_vanishing(job, "gone", 5).state == State.LOST
     assert of_vanishing(Job(state=State.RUNNING, reason="", losses=4), "gone", 5).state == State.WAITING
     assert of_vanishing(Job(state=State.STOPPING, reason="", losses=9), "gone", 5).state == State.STOPPED
+
+
+def test_a_job_runs_for_a_while_before_it_makes_room_and_its_start_up_is_on_the_bill(loop: Loop, home: Path) -> None:
+    loop.passes.rules = replace(loop.passes.rules, preempt_after=1.0)
+    low = submit(loop, home, "low", steps=150, workers=2, priority=-10)
+    turn(loop, lambda: state(loop, low) == State.RUNNING)
+    high = submit(loop, home, "high", steps=1, workers=2, owner="ben", priority=10)
+    turn(loop, lambda: ended(loop))
+    first, second = loop.ledger.attempts(low.id)
+    assert (first.cause, first.lost_seconds) == ("preemption", 0.0)
+    assert first.started is not None and first.ended is not None
+    assert first.startup > 0
+    assert first.ended - first.decided - first.startup > 0.9  # the clocks of files are coarse
+    assert second.startup > 0
+    (row,) = Desk(loop.ledger, loop, loop.config).bill(Person("root", "admin"), None)
+    assert (row.job, row.cause, row.startup) == (low.id, "preemption", first.startup)
+    assert state(loop, high) == State.SUCCEEDED
+
+
+def test_lost_steps_are_billed_once_and_an_attempt_without_a_step_is_start_up_alone(
+    loop: Loop, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [time.time()]
+    monkeypatch.setattr(loop.ledger, "now", lambda: now[0])
+    job = submit(loop, home, "run", steps=100)
+    loop._take()
+    (home / "run" / "checkpoints" / "step-00000002").mkdir(parents=True)
+    lines = [{"step": step, "loss": 1.0, "tokens": 10, "seconds": 2.0 * step} for step in range(1, 5)]
+
+    def attempt(lasts: float) -> None:
+        with loop.ledger.database.write() as session:
+            begun = loop.ledger.begin(session, loop.ledger.job(job.id), 1, "scheduler", "")
+        loop.ledger.mark_started(begun)
+        now[0] += lasts
+        if lasts > 10:
+            (home / "run" / "steps.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+            os.utime(home / "run" / "steps.jsonl", (time.time(), time.time()))
+        running = loop.ledger.job(job.id)
+        loop._end(running, of_vanishing(running, "gone", 9))
+
+    attempt(30.0)  # trains for the last 8 s
+    attempt(7.0)  # dies before its first step
+    first, second = loop.ledger.attempts(job.id)
+    assert (first.lost_tokens, first.lost_seconds) == (20, 4.0)
+    assert first.startup == pytest.approx(22.0, abs=0.5)
+    assert (second.lost_tokens, second.lost_seconds, second.startup) == (0, 0.0, 7.0)

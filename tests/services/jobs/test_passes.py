@@ -12,6 +12,7 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.scheduling.entries import Capacity, Entry
 from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.room import Node
+from services.jobs.scheduling.rules import Rules, Usage
 from services.jobs.service import passes
 from services.jobs.service.passes import Passes
 from services.jobs.states import State
@@ -32,6 +33,40 @@ def test_a_queue_that_follows_the_audit_trail_is_that_of_the_ledger(ledger: Ledg
             assert queue.active == fresh.active
             assert [entry.id for entry in walk(queue)] == [entry.id for entry in walk(fresh)]
     assert len(names) > 5
+
+
+def test_what_owners_have_used_is_derived_from_the_ledgers_attempts(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(ledger, "now", lambda: clock[0])
+    kept = Passes(ledger, Access(ledger), Rules(Usage(100.0)))
+
+    def run_one(owner: str, seconds: float) -> None:
+        job = ledger.submit(owner, "train", ["name=a"])
+        for state in (State.PLANNED, State.WAITING):
+            job = ledger.change(job, state, "service", "", choices=[3], cpus=2.0, gpus=0.5)
+        with ledger.database.write() as session:
+            job = ledger.begin(session, job, 3, "scheduler", "free")
+        job = ledger.mark_started(job)
+        clock[0] += seconds
+        ledger.end(job, State.SUCCEEDED, "succeeded", "end", "")
+
+    def used(passes: Passes, owner: str) -> tuple[float, float]:
+        usage = passes.snapshot()[2].usage
+        assert usage is not None
+        return usage.held(owner, clock[0])
+
+    run_one("anna", 100.0)
+    assert used(kept, "anna") == pytest.approx((3.0, 0.75))  # half of 3 workers of 2 CPUs and half a GPU
+    assert used(kept, "anna") == pytest.approx((3.0, 0.75))  # counted once
+    run_one("ben", 100.0)
+    run_one("anna", 100.0)
+    assert used(kept, "anna") == pytest.approx((0.75 + 3.0, 0.1875 + 0.75))
+    for owner in ("anna", "ben", "cleo"):
+        fresh = Passes(ledger, Access(ledger), Rules(Usage(100.0)))
+        assert used(fresh, owner) == pytest.approx(used(kept, owner))
+    assert Passes(ledger, Access(ledger)).snapshot()[2].usage is None
 
 
 def walk(queue: Queue) -> Iterator[Entry]:
