@@ -99,6 +99,8 @@ def _strike(scene: Scene, name: str, fault: Fault) -> Row:
         attempts, before, hit = scene.state()["attempt"], scene.progress().step, ranks(scene.job)
         began = time.monotonic()
         undo = fault.make(scene)
+        if fault.delayed:
+            began, before = time.monotonic(), scene.progress().step
     except ImpossibleError as problem:
         row.note = f"not tried: {problem}"
         logger.info("%s: %s", name, row.note)

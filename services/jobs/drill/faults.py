@@ -29,6 +29,7 @@ class Fault:
     seconds: float = 0.0  # that it lasts until it is undone
     ends: bool = False  # whether the workers' processes end by it
     prepare: Callable[[Scene], None] = lambda _: None  # what is to be there before
+    delayed: bool = False  # `make` returns when the service acts, and the time counts from then
 
 
 class ImpossibleError(Exception):
@@ -36,12 +37,21 @@ class ImpossibleError(Exception):
 
 
 def preemption(scene: Scene) -> None:
-    """A job of another owner and a higher priority comes while the cluster is full."""
+    """A job of another owner and a higher priority comes while the cluster is full.
+
+    The training is asked to make room once it has run for `service.preempt_after` seconds.
+    """
     nodes = scene.service.status()["nodes"]
     state = scene.state()
     if sum(node["cpus"] for node in nodes) - state["workers"] * state["cpus"] >= 1:
         raise ImpossibleError("the cluster is larger than the drill's training: there is room beside it")
     scene.others.append(scene.other.submit("doctor", [], priority="high")["id"])
+
+    def asked() -> bool:
+        now = scene.state()
+        return bool(now) and (now["state"] != "running" or now["attempt"] != state["attempt"])
+
+    scene.wait("the training is asked to make room", asked)
 
 
 def yielding(scene: Scene) -> None:
@@ -165,7 +175,9 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 FAULTS: dict[str, Fault] = {
-    "preemption": Fault("a job of another owner and higher priority needs its place", preemption, ends=True),
+    "preemption": Fault(
+        "a job of another owner and higher priority needs its place", preemption, ends=True, delayed=True
+    ),
     "yield": Fault("it is asked to make room", yielding, ends=True),
     "worker": Fault("a worker's process is killed", worker, ends=True),
     "driver": Fault("the job's own processes are killed", driver, ends=True),
