@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from bench.jobs import CLUSTER, NODES, entries
 from bench.result import Result
@@ -60,7 +61,7 @@ def on() -> Rules:
 
 def job(number: int, size: int, owner: str, seconds: float, now: float, priority: int = 0) -> Entry:
     """It is expected to take at most 1.2 times as long as it does."""
-    times = {"low": seconds, "high": 1.2 * seconds, "since": now}
+    times: dict[str, Any] = {"low": seconds, "high": 1.2 * seconds, "since": now}
     return Entry(f"j{number}", owner, State.WAITING, priority, number, Needs((size,), 1.0), **times)
 
 

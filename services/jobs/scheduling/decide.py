@@ -18,7 +18,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from services.jobs.scheduling.allowance import Allowances
-from services.jobs.scheduling.entries import Capacity, Entry, Outcome, Quota, Reservation, Start, Stop, Wait, Yield
+from services.jobs.scheduling.entries import (
+    Capacity,
+    Entry,
+    Kind,
+    Outcome,
+    Quota,
+    Reservation,
+    Start,
+    Stop,
+    Wait,
+    Yield,
+)
 from services.jobs.scheduling.preempt import Placed, choose_victims
 from services.jobs.scheduling.queue import Queue, turn
 from services.jobs.scheduling.room import Needs, Room
@@ -239,7 +250,7 @@ class _Pass:
         self.reservation, self.later = Reservation(job.id, at, strict), room
         if victims.jobs:
             resource, wanted = _main_resource(needs, smallest)
-            kind = "preempting" if victims.at <= self.now else "ripening"
+            kind: Kind = "preempting" if victims.at <= self.now else "ripening"
             names = ", ".join(sorted(victim.id for victim in victims.jobs))
             return Wait(kind, resource, wanted, _of(resource, self.room), names)
         return self._lacks(needs, "")

@@ -82,6 +82,10 @@ class Queue:
             found += [self.jobs[name] for _, _, name in places[:end]]
         return found
 
+    def waiting(self, least: int) -> list[Entry]:
+        """The jobs of this priority or a higher one that wait for their turn."""
+        return [self.jobs[name] for places in self._groups.values() for turn, _, name in places if -turn >= least]
+
     def longest(self, until: float) -> Iterator[Entry]:
         """The jobs that have waited since `until` or longer, the longest first."""
         for since, _, name in self._since:

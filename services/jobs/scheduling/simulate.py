@@ -77,8 +77,8 @@ class Simulation:
             match decision:
                 case Start(workers=workers):
                     self.first.setdefault(job.id, self.now)
-                    at = {"started": self.now, "stepped": self.now + self.start_up}
-                    self.queue.put(replace(job, state=State.RUNNING, workers=workers, **at))
+                    begun = replace(job, state=State.RUNNING, workers=workers, started=self.now)
+                    self.queue.put(replace(begun, stepped=self.now + self.start_up))
                     self._at(self.now + self.left.get(job.id, self.seconds(job)), job.id)
                 case Yield():
                     self.yields += 1

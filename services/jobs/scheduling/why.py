@@ -67,7 +67,10 @@ def explain(
     if forecasts and ahead <= FAR and wait.kind not in ("never", "after"):
         earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low, rules=rules)
         # what is too far away at the best is so at the worst
-        if earliest is not None and all(one.high < UNKNOWN for one in (*before, *queue.active.values())):
+        others = before if rules.usage is None else queue.waiting(job.priority)  # shares change while it waits
+        if earliest is not None and all(
+            one.high < UNKNOWN for one in (*others, *queue.active.values()) if one is not job
+        ):
             latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high, rules=rules)
     text = sentence(job, wait, ahead)
     return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -144,7 +145,7 @@ def lose(ledger: Ledger, owner: str, tokens: int, job: str | None = None) -> str
     with ledger.database.write() as session:
         found = ledger.begin(session, found, 1, "scheduler", "")
     found = ledger.mark_started(found)
-    lost = {"lost_seconds": 3.0, "lost_tokens": tokens, "startup": 40.0}
+    lost: dict[str, Any] = {"lost_seconds": 3.0, "lost_tokens": tokens, "startup": 40.0}
     return ledger.end(found, State.WAITING, "lost", "vanished", "gone", **lost).id
 
 

@@ -213,7 +213,7 @@ class Promises(RuleBasedStateMachine):
         self.count += 1
         needs = Needs(tuple(range(least, least + more + 1)), cpus, gpus)
         name = f"j{self.count}"
-        times = {"low": seconds, "high": seconds * slack, "since": self.simulation.now}
+        times: dict[str, Any] = {"low": seconds, "high": seconds * slack, "since": self.simulation.now}
         entry = Entry(name, owner, State.WAITING, priority, self.count, needs, f"r{run}", **times)
         self.simulation.add(entry)
         self.promised.clear()  # a newcomer of higher priority may come first

@@ -8,7 +8,7 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Jobs that wait already have waited since their last change."""
+    """Jobs that wait already count as waiting since they were submitted."""
     op.add_column("attempts", sa.Column("startup", sa.Double(), nullable=False, server_default="0"))
     op.add_column("jobs", sa.Column("waiting_since", sa.Double(), nullable=True))
     op.create_index("ix_attempts_ended", "attempts", ["ended"])
