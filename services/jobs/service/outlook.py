@@ -88,8 +88,8 @@ class Outlook:
         jobs, quotas, rules = self.loop.passes.snapshot()
         entries = list(jobs.jobs.values())
         now = self.loop.ledger.now()
-        queue = order(entries, capacity, now, rules)
-        waits = decide(entries, quotas, capacity, now, rules).waits
+        outcome = decide(entries, quotas, capacity, now, rules)
+        queue = sorted(order(entries, capacity, now, rules), key=lambda job: job.id != outcome.first)
         active = list(jobs.active.values())
         first = queue[:FIRST]
         low = _starts([*active, *first], quotas, capacity, now, rules, lambda one: one.low)
@@ -98,7 +98,7 @@ class Outlook:
         found = {}
         for ahead, job in enumerate(queue):
             known, certain = certain, certain and job.high < UNKNOWN  # whether the ends of all before it are
-            wait = waits.get(job.id)
+            wait = outcome.waits.get(job.id)
             if wait is None:
                 found[job.id] = Forecast("it starts in the next pass of the scheduler", ahead, now, now)
                 continue

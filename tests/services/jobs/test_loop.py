@@ -20,6 +20,7 @@ from services.jobs.ledger.tables import Job
 from services.jobs.records import attempt_of
 from services.jobs.service.desk import Desk
 from services.jobs.service.loop import Loop
+from services.jobs.service.outlook import Outlook
 from services.jobs.service.verdict import of_exit, of_vanishing
 from services.jobs.states import ENDED, State
 from tests.services.jobs.processes import PROCESSES, REPOSITORY, ProcessExecutor, make_loop, words
@@ -281,7 +282,7 @@ def test_a_job_runs_for_a_while_before_it_makes_room_and_its_start_up_is_on_the_
     assert first.startup > 0
     assert first.ended - first.decided - first.startup > 0.9  # the clocks of files are coarse
     assert second.startup > 0
-    (row,) = Desk(loop.ledger, loop, loop.config).bill(Person("root", "admin"), None)
+    (row,) = Desk(loop.ledger, loop, loop.config, Outlook(loop)).bill(Person("root", "admin"), None)
     assert (row.job, row.cause, row.startup) == (low.id, "preemption", first.startup)
     assert state(loop, high) == State.SUCCEEDED
 
