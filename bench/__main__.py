@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from bench.result import Result
+from model.openmp import limit_spinning
 
 
 def benchmarks() -> dict[str, str]:
@@ -30,6 +31,7 @@ def main(argv: list[str]) -> int:
     if name not in known:
         print(f"bench: {name!r} is not known. Choices: {', '.join(known)}", file=sys.stderr)
         return 2
+    limit_spinning()  # before a benchmark imports torch
     quick = "--quick" in rest
     result: Result = importlib.import_module(f"bench.{name}").run(quick, [word for word in rest if word != "--quick"])
     print(f"{result.name}: {result.unit}")

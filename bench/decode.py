@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from pathlib import Path
 import ctranslate2
 from sacrebleu import corpus_bleu
 
-from bench.peers import ROOT, peer_python
+from bench.peers import ROOT, peer_environment, peer_python
 from bench.result import Result, in_turns
 from bench.trainer import TINY, default_precision, trainer
 from conf.compose import typed, values
@@ -155,7 +154,8 @@ def transformers(bundle: TranslationBundle, path: Path, lines: Texts) -> Callabl
     def measure() -> tuple[float, Texts]:
         path.write_text(json.dumps(work), encoding="utf-8")
         words = [str(peer_python()), "-m", "bench.marian_generate", str(bundle.directory.resolve()), str(path)]
-        out = subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, text=True).stdout
+        theirs = peer_environment()
+        out = subprocess.run(words, check=True, cwd=ROOT, env=theirs, stdout=subprocess.PIPE, text=True).stdout
         made: list[list[int]] = json.loads(path.with_suffix(".out").read_text(encoding="utf-8"))
         return float(out.split()[-1]), bundle.tokenizers.target.decode(made)
 

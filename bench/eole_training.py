@@ -1,6 +1,5 @@
 """The peer of `bench train` in eole: its own command on the same pairs, its own figure for target tokens/s."""
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from bench.peers import peer_python
+from bench.peers import peer_environment, peer_python
 
 REPORTS = 2  # the first report holds its warm-up, the second is taken
 
@@ -26,7 +25,7 @@ def eole(folder: Path, pairs: list[tuple[np.ndarray, np.ndarray]], vocabulary: i
         )
     (home / "config.yaml").write_text(yaml.safe_dump(configuration(home, steps)), encoding="utf-8")
     command = [str(peer_python().with_name("eole")), "train", "-config", str(home / "config.yaml")]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    environment = {**peer_environment(), "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     speeds = re.findall(r"([\d.]+)/([\d.]+) tok/s", done.stdout + done.stderr)
     if done.returncode or len(speeds) < REPORTS:

@@ -1,9 +1,12 @@
 """The environments of the peers, one for each list of requirements here; they see our packages and hold their own."""
 
+import os
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+
+from model import openmp
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,3 +37,8 @@ def peer_python(variant: str = "") -> Path:
     subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", requirements], check=True)
     stamp.write_text(requirements.read_text(encoding="utf-8"), encoding="utf-8")
     return python
+
+
+def peer_environment() -> dict[str, str]:
+    """The environment for a peer: threads of OpenMP wait as their own library has it, unless the user says how."""
+    return {name: value for name, value in os.environ.items() if (name, value) != (openmp.SPINS, openmp.ROUNDS)}

@@ -6,11 +6,13 @@
 
 The plain loop is our network with torch's own attention, dropout and cross-entropy: what the kernels of
 model/device.py are worth. All train on the same made-up pairs with the lengths of Multi30k (15 tokens on average).
+
+Before its last line it prints two more, of ours against ours with OpenMP's own way of waiting (model/openmp.py):
+`train-idle`, and `train-busy` beside a process that keeps one core busy.
 """
 
 import argparse
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -19,8 +21,9 @@ from typing import Any
 
 import torch
 
+from bench import busy
 from bench.loss_curve import loss_curve
-from bench.peers import ROOT, peer_python
+from bench.peers import ROOT, peer_environment, peer_python
 from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
@@ -59,8 +62,19 @@ def run(quick: bool, args: list[str]) -> Result:
             marian=lambda: marian(shards, max(4, steps // 3), options.threads),
             eole=lambda: eole(Path(folder), pairs, VOCABULARY, max(4, steps // 3), options.threads),
         )
-    for name, value in found.items():
-        print(f"{name:<12} {value:10,.0f} target tokens/s")
+        waiting = in_turns(
+            rounds,
+            idle=lambda: busy.speed(shards, steps, options.threads),
+            idle_openmp=lambda: busy.speed(shards, steps, options.threads, busy.LIBRARYS_OWN),
+            one_thread=lambda: busy.speed(shards, steps, 1),
+            busy=lambda: beside(shards, steps, options.threads),
+            busy_openmp=lambda: beside(shards, max(4, steps // 3), options.threads, busy.LIBRARYS_OWN),
+            busy_one_thread=lambda: beside(shards, steps, 1),
+        )
+    for name, value in (found | waiting).items():
+        print(f"{name:<15} {value:10,.0f} target tokens/s")
+    for case in ("idle", "busy"):
+        print(Result(f"train-{case}", waiting[case], waiting[f"{case}_openmp"], "", "baseline").line())
     return Result(
         "train", found["ours"], max(found["marian"], found["eole"]), "target tokens/s, against the faster peer"
     )
@@ -93,8 +107,14 @@ def plain_speed(shards: Path, steps: int) -> float:
         return training_speed(shards, steps, "fp32")
 
 
+def beside(shards: Path, steps: int, threads: int, rounds: str | None = None) -> float:
+    """`busy.speed` on a machine with a core that is busy."""
+    with busy.busy_core():
+        return busy.speed(shards, steps, threads, rounds)
+
+
 def marian(shards: Path, steps: int, threads: int) -> float:
     """transformers' MarianMT of the same sizes on the same batches, in a process of the peers' environment."""
     words = [str(peer_python()), "-m", "bench.marian_training", str(shards), str(steps), str(WARM_UP), str(threads)]
-    out = subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, text=True).stdout
+    out = subprocess.run(words, check=True, cwd=ROOT, env=peer_environment(), stdout=subprocess.PIPE, text=True).stdout
     return float(out.split()[-1])

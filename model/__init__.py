@@ -1,1 +1,5 @@
 """What a model is: text, tokenizers, batches, networks, losses, decoding and the bundle. Torch and pure Python only."""
+
+from model.openmp import limit_spinning
+
+limit_spinning()  # before torch is imported

@@ -31,6 +31,7 @@ LIBRARIES = (
     *("sacremoses", "safetensors", "ctranslate2", "fastapi", "uvicorn", "python-multipart", "zstandard", "matplotlib"),
     *("fsspec", "psutil", "httpx", "langcodes", "numba", "scipy", "scikit-learn"),
 )
+BUSY = 0.5  # cores in use by others that are worth a note
 PATIENCE = 3.0  # seconds for one question over the network
 BRIEF = Patience(PATIENCE)
 logger = logging.getLogger(__name__)
@@ -110,9 +111,22 @@ def computer() -> list[Finding]:
     sets = instruction_sets()
     return [
         Finding("cores", "ok", machine.cores()),
+        busy(machine.busy_cores()),
         Finding("instruction sets", "ok", ", ".join(sets) or "not known"),
         Finding("memory", "ok" if available >= 2 else "note", f"{available:.1f} GiB available of {total:.1f} GiB"),
     ]
+
+
+def busy(cores: float) -> Finding:
+    """How many cores others use now: what trains here shares them."""
+    if cores < BUSY:
+        return Finding("busy cores", "ok", f"{cores:.1f} are in use by other programs")
+    return Finding(
+        "busy cores",
+        "note",
+        f"{cores:.1f} are in use by other programs: trainings and benchmarks are slower as long as they run, and one "
+        f"thread a process may be faster (OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1)",
+    )
 
 
 def storage(root: Path) -> list[Finding]:

@@ -27,6 +27,13 @@ def cpu_quota() -> float | None:
     return None if quota == "max" else int(quota) / int(period)
 
 
+def busy_cores(seconds: float = 0.5) -> float:
+    """Cores that other programs compute on at present: this one sleeps for `seconds` and looks."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    shares = psutil.cpu_percent(seconds, percpu=True)
+    return sum(shares[core] for core in usable if core < len(shares)) / 100
+
+
 def compiled_for() -> str:
     """The processor that numba compiles for, as LLVM names it.
 

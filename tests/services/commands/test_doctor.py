@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.busy import busy_core
 from model import precision
 from model.precision import Rates
 from services.commands import doctor as verb
@@ -27,6 +28,7 @@ def test_the_report_names_what_the_machine_offers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(machine, "cores", lambda: "3 of 64 (a processor)")
+    monkeypatch.setattr(machine, "busy_cores", lambda: 1.46)
     monkeypatch.setattr(machine, "memory", lambda: (16.0, 1.5))
     monkeypatch.setattr(machine, "free_disk", lambda path: (100.0, 40.0) if path == tmp_path else (4.0, 0.25))
     monkeypatch.setattr(machine, "gpus", lambda: ["a card, 80 GiB"])
@@ -36,6 +38,8 @@ def test_the_report_names_what_the_machine_offers(
     )  # a note is nothing that is missing
     report = {name: (entry["state"], entry["text"]) for name, entry in json.loads(capsys.readouterr().out).items()}
     assert report["cores"] == ("ok", "3 of 64 (a processor)")
+    assert report["busy cores"][0] == "note"
+    assert report["busy cores"][1].startswith("1.5 are in use by other programs: ")
     assert report["memory"] == ("note", "1.5 GiB available of 16.0 GiB")
     assert report["disk"] == ("ok", f"40.0 GiB free of 100.0 GiB at {tmp_path}")
     assert report["shared memory"] == ("note", "0.2 GiB free of 4.0 GiB at /dev/shm")
@@ -43,6 +47,12 @@ def test_the_report_names_what_the_machine_offers(
     assert f"torch {torch.__version__.partition('+')[0]}" in report["libraries"][1]
     assert report["MLflow"] == ("ok", "sqlite:///none.db (made by the first run)")
     assert report["serve.port"] == ("ok", "a free one will be taken")
+
+
+def test_cores_that_others_keep_busy_are_seen() -> None:
+    with busy_core():
+        assert machine.busy_cores(1.0) > 0.4
+    assert verb.busy(0.1) == Finding("busy cores", "ok", "0.1 are in use by other programs")
 
 
 @pytest.mark.parametrize(("bf16", "state", "taken"), [(100.0, "ok", "takes it"), (2.0, "note", "takes fp32")])

@@ -1,0 +1,48 @@
+"""Our training with OpenMP threads, beside a process that keeps one core busy, and without: in a process of its own,
+since OpenMP reads how long its threads spin when it is loaded. `python -m bench.busy SHARDS STEPS THREADS`.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.peers import ROOT
+from model import openmp
+
+LIBRARYS_OWN = "300000"  # rounds that libgomp spins for by itself
+
+
+def speed(shards: Path, steps: int, threads: int, rounds: str | None = None) -> float:
+    """Target tokens/s of our training, with `rounds` of spinning in the place of our own number."""
+    environment = {**os.environ, **({} if rounds is None else {openmp.SPINS: rounds})}
+    words = [sys.executable, "-m", "bench.busy", str(shards), str(steps), str(threads)]
+    out = subprocess.run(words, check=True, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True).stdout
+    return float(out.split()[-1])
+
+
+@contextlib.contextmanager
+def busy_core() -> Iterator[None]:
+    """A process that computes without end, for the length of the block."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            yield
+        finally:
+            other.kill()
+
+
+def main(shards: Path, steps: int, threads: int) -> float:
+    """Target tokens/s of our loop in this process."""
+    import torch
+
+    from bench.train import training_speed
+    from bench.trainer import TINY, default_precision
+
+    torch.set_num_threads(threads)
+    return training_speed(shards, steps, default_precision(TINY))
+
+
+if __name__ == "__main__":
+    print(main(Path(sys.argv[1]), *map(int, sys.argv[2:])))
