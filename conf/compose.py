@@ -15,9 +15,11 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from conf.groups import FOLDER, sections
+from conf.interrupts import Interrupted, interruptible
 from conf.parsing import parsing_quickly
 from model.errors import ServiceError, UserError, interrupt_in, unknown
 from model.renamed import current_words
@@ -30,17 +32,13 @@ Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 CHATTY = ("alembic", "httpx")  # they log a line for each plugin at import, and for each request
+UNUSABLE = {  # errors of the system that starting again does not mend
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
+    errno.ENAMETOOLONG,
+}
 logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
 _composed: ContextVar[dict[tuple[str, ...], Any] | None] = ContextVar("composed", default=None)  # words -> node
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ended by a signal, in order: the message says what was kept, `code` is the exit code."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def run(
@@ -51,8 +49,8 @@ def run(
     check: Callable[[Root], None] = lambda _: None,
     facts: Facts | None = None,
 ) -> int:
-    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130
-    interrupted by SIGINT; a training that yields to SIGTERM: 75).
+    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted by
+    SIGINT, 143 by SIGTERM; 75 where a training makes room because a node of it goes away).
 
     `root` is a dataclass of the sections that the verb reads. In a rehearsal `check` is called in place of `task`.
     `facts` gets what was composed and the words of the command line, and gives dotted keys with the values that they
@@ -62,11 +60,18 @@ def run(
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    homes: list[str] = []
+
+    def work(values: Mapping[str, Any]) -> int | None:
+        homes.extend(home_of(values))
+        return task(typed(root, values))
+
     try:
-        if any(word.startswith("-") for word in argv):
-            _refuse_unknown_options(argv)
-            return _run_by_hydra(lambda values: task(typed(root, values)), argv, verb, facts)
-        return task(typed(root, values(argv, facts))) or OK
+        with interruptible():
+            if any(word.startswith("-") for word in argv):
+                _refuse_unknown_options(argv)
+                return _run_by_hydra(work, argv, verb, facts)
+            return work(values(argv, facts)) or OK
     except UserError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
         return USER_MISTAKE
@@ -78,20 +83,44 @@ def run(
     except BrokenPipeError:
         raise  # the reader of our output has gone; the command line ends without a word
     except OSError as problem:
-        if problem.errno != errno.ENOSPC:
+        if problem.errno == errno.ENOSPC:
+            where = f" at {problem.filename}" if problem.filename else ""
+            said = f"the disk is full{where}; free some space, then start again: it goes on"
+            print(f"dragoman {verb}: {said}", file=sys.stderr)
+            return FAILED
+        if problem.filename is None:  # of no file: a mistake of ours
             traceback.print_exc()
             return FAILED
-        where = f" at {problem.filename}" if problem.filename else ""
-        print(
-            f"dragoman {verb}: the disk is full{where}; free some space, then start again: it goes on", file=sys.stderr
-        )
-        return FAILED
+        print(f"dragoman {verb}: {problem.filename}: {problem.strerror or problem}{homes_hint(homes)}", file=sys.stderr)
+        return USER_MISTAKE if problem.errno in UNUSABLE else FAILED
     except Exception as problem:  # the last line of defence: whatever it was, exit code 1 and the trace shown
         interrupt = interrupt_in(problem)
         if interrupt is not None:
             return _ended(verb, interrupt)
         traceback.print_exc()
         return FAILED
+
+
+def home_of(values: Mapping[str, Any]) -> list[str]:
+    """The home that a configuration names, where it is a folder or is to become one; none where it is in a bucket.
+
+    Raises:
+        UserError: it is a file, or lies below one.
+    """
+    home = str((values.get("paths") or {}).get("root", ""))
+    if not home or "://" in home:
+        return []
+    there = next(place for place in (Path(home).absolute(), *Path(home).absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise UserError(
+            f"paths.root={home}: {there} is a file; name a folder (DRAGOMAN_HOME=FOLDER or paths.root=FOLDER)"
+        )
+    return [home]
+
+
+def homes_hint(homes: Sequence[str]) -> str:
+    """What to look at where a file cannot be used."""
+    return f" (the home is {homes[0]}: it must be a folder that can be written, see paths.root)" if homes else ""
 
 
 def _ended(verb: str, problem: KeyboardInterrupt) -> int:

@@ -6,12 +6,9 @@ Torch takes longer to load than everything that comes before it, so a verb's mod
 import contextlib
 import importlib
 import shlex
-import signal
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from conf import compose
 from model.errors import UserError
@@ -36,10 +33,7 @@ def main(argv: Sequence[str]) -> int:
             config = of_run(config, run)
         if verb in READERS:
             refuse_without_shards(config, words)
-        with (
-            told_of_sigterm(),
-            begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext(),
-        ):
+        with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         return code
 
@@ -51,26 +45,6 @@ def main(argv: Sequence[str]) -> int:
 
     root = VerifyRoot if verb == "verify" else Config
     return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None)
-
-
-@contextlib.contextmanager
-def told_of_sigterm() -> Iterator[None]:
-    """In the block SIGTERM ends a verb as Ctrl-C does, with a line and what was begun ended, and code 143.
-
-    A training has a handler of its own once there is something to keep.
-    """
-
-    def end(number: int, _: FrameType | None) -> None:
-        raise compose.Interrupted("interrupted", 128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def names_run(word: str) -> bool:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from conf.interrupts import Interrupted, interruptible
 from model.errors import UserError, unknown
 from services import completion
 from services.help import general_help, verb_help
@@ -15,16 +16,17 @@ OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit c
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code: 0, 1 failed, 2 the user's mistake, 130 interrupted."""
+    """Run one command line and return its exit code: 0, 1 failed, 2 the user's mistake, 130 or 143 interrupted."""
     try:
-        code = _dispatch(list(argv))
-        sys.stdout.flush()
+        with interruptible():
+            code = _dispatch(list(argv))
+            sys.stdout.flush()
     except UserError as problem:
         print(f"dragoman: {problem}", file=sys.stderr)
         return USER_MISTAKE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as problem:
         print("dragoman: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return problem.code if isinstance(problem, Interrupted) else INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has gone: say nothing, and let the interpreter's last flush write to nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -55,7 +57,10 @@ def _dispatch(argv: list[str]) -> int:
 
 def entry() -> None:
     """The console script `dragoman`."""
-    sys.exit(main(sys.argv[1:]))
+    with interruptible() as ending:
+        code = main(sys.argv[1:])
+        ending.finish(code)
+        sys.exit(code)
 
 
 if __name__ == "__main__":

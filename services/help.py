@@ -33,7 +33,8 @@ Everything after the verb is configuration: corpus=multi30k model=transformer_ti
   dragoman --version
   eval "$(dragoman --shell-completion install=bash)"    completion of verbs and keys (bash, zsh, fish)
 
-Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configuration, 130 interrupted."""
+Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configuration, 130 ended by Ctrl-C,
+143 by SIGTERM."""
 
 
 def verb_help(name: str, verb: VerbRow) -> str:

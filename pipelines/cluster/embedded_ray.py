@@ -14,10 +14,13 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from conf.interrupts import held_signals
 from pipelines.cluster import worker_program
 from pipelines.cluster.forked_workers import import_modules, serve_forks
 from pipelines.cluster.ray_node import read_environment
@@ -91,10 +94,21 @@ def start_ray(device: str) -> Iterator[None]:
         if not address:
             raise RuntimeError(f"Ray did not start (exit code {node.wait()})")
         read_environment()
-        stack.callback(ray.shutdown)
+        stack.callback(undisturbed, ray.shutdown, "Ray has ended")
         with _loopback():
-            ray.init(address, _node_ip_address="127.0.0.1", logging_level=logging.ERROR, log_to_driver=False)
+            settings: dict[str, Any] = {"_node_ip_address": "127.0.0.1", "log_to_driver": False}
+            undisturbed(partial(ray.init, address, logging_level=logging.ERROR, **settings), "Ray has started")
         yield
+
+
+def undisturbed(work: Callable[[], object], until: str) -> None:
+    """Do `work` in a thread, and hold signals until it is done: `until` that. For the start and the end of Ray.
+
+    An exception in the middle of either ends the process with SIGSEGV. And where Ray starts in the main thread, it puts
+    handlers of signals in the place of ours.
+    """
+    with held_signals(until), ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
 
 
 def _own_environment() -> dict[str, str | None]:

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import logging
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
+END_PATIENCE = 10.0  # seconds for our thread of Ray's controller to end after an interrupt
 SAID_AFTER = 5.0  # seconds without room for the workers until that is said
 ELASTIC_TRY = 10.0  # seconds that a group of one size waits for room, where another size may find it
 logger = logging.getLogger(__name__)
@@ -47,16 +47,14 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         return
     if config.address is None:
         logger.info("starting Ray")
-        with contextlib.ExitStack() as stack:
-            with _own_signals():
-                stack.enter_context(embedded_ray.start_ray(config.device))
+        with embedded_ray.start_ray(config.device):
             check_capacity(config)
             yield
         return
     logger.info(f"connecting to Ray at {config.address}")
     try:
-        with _own_signals():
-            ray.init(config.address, logging_level=logging.ERROR, log_to_driver=False)
+        start = functools.partial(ray.init, config.address, logging_level=logging.ERROR, log_to_driver=False)
+        embedded_ray.undisturbed(start, "Ray answers")
     except (ConnectionError, TimeoutError) as problem:
         raise UserError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
     except ray.exceptions.AuthenticationError as problem:
@@ -68,18 +66,7 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         check_capacity(config)
         yield
     finally:
-        ray.shutdown()
-
-
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Ray puts a handler of its own in the place of ours when it starts; afterwards ours is back."""
-    terminated = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, terminated)
+        embedded_ray.undisturbed(ray.shutdown, "Ray has let go")
 
 
 def check_capacity(config: ClusterConfig) -> None:
@@ -225,7 +212,8 @@ def fit(
             trainer = ClusterTrainer(_worker, tries=tries, bridge=bridge, **settings)
         room = f"{sizes[0]} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
         try:
-            _in_thread(trainer.fit, lambda: _say_what_lacks(room), trainer.end)
+            patience = END_PATIENCE if config.address is None else 0.0
+            _in_thread(trainer.fit, lambda: _say_what_lacks(room), trainer.end, patience)
         except TrainingFailedError as problem:
             if refusal.exists():
                 raise UserError(refusal.read_text(encoding="utf-8")) from None
@@ -238,9 +226,12 @@ def fit(
             raise RuntimeError(f"training failed on the workers: {problem}") from problem
 
 
-def _in_thread(function: Callable[[], object], waiting: Callable[[], bool], left: Callable[[], None]) -> None:
+def _in_thread(
+    function: Callable[[], object], waiting: Callable[[], bool], left: Callable[[], None], patience: float = 0.0
+) -> None:
     """`function` in a thread of its own; `waiting` is asked every SAID_AFTER seconds, until it has spoken, and `left`
-    is called where nobody waits any more."""
+    is called where nobody waits any more. The thread then has `patience` seconds to end: Ray must not be shut down
+    while it is being asked."""
     end: Future[object] = Future()
 
     def run() -> None:
@@ -257,6 +248,7 @@ def _in_thread(function: Callable[[], object], waiting: Callable[[], bool], left
             spoken = spoken or end.done() or waiting()
     finally:
         left()
+        wait([end], timeout=patience)
     end.result()
 
 

@@ -23,6 +23,7 @@ from pipelines.tasks.schedule import describe_plans, settle_schedule
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import is_database, resolve_paths
+from pipelines.tracking.spool import Spool
 from pipelines.training import progress, publishing, run_lock
 from pipelines.training.checkpoint import StaleAttemptError
 from pipelines.training.run_record import RECORD
@@ -67,9 +68,10 @@ def _train(config: Config) -> Path | None:
         values = {key: value for key, value in compose.plain(config).items() if key not in task.unread}
         # workers may be started in another folder
         config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
-        if training:
-            run_ranks(task, config, task.plan(config), values, received)
-        return release(config, task) if is_first() else None
+        with closed_record(config):
+            if training:
+                run_ranks(task, config, task.plan(config), values, received)
+            return release(config, task) if is_first() else None
 
 
 def check(config: Config) -> None:
@@ -115,23 +117,19 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
     config = replace(config, cluster=plan.cluster)
     connected = ray_train.connect_ray(config.cluster) if config.cluster.backend == "ray" else contextlib.nullcontext()
     shown = progress.show_progress(config.run_dir, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
-    with connected:  # a cluster that refuses leaves no run behind
+    with connected, closed_record(config):  # a cluster that refuses leaves no run behind
         record_start(config, values)
         publishing.publish(config.run_dir)
         train_rank = partial(train_here, task.train_rank)
-        try:
-            with shown, received.awaited():
-                if config.cluster.backend == "local":
-                    train_rank(config, from_environment(config.cluster.device))
-                else:
-                    storage, sizes = config.run_dir / "ray", worker_sizes(config)
-                    crosses = remote_of(config.run_dir) is not None or len(sizes) > 1
-                    ends = partial(open_ends, config) if crosses else None
-                    ray_train.fit(train_rank, config, config.cluster, storage, config.name, sizes, ends)
-                    publishing.pull(config.run_dir)  # the first rank may have worked elsewhere
-        except BaseException as problem:
-            close_record(config, problem)
-            raise
+        with shown, received.awaited():
+            if config.cluster.backend == "local":
+                train_rank(config, from_environment(config.cluster.device))
+            else:
+                storage, sizes = config.run_dir / "ray", worker_sizes(config)
+                crosses = remote_of(config.run_dir) is not None or len(sizes) > 1
+                ends = partial(open_ends, config) if crosses else None
+                ray_train.fit(train_rank, config, config.cluster, storage, config.name, sizes, ends)
+                publishing.pull(config.run_dir)  # the first rank may have worked elsewhere
 
 
 def open_ends(config: Config) -> "Ends":
@@ -139,6 +137,17 @@ def open_ends(config: Config) -> "Ends":
     from pipelines.tasks.ends import ends_of
 
     return ends_of(config)
+
+
+@contextlib.contextmanager
+def closed_record(config: Config) -> Iterator[None]:
+    """A block that does not end with an error while the run's record says that it goes on."""
+    try:
+        yield
+    except BaseException as problem:
+        if Spool(config.run_dir).status() == "RUNNING":
+            close_record(config, problem)
+        raise
 
 
 def close_record(config: Config, problem: BaseException) -> None:

@@ -19,7 +19,7 @@ def rank_record(config: Config, ranks: Ranks) -> Iterator[TrackedRun | None]:
 
     The run goes on in the driver (evaluation, registration), so it is handed over without being ended.
     """
-    tracked = TrackedRun(config.tracking, config.run_dir, config.name) if ranks.first else None
+    tracked = TrackedRun(config.tracking, config.run_dir, config.name, begin=False) if ranks.first else None
     try:
         yield tracked
     finally:

@@ -23,7 +23,7 @@ from pipelines.tracking.system import SystemSampler
 logger = logging.getLogger(__name__)
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
-INTERRUPTED_FLUSH = 1.0  # seconds that whoever interrupts waits at most, `tracking.flush_timeout` being longer
+INTERRUPTED_FLUSH = 10.0  # seconds that whoever interrupts waits at most; MLflow alone takes some to load
 
 
 class TrackedRun:
@@ -37,8 +37,15 @@ class TrackedRun:
         UserError: `tracking.uri` is no address.
     """
 
-    def __init__(self, tracking: TrackingConfig, run_dir: Path, name: str, system: bool = True) -> None:
-        """`system`: sample this process and machine. One of the processes that share a run does, best rank 0."""
+    def __init__(
+        self, tracking: TrackingConfig, run_dir: Path, name: str, system: bool = True, begin: bool = True
+    ) -> None:
+        """Open the record.
+
+        Args:
+            system: sample this process and machine. One of the processes that share a run does, best rank 0.
+            begin: record that the run goes on. A worker does not: the command may have ended the run meanwhile.
+        """
         check(tracking)
         self.config = resolve_paths(tracking)
         self.run_dir = run_dir.absolute()
@@ -48,7 +55,8 @@ class TrackedRun:
         self._steps = self.spool.last_steps()
         self._lock = threading.Lock()
         self._ended = False
-        self.spool.append("status", status="RUNNING")
+        if begin:
+            self.spool.append("status", status="RUNNING")
         self._background = BackgroundSender(Sender(self.spool, self.config, name))
         if not self.config.offline:
             self._background.start()

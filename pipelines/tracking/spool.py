@@ -153,6 +153,11 @@ class Spool:
         size = self.path.stat().st_size if self.path.exists() else 0
         return max(0, size - self.mark().offset)
 
+    def status(self) -> str | None:
+        """The run's status as it was recorded last; None where it never was."""
+        found = [record.fields["status"] for record in self.records() if record.kind == "status"]
+        return found[-1] if found else None
+
     def last_steps(self) -> dict[str, int]:
         """The highest step spooled so far for each metric key."""
         steps: dict[str, int] = {}

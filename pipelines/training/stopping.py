@@ -5,27 +5,25 @@ RUN/stop, which all of them see or are sent. Rank 0 looks for it at every step a
 step, so that all stop at the same one. The file holds the exit code that the command is to end with, and a line that
 says why.
 
-SIGTERM and requests come from programs that want the machine for something else: the run yields, with the exit code 75
-(EX_TEMPFAIL of sysexits.h: try again later). SIGINT comes from a person at a terminal; a second one ends at once.
+A signal ends the command with 128 plus its number. A request comes from what wants a machine back: the run yields, with
+the exit code 75 (EX_TEMPFAIL of sysexits.h: try again later). SIGINT comes from a person at a terminal: a second one
+does not wait for the checkpoint.
 
 RUN/pause has the workers alone end: a group of another size goes on after them.
 """
 
 import contextlib
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from conf.compose import Interrupted
+from conf.interrupts import SIGNALS, Ending, Interrupted, say
 from model.files import atomic_write
 from pipelines.training import checkpoint
 
 NAME, PAUSE = "stop", "pause"
 YIELDED = 75  # exit code
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: YIELDED}
 
 
 def request_stop(run: Path, code: int = YIELDED, reason: str = "") -> None:
@@ -69,25 +67,29 @@ def is_asked(run: Path) -> bool:
     return is_paused(run) or (run / NAME).exists()
 
 
-class Signals:
+class Signals(Ending):
     """What a signal does to the command: it raises `Interrupted`, or while workers train asks them to stop."""
 
     def __init__(self, run: Path) -> None:
+        super().__init__()
         self.run = run
-        self._received = False
         self._training: Callable[[], bool] = lambda: False
+        self._asked = False  # the workers, by a signal
 
-    def received(self, number: int, _: FrameType | None) -> None:
-        """The handler."""
-        if self._received:
-            if number == signal.SIGINT:
-                os._exit(128 + number)
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Ask for the end; raise where no worker trains, or at a second SIGINT."""
+        if self._asked and number != signal.SIGINT:
             return  # SIGTERM comes from programs, and often to a whole family of processes that pass it on
-        self._received = True
-        code = CODES[signal.Signals(number)]
-        request_stop(self.run, code, signal.Signals(number).name)
-        if not self._training():
-            raise self.interrupted(code)
+        if not self._asked and not self.begun:
+            request_stop(self.run, 128 + number, signal.Signals(number).name)
+            if self._training():
+                self._asked = True
+                say("stopping at the next step, with a checkpoint; Ctrl-C (again) does not wait for it")
+                return
+        super().__call__(number, frame)
+
+    def first(self, number: int) -> Interrupted:
+        return self.interrupted(128 + number)
 
     @contextlib.contextmanager
     def awaited(self) -> Iterator[None]:
@@ -104,6 +106,7 @@ class Signals:
             self._training = lambda: False
         code = read_request(self.run)
         if code is not None:
+            self.begun = True
             raise self.interrupted(code)
 
     def interrupted(self, code: int) -> Interrupted:
@@ -126,9 +129,11 @@ def signals(run: Path) -> Iterator[Signals]:
     """SIGINT and SIGTERM end the block in order. What an earlier start was asked for is forgotten."""
     forget(run)
     handler = Signals(run)
-    before = {number: signal.signal(number, handler.received) for number in SIGNALS}
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield handler
     finally:
         for number, one in before.items():
             signal.signal(number, one)
+            if isinstance(one, Ending):
+                one.begun = one.begun or handler.begun  # what ends the command must not be disturbed

@@ -8,7 +8,6 @@ import contextlib
 import json
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -19,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose
+from conf.interrupts import held_signals
 from model.errors import UserError
 from model.shards.manifest import read_manifest
 from model.storage.mirror import local_folder
 
 SENTENCES = 5
+PATIENCE = 120.0  # seconds for a step to end in order
 STEPS = {
     "shard": "a corpus becomes packed shards",
     "train": "two workers train a Transformer; then it is averaged, scored and registered",
@@ -71,8 +72,6 @@ def main(argv: Sequence[str]) -> int:
 def demo(root: DemoRoot, words: Sequence[str]) -> int:
     """Run all steps and show what came of them."""
     started = time.monotonic()
-    # A kill must end the children too: it becomes an exception, and every child is ended on the way out.
-    before = signal.signal(signal.SIGTERM, _raise_exit)
     try:
         for verb in ("shard", "train"):
             run_step(verb, words, started)
@@ -83,8 +82,6 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
     except StepFailedError as problem:
         print(f"dragoman demo: {problem}", file=sys.stderr)
         return problem.code
-    finally:
-        signal.signal(signal.SIGTERM, before)
     print(summary(root, words, samples, headers, time.monotonic() - started))
     return compose.OK
 
@@ -123,28 +120,27 @@ def run_endpoint(words: Sequence[str], started: float) -> Iterator[str]:
 
 @contextlib.contextmanager
 def child(words: Sequence[str], stdout: int | None = None) -> Iterator["subprocess.Popen[str]"]:
-    """A process; ended with the block if it has not ended itself."""
-    received: list[int] = []
-    # A kill that comes while the process is being started must wait until there is something to end.
-    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
-    process = subprocess.Popen(words, stdout=stdout, text=True)
-    try:
-        signal.signal(signal.SIGTERM, before)
-        if received:
-            _raise_exit()
+    """A process; ended with the block if it has not ended itself.
+
+    It may take its time: a training makes a checkpoint, and tells MLflow that it was killed.
+    """
+    with contextlib.ExitStack() as stack:
+        with held_signals("there is something to end"):
+            process = subprocess.Popen(words, stdout=stdout, text=True)
+            stack.callback(end, process)
         yield process
-    except KeyboardInterrupt:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(20)  # the terminal has interrupted it as well
-        raise
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    """End a process in order. The terminal may have interrupted it as well: SIGTERM adds nothing to that."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[str, str]]:
@@ -238,7 +234,3 @@ def announce(verb: str, words: Sequence[str], started: float) -> None:
 
 def command(verb: str, words: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "services.cli", verb, *words]
-
-
-def _raise_exit(*_: object) -> None:
-    raise SystemExit(128 + signal.SIGTERM)

@@ -40,8 +40,7 @@ class Parent:
             trials = f"{pages.rstrip('/')}/?sweep={self.run_id}"
             client.set_tag(self.run_id, NOTE, f"[Its trials]({trials}) as jobs. {ABOUT}")
 
-        if self.run_id is None:
-            self._ask(begin)
+        self._ask(begin if self.run_id is None else lambda client: client.update_run(self.run_id, "RUNNING"))
         return self.run_id
 
     def end(

@@ -1,15 +1,18 @@
 """What `dragoman sweep` does: the trials as jobs, the best of them, pictures, and one MLflow run above all."""
 
+import contextlib
 import getpass
 import json
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import optuna
 
 from conf import compose
-from model.errors import UserError
+from conf.interrupts import held_signals
+from model.errors import interrupt_in
 from services.jobs import entries
 from services.jobs.client import table, verbs
 from services.jobs.mlflow_logins import local_login
@@ -37,26 +40,35 @@ def sweep(root: SweepRoot, space: Space) -> int:
     with quiet_optuna(), verbs.client(root.jobs, entries.address(_asked(root))) as client:
         study = open_study(folder, root.name, root.sweep, space, root.seed)
         parent = _parent(root, folder)
-        run = parent.begin(_params(root, space, most), root.jobs.owner or getpass.getuser(), client.address)
-        if run is not None:
-            (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
-        common = [f"tracking.parent={run}"] if run else []
-        search = Search(client, study, space, root.sweep, most=most, common=common)
-        try:
+        with _ended(parent):
+            run = parent.begin(_params(root, space, most), root.jobs.owner or getpass.getuser(), client.address)
+            if run is not None:
+                (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
+            common = [f"tracking.parent={run}"] if run else []
+            search = Search(client, study, space, root.sweep, most=most, common=common)
             search.run()
-        except UserError as problem:  # no trial comes to a value
-            parent.end({}, {"reason": str(problem)}, [], "FAILED")
-            raise
-        best = finished(study)[0]
-        print(table.table(rows(study, root.sweep.metric)))
-        print(f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}", flush=True)
-        outcome = release(search, best) if root.sweep.promote else ""
-        if outcome:
-            logger.info("%s: registered, and shown to the gate", outcome)
-        pictures = draw(study, root.sweep.metric, folder)
-        parent.end(*_outcome(study, root, best), pictures)
+            best = finished(study)[0]
+            print(table.table(rows(study, root.sweep.metric)))
+            print(f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}", flush=True)
+            outcome = release(search, best) if root.sweep.promote else ""
+            if outcome:
+                logger.info("%s: registered, and shown to the gate", outcome)
+            pictures = draw(study, root.sweep.metric, folder)
+            parent.end(*_outcome(study, root, best), pictures)
     logger.info("pictures: %s", folder)
     return compose.OK
+
+
+@contextlib.contextmanager
+def _ended(parent: Parent) -> Iterator[None]:
+    """A block that does not leave the sweep's run as one that goes on; the same command begins it again."""
+    try:
+        yield
+    except BaseException as problem:
+        killed = interrupt_in(problem) is not None
+        with held_signals("MLflow knows"):
+            parent.end({}, {"reason": str(problem)}, [], "KILLED" if killed else "FAILED")
+        raise
 
 
 def _asked(root: SweepRoot) -> entries.Root:

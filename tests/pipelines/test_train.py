@@ -96,7 +96,7 @@ def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undist
 
 @pytest.mark.parametrize(
     ("backend", "number", "code"),
-    [("ray", signal.SIGINT, 130), ("ray", signal.SIGTERM, 75), ("local", signal.SIGTERM, 75)],
+    [("ray", signal.SIGINT, 130), ("ray", signal.SIGTERM, 143), ("local", signal.SIGTERM, 143)],
 )
 def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     home: Path, backend: str, number: signal.Signals, code: int
@@ -138,7 +138,7 @@ def test_a_release_says_where_everything_is(undisturbed: Path) -> None:
     assert bundle["scores"]["test"]["lines"]["bleu"].startswith("BLEU|nrefs:1")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_final_evaluation(home: Path, undisturbed: Path, number: signal.Signals, code: int) -> None:
     before = (undisturbed / "evaluation.test.json").stat().st_mtime_ns
     settings = ["name=undisturbed", "cluster.backend=local", "decode.beam=64", "evaluate.sentences=0"]

@@ -166,7 +166,7 @@ def test_a_node_that_is_lost_and_joins_again_changes_no_step(nodes: Nodes, undis
     assert joined["step"] % 10 or joined["step"] > alone["step"], "a checkpoint was made for the change"
     wait_until(lambda: nodes.step(name) > max(STEPS, joined["step"] + 20), process)
     process.send_signal(signal.SIGTERM)
-    said = end_of(process, 75)
+    said = end_of(process, 143)
     stopped = nodes.step(name)
     assert "interrupted (SIGTERM)" in said and f"step-{stopped:08d}" in said
     if how == "drained":  # once is enough

@@ -14,8 +14,9 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config as AlembicConfig
+from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, select, text
-from sqlalchemy.exc import ArgumentError, OperationalError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, ProgrammingError
 from sqlalchemy.orm import Session
 
 from model.errors import ServiceError, UserError, reason
@@ -38,8 +39,8 @@ class Database:
         """Open it; make or upgrade its tables. `password` is PostgreSQL's, where the URL has none.
 
         Raises:
-            UserError: the URL names no database that is known here.
-            ServiceError: the database does not answer.
+            UserError: the URL names no database that is known here, or one of a newer Dragoman.
+            ServiceError: the database does not answer, or is damaged.
         """
         self.engine = _engine(url, password)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
@@ -48,13 +49,15 @@ class Database:
         self._writer: contextlib.AbstractContextManager[object] = (
             threading.Lock() if self.is_sqlite else contextlib.nullcontext()
         )
-        with answering():
+        with contextlib.ExitStack() as stack, answering():
+            stack.callback(self.close)
             self.upgrade()
             with self.write() as session:
                 if session.get(Meta, "prefix") is None:
                     session.add(Meta(key="prefix", value=f"j{secrets.token_hex(2)}"))
             with self.read() as session:
                 self.prefix: str = session.scalars(select(Meta.value).where(Meta.key == "prefix")).one()
+            stack.pop_all()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
@@ -86,6 +89,11 @@ class Database:
                     connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADING})
                 config.attributes["connection"] = connection
                 command.upgrade(config, revision)
+        except CommandError as problem:  # "Can't locate revision": that of a program that has more of them
+            raise UserError(
+                f"service.ledger: {self.engine.url} was made by a newer Dragoman "
+                f"({reason(problem)}); start that version, or name another ledger"
+            ) from None
         finally:
             logging.getLogger("alembic").setLevel(level)
 
@@ -95,10 +103,12 @@ class Database:
 
 @contextlib.contextmanager
 def answering() -> Iterator[None]:
-    """Raises ServiceError where the database does not answer, without its password."""
+    """Raises ServiceError where the database does not answer or is damaged, without its password."""
     try:
         yield
-    except (OperationalError, ProgrammingError) as problem:
+    except DatabaseError as problem:
+        if not isinstance(problem, OperationalError | ProgrammingError) and type(problem) is not DatabaseError:
+            raise  # a mistake of ours: only sqlite has plain ones, for a file that is no database any more
         raise ServiceError(f"service.ledger: the database cannot be used ({reason(problem)})") from None
 
 

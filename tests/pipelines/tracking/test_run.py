@@ -118,7 +118,7 @@ def test_whoever_interrupts_a_run_does_not_wait_for_a_server(
     monkeypatch.setattr(BackgroundSender, "flush", lambda _, timeout: bool(waited.append(timeout)))
     with pytest.raises(KeyboardInterrupt), TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
         raise KeyboardInterrupt
-    assert waited == [1.0]
+    assert waited == [10.0]
     assert [record.fields["status"] for record in run.spool.records()] == ["RUNNING", "KILLED"]  # for `dragoman sync`
 
 

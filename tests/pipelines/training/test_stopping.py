@@ -84,7 +84,7 @@ def test_all_ranks_stop_at_the_same_step(shards: Path, tmp_path: Path) -> None:
     assert newest is not None and newest.name == "step-00000006"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_outside_of_training_interrupts_at_once(tmp_path: Path, number: signal.Signals, code: int) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Interrupted, match="before the first checkpoint") as caught, stopping.signals(tmp_path):
@@ -98,8 +98,8 @@ def test_a_signal_while_workers_train_waits_for_their_checkpoint(tmp_path: Path)
     with pytest.raises(Interrupted) as caught, stopping.signals(tmp_path) as received, received.awaited():
         checkpoint.next_attempt(tmp_path)  # the workers have begun
         os.kill(os.getpid(), signal.SIGTERM)
-        came_to_its_end = stopping.read_request(tmp_path) == 75
-    assert came_to_its_end and caught.value.code == 75
+        came_to_its_end = stopping.read_request(tmp_path) == 143
+    assert came_to_its_end and caught.value.code == 143
     with stopping.signals(tmp_path):
         assert stopping.read_request(tmp_path) is None
 
@@ -109,7 +109,7 @@ def test_a_second_sigterm_changes_nothing_for_it_comes_to_every_process_of_a_job
         checkpoint.next_attempt(tmp_path)
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
-    assert caught.value.code == 75
+    assert caught.value.code == 143
 
 
 def test_a_request_says_why_and_a_pause_is_none(tmp_path: Path) -> None:
@@ -121,12 +121,32 @@ def test_a_request_says_why_and_a_pause_is_none(tmp_path: Path) -> None:
     assert not stopping.is_asked(tmp_path / "paused")
 
 
-def test_a_second_signal_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    codes: list[int] = []
-    monkeypatch.setattr("os._exit", codes.append)
-    with pytest.raises(Interrupted), stopping.signals(tmp_path) as received, received.awaited():
+def test_a_second_ctrl_c_does_not_wait_for_the_checkpoint(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    said = []
+    refused = pytest.raises(Interrupted, match=r"interrupted \(SIGINT\)")
+    with refused, stopping.signals(tmp_path) as received, received.awaited():
         checkpoint.next_attempt(tmp_path)
         os.kill(os.getpid(), signal.SIGINT)
-        assert not codes
+        said.append("asked")
         os.kill(os.getpid(), signal.SIGINT)
+        said.append("waited")
+    assert said == ["asked"]
+    assert "stopping at the next step" in capfd.readouterr().err
+
+
+def test_a_signal_while_the_record_is_closed_disturbs_nothing_and_a_third_ctrl_c_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr("os._exit", codes.append)
+    with pytest.raises(Interrupted), stopping.signals(tmp_path) as received:
+        try:
+            with received.awaited():
+                os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), number)
+            assert not codes
+            os.kill(os.getpid(), signal.SIGINT)
     assert codes == [130]
+    assert "interrupted again: ended at once" in capfd.readouterr().err

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -143,24 +142,33 @@ def test_the_endpoint_is_stopped_when_asking_it_fails(
     assert not answers(capsys.readouterr().out)
 
 
-def test_a_killed_demo_ends_its_step(tmp_path: Path) -> None:
+def test_a_killed_demo_lets_its_step_end_in_order(tmp_path: Path) -> None:
+    """The step takes as long as it takes; the demo says its own line after it."""
+    step = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1.0), print('KILLED', flush=True), sys.exit(143)))\n"
+        "print('begun', flush=True)\n"
+        "time.sleep(60)"
+    )
     script = f"""
 import sys
+from services import cli
 from services.commands import demo
-demo.command = lambda name, words: [sys.executable, "-c", "import time; time.sleep(60)", {str(tmp_path)!r}]
-sys.exit(demo.demo(demo.DemoRoot("n", "en-de", {{}}, {{}}, {{}}), []))
+demo.command = lambda name, words: [sys.executable, "-c", {step!r}]
+sys.exit(cli.main(["demo"]))
 """
-    process = subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     assert process.stdout is not None
     with process.stdout:
-        assert any("dragoman shard" in line for line in process.stdout), "the demo ended before its first step"
-        children: list[psutil.Process] = []
-        while not children:
-            children = psutil.Process(process.pid).children()
-            time.sleep(0.01)
+        assert any(line == "begun\n" for line in process.stdout), "the demo ended before its first step"
+        children = psutil.Process(process.pid).children()
         os.kill(process.pid, signal.SIGTERM)
+        rest = process.stdout.read()
         assert process.wait(120) == 128 + signal.SIGTERM
-    assert not children[0].is_running()
+    assert rest.splitlines() == ["KILLED", "dragoman demo: interrupted"]
+    assert not any(one.is_running() for one in children)
 
 
 def test_held_out_pairs_are_spread_over_the_test_set(root: DemoRoot) -> None:

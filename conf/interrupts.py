@@ -1,0 +1,122 @@
+"""Signals as exceptions: SIGINT and SIGTERM end a command with a line and the exit code 128 plus the signal's number.
+
+The first signal raises `Interrupted` in the main thread, so that everything that was begun is ended on the way out.
+Further ones do not disturb that: SIGTERM often comes to a whole family of processes whose members pass it on, and of
+SIGINT a second one says what a third one does, which is to end the process at once.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ended by a signal, in order: the message says what was kept, `code` is the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Ending:
+    """A handler of signals for a command: the first one raises `Interrupted`."""
+
+    def __init__(self) -> None:
+        self.begun = False  # by a signal
+        self._again = 0
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        if self.begun:
+            self.hear_again(number)
+            return
+        self.begun = True
+        raise self.first(number)
+
+    def first(self, number: int) -> Interrupted:
+        """What the first signal raises."""
+        return Interrupted("interrupted", 128 + number)
+
+    def hear_again(self, number: int) -> None:
+        """One more signal while the command ends."""
+        if number != signal.SIGINT:
+            return
+        self._again += 1
+        if self._again > 1:
+            end_at_once(128 + number)
+        say("ending what was begun; Ctrl-C once more ends at once, and leaves MLflow to `dragoman sync`")
+
+    def finish(self, code: int) -> None:
+        """The command is over: a signal to what is left of its process changes nothing about its exit code."""
+        for number in SIGNALS:
+            if signal.getsignal(number) is self:
+                signal.signal(number, lambda *_: os._exit(code))
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[Ending]:
+    """A block that signals end in order. Within another such block, and outside of the main thread, it does nothing.
+
+    A signal that is ignored (as SIGINT is in what a shell starts in the background) stays so.
+    """
+    handler = Ending()
+    current = {number: signal.getsignal(number) for number in SIGNALS}
+    outer = [one for one in current.values() if isinstance(one, Ending)]
+    if threading.current_thread() is not threading.main_thread() or outer:
+        yield outer[0] if outer else handler
+        return
+    with _replaced(handler, current):
+        yield handler
+
+
+@contextlib.contextmanager
+def held_signals(until: str) -> Iterator[None]:
+    """A block that no signal interrupts: it comes at the block's end. `until`: what is waited for, to be said.
+
+    A second SIGINT ends the process at once.
+    """
+    received: list[int] = []
+
+    def hold(number: int, _: FrameType | None) -> None:
+        if number == signal.SIGINT and signal.SIGINT in received:
+            end_at_once(128 + number)
+        if not received:
+            say(f"interrupted, waiting until {until}; Ctrl-C once more ends at once")
+        received.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with _replaced(hold, {number: signal.getsignal(number) for number in SIGNALS}):
+        yield
+    if received:
+        signal.raise_signal(received[0])
+
+
+@contextlib.contextmanager
+def _replaced(handler: object, current: dict[signal.Signals, object]) -> Iterator[None]:
+    """`handler` for the length of the block, for those signals that are not ignored."""
+    heard = {number: one for number, one in current.items() if one != signal.SIG_IGN}
+    try:
+        for number in heard:
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        yield
+    finally:
+        for number, one in heard.items():
+            signal.signal(number, one)  # type: ignore[arg-type]
+
+
+def say(text: str) -> None:
+    """A line on standard error, from a handler: it may have interrupted a write to the same file."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"dragoman: {text}\n".encode())
+
+
+def end_at_once(code: int) -> None:
+    """End this process with a line and without anything else."""
+    say("interrupted again: ended at once; the same command goes on from what was kept")
+    os._exit(code)

@@ -1,0 +1,88 @@
+"""A home that cannot be used, a ledger that cannot be opened: one line and an exit code, never a traceback."""
+
+import shlex
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.errors import ServiceError, UserError
+from services import cli
+from services.jobs.ledger.database import Database
+from services.verbs import VERBS
+
+MORE = {  # what a verb must be told, to come as far as its home
+    "verify": "RUN",
+    "inspect": "PLACE",
+    "neighbours": "dog",
+    "analogy": "a b c",
+    "submit": "train",
+    "sweep": "train model.dropout=choice(0.1,0.2)",
+    "compare": "models=[transformer_tiny]",
+    **dict.fromkeys(("job", "why", "logs", "stop", "yield"), "j1"),
+    "up": "service.port=0",
+    "serve": "serve.port=0",
+}
+WRITERS = ("shard", "up")  # verbs that would write there first of all; of others a finished run is missing
+
+
+def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = cli.main(words)
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_home_that_is_a_file_is_refused_in_a_line(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    home.touch()
+    monkeypatch.setenv("DRAGOMAN_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    code, error = said([verb, *shlex.split(MORE.get(verb, ""))], capsys)
+    assert code == 2 and "Traceback" not in error
+    assert len(error.splitlines()) == 1 and str(home) in error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a folder that nobody can write to, whoever they are")
+@pytest.mark.parametrize("verb", WRITERS)
+def test_a_home_that_cannot_be_written_is_refused_in_a_line(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", "/proc/home")
+    code, error = said([verb, *shlex.split(MORE.get(verb, ""))], capsys)
+    assert code == 2 and "Traceback" not in error and "/proc/home" in error.splitlines()[-1]
+
+
+def test_a_ledger_that_is_no_database_is_named(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    ledger.write_bytes(b"not a database" * 500)
+    with pytest.raises(ServiceError, match=r"service\.ledger: the database cannot be used .*file is not a database"):
+        Database(f"sqlite:///{ledger}")
+
+
+def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    Database(f"sqlite:///{ledger}").close()
+    for other in tmp_path.glob("ledger.db-*"):
+        other.unlink()
+    with ledger.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 60_000)
+    with pytest.raises(ServiceError, match=r"service\.ledger: the database cannot be used"):
+        Database(f"sqlite:///{ledger}")
+
+
+def test_a_ledger_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    Database(f"sqlite:///{ledger}").close()
+    connection = sqlite3.connect(ledger)
+    with connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999_tomorrow'")
+    connection.close()
+    with pytest.raises(UserError, match=r"service\.ledger: .*ledger\.db was made by a newer Dragoman .*9999_tomorrow"):
+        Database(f"sqlite:///{ledger}")
+    connection = sqlite3.connect(ledger)
+    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999_tomorrow",)]
+    connection.close()
