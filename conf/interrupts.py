@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -98,7 +98,7 @@ def held_signals(until: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _replaced(handler: object, current: dict[signal.Signals, object]) -> Iterator[None]:
+def _replaced(handler: object, current: Mapping[signal.Signals, object]) -> Iterator[None]:
     """`handler` for the length of the block, for those signals that are not ignored."""
     heard = {number: one for number, one in current.items() if one != signal.SIG_IGN}
     try:

@@ -22,6 +22,7 @@ pytest_plugins = ["tests.random_shards"]
 # Tests that start Ray, in processes of their own.
 RAY = (
     "tests/test_end_to_end.py",
+    "tests/test_signals.py",
     "tests/pipelines/test_train.py",
     "tests/pipelines/test_train_over_nodes.py",
     "tests/pipelines/tasks/test_language_ray.py",

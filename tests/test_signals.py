@@ -137,10 +137,7 @@ def tries(home: Path, verb: str, count: int, seed: int) -> list[Try]:
     if verb == "demo":
         words.insert(1, "experiment=demo")
     accepted = (0, 1) if verb == "promote" else (0,)
-    if verb in ("train", "demo"):
-        lasts = 25.0
-    else:
-        lasts = seconds_of(home, [*words, *named(home, verb, "measured")], accepted)
+    lasts = seconds_of(home, [*words, *named(home, verb, "measured")], accepted)
     found: list[Try] = []
     for turn in range(4 * count):
         name = f"{verb}{seed}-{turn}"
