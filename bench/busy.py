@@ -10,14 +10,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.peers import ROOT
+from bench.result import Result, in_turns
 from model import openmp
 
 LIBRARYS_OWN = "300000"  # rounds that libgomp spins for by itself
 
 
-def speed(shards: Path, steps: int, threads: int, rounds: str | None = None) -> float:
-    """Target tokens/s of our training, with `rounds` of spinning in the place of our own number."""
-    environment = {**os.environ, **({} if rounds is None else {openmp.SPINS: rounds})}
+def compare_waiting(shards: Path, steps: int, threads: int, rounds: int) -> None:
+    """Print the lines `train-idle` and `train-busy`: ours against ours with the library's own way of waiting."""
+
+    def beside(steps: int, threads: int, spins: str | None = None) -> float:
+        with busy_core():
+            return speed(shards, steps, threads, spins)
+
+    found = in_turns(
+        rounds,
+        idle=lambda: speed(shards, steps, threads),
+        idle_openmp=lambda: speed(shards, steps, threads, LIBRARYS_OWN),
+        idle_one_thread=lambda: speed(shards, steps, 1),
+        busy=lambda: beside(steps, threads),
+        busy_openmp=lambda: beside(max(4, steps // 3), threads, LIBRARYS_OWN),
+        busy_one_thread=lambda: beside(steps, 1),
+    )
+    for name, value in found.items():
+        print(f"{name:<15} {value:10,.0f} target tokens/s")
+    for case in ("idle", "busy"):
+        print(Result(f"train-{case}", found[case], found[f"{case}_openmp"], "", "baseline").line())
+
+
+def speed(shards: Path, steps: int, threads: int, spins: str | None = None) -> float:
+    """Target tokens/s of our training, with `spins` rounds of spinning in the place of our own number."""
+    environment = {**os.environ, **({} if spins is None else {openmp.SPINS: spins})}
     words = [sys.executable, "-m", "bench.busy", str(shards), str(steps), str(threads)]
     out = subprocess.run(words, check=True, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True).stdout
     return float(out.split()[-1])

@@ -62,19 +62,9 @@ def run(quick: bool, args: list[str]) -> Result:
             marian=lambda: marian(shards, max(4, steps // 3), options.threads),
             eole=lambda: eole(Path(folder), pairs, VOCABULARY, max(4, steps // 3), options.threads),
         )
-        waiting = in_turns(
-            rounds,
-            idle=lambda: busy.speed(shards, steps, options.threads),
-            idle_openmp=lambda: busy.speed(shards, steps, options.threads, busy.LIBRARYS_OWN),
-            one_thread=lambda: busy.speed(shards, steps, 1),
-            busy=lambda: beside(shards, steps, options.threads),
-            busy_openmp=lambda: beside(shards, max(4, steps // 3), options.threads, busy.LIBRARYS_OWN),
-            busy_one_thread=lambda: beside(shards, steps, 1),
-        )
-    for name, value in (found | waiting).items():
-        print(f"{name:<15} {value:10,.0f} target tokens/s")
-    for case in ("idle", "busy"):
-        print(Result(f"train-{case}", waiting[case], waiting[f"{case}_openmp"], "", "baseline").line())
+        busy.compare_waiting(shards, steps, options.threads, rounds)
+    for name, value in found.items():
+        print(f"{name:<12} {value:10,.0f} target tokens/s")
     return Result(
         "train", found["ours"], max(found["marian"], found["eole"]), "target tokens/s, against the faster peer"
     )
@@ -105,12 +95,6 @@ def plain_speed(shards: Path, steps: int) -> float:
     """The same in fp32 by torch's own modules."""
     with plain_paths():
         return training_speed(shards, steps, "fp32")
-
-
-def beside(shards: Path, steps: int, threads: int, rounds: str | None = None) -> float:
-    """`busy.speed` on a machine with a core that is busy."""
-    with busy.busy_core():
-        return busy.speed(shards, steps, threads, rounds)
 
 
 def marian(shards: Path, steps: int, threads: int) -> float:

@@ -91,6 +91,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
     }
     ours = {name for name, found in kinds.items() if True in found}
     assert ours == {
+        "busy",
         "gpu_training",
         "hour",
         "jobs",

@@ -12,6 +12,7 @@ import pytest
 from model.errors import UserError
 from services.models.registry import Registry
 from services.sweeps.parent import Parent
+from services.sweeps.sweep import _ended
 
 RUN = "7" * 32
 
@@ -22,6 +23,7 @@ class Recorder:
     def __init__(self) -> None:
         self.tags: dict[str, str] = {}
         self.said: list[tuple[str, ...]] = []
+        self.again: list[str] = []
 
     def get_experiment_by_name(self, name: str) -> None:
         self.said.append(("experiment", name))
@@ -47,6 +49,9 @@ class Recorder:
     def log_artifact(self, run: str, path: str) -> None:
         self.said.append(("artifact", Path(path).name))
 
+    def update_run(self, run: str, state: str) -> None:
+        self.again.append(state)
+
     def set_terminated(self, run: str, state: str) -> None:
         self.said.append(("end", state))
 
@@ -70,6 +75,7 @@ def test_the_run_leads_to_its_trials_and_ends_with_the_best_and_the_pictures(tmp
     assert f"](http://jobs.example/?sweep={RUN})" in client.tags["mlflow.note.content"]
     assert client.tags["kind"] == "sweep" and client.tags["mlflow.user"] == "anna"
     assert parent.begin({}, "anna", "http://jobs.example") == RUN  # one run, however often it is begun
+    assert client.again == ["RUNNING"]  # one that was interrupted goes on
     parent.end({"best.valid_loss": 1.5}, {"best_trial": "3"}, [tmp_path / "importance.png"])
     assert client.said == [
         *(("experiment", "dragoman"), ("run", "1", "search"), ("param", "sampler", "tpe")),
@@ -87,3 +93,13 @@ def test_a_sweep_goes_on_without_mlflow_and_says_so_once(caplog: pytest.LogCaptu
     assert [record.getMessage() for record in caplog.records] == [
         "tracking_uri: nothing answers; the sweep goes on without its page"
     ]
+
+
+@pytest.mark.parametrize(("problem", "state"), [(KeyboardInterrupt(), "KILLED"), (UserError("no value"), "FAILED")])
+def test_a_sweep_that_ends_early_says_so(problem: BaseException, state: str) -> None:
+    client = Recorder()
+    parent = Parent(Standing(client), "dragoman", "search")
+    with pytest.raises(type(problem)), _ended(parent):
+        parent.begin({}, "anna", "http://jobs.example")
+        raise problem
+    assert client.said[-1] == ("end", state)
