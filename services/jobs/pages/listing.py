@@ -20,6 +20,7 @@ from services.jobs.states import ACTIVE, QUEUED, State
 
 ROWS = 50
 ACTIVE_ROWS = 20  # of those that run, above the others
+AHEAD = ROWS + 10  # of the queue, for a page: some have started since its order was made
 RUN = re.compile(r"[0-9a-f]{32}")  # an id of MLflow's
 GROUPS: dict[str, tuple[str, frozenset[State]]] = {
     "all": ("All", frozenset(State)),
@@ -107,11 +108,13 @@ def listing(site: Site, person: Person, asked: Filter) -> Listing:
     forecasts = site.outlook.view().forecasts
     active: list[Job] = []
     if asked.group in ("all", "waiting") and asked.before is None and not asked.place:
-        active = _jobs(ledger, asked, owner, ACTIVE, ACTIVE_ROWS)
+        active = _jobs(ledger, asked, owner, _among(ACTIVE), ACTIVE_ROWS)
     if asked.group == "waiting":
         found = _queue(ledger, asked, owner, list(forecasts))
     else:
-        found = _jobs(ledger, asked, owner, GROUPS[asked.group][1] - (ACTIVE if asked.group == "all" else set()))
+        # of all jobs the newest are read in order, for which no index of states is of use
+        wanted = _among(GROUPS[asked.group][1]) if asked.group != "all" else Job.state.not_in(sorted(ACTIVE))
+        found = _jobs(ledger, asked, owner, wanted)
     shown, more = found[:ROWS], ""
     if len(found) > ROWS:
         cursor = {"place": asked.place + ROWS} if asked.group == "waiting" else {"before": shown[-1].seq}
@@ -140,12 +143,10 @@ def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:
 
 
 def _jobs(
-    ledger: Ledger, asked: Filter, owner: str | None, states: Collection[State], most: int = ROWS + 1
+    ledger: Ledger, asked: Filter, owner: str | None, state: ColumnElement[bool], most: int = ROWS + 1
 ) -> list[Job]:
     """Jobs in these states, the newest first."""
-    query = (
-        select(Job).order_by(Job.seq.desc()).limit(most).where(*_wanted(asked, owner), Job.state.in_(sorted(states)))
-    )
+    query = select(Job).order_by(Job.seq.desc()).limit(most).where(*_wanted(asked, owner), state)
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
     with ledger.database.read() as session:
@@ -154,14 +155,20 @@ def _jobs(
 
 def _queue(ledger: Ledger, asked: Filter, owner: str | None, order: Sequence[str]) -> list[Job]:
     """Waiting jobs in the scheduler's `order`; behind them those that are not in it yet, by priority and age."""
-    turn = {name: place for place, name in enumerate(order)}
-    query = select(Job.id, Job.priority, Job.queued).where(*_wanted(asked, owner), Job.state.in_(sorted(QUEUED)))
+    wanted = [*_wanted(asked, owner), _among(QUEUED)]
+    names = list(order[asked.place : asked.place + AHEAD])
     with ledger.database.read() as session:
-        rows = session.execute(query).all()
-        rows = sorted(rows, key=lambda row: (turn.get(row.id, len(turn)), -row.priority, row.queued))
-        names = [row.id for row in rows[asked.place : asked.place + ROWS + 1]]
-        found = {job.id: job for job in session.scalars(select(Job).where(Job.id.in_(names)))}
-    return [found[name] for name in names if name in found]
+        if len(wanted) > 1 or len(names) < AHEAD:  # not all jobs, or the end of the queue: their places among all
+            rows = session.execute(select(Job.id, Job.priority, Job.queued).where(*wanted)).all()
+            turn = {name: place for place, name in enumerate(order)}
+            rows = sorted(rows, key=lambda row: (turn.get(row.id, len(turn)), -row.priority, row.queued))
+            names = [row.id for row in rows[asked.place : asked.place + ROWS + 1]]
+        found = {job.id: job for job in session.scalars(select(Job).where(Job.id.in_(names), _among(QUEUED)))}
+    return [found[name] for name in names if name in found][: ROWS + 1]
+
+
+def _among(states: Collection[State]) -> ColumnElement[bool]:
+    return Job.state.in_(sorted(states))
 
 
 def _counts(ledger: Ledger, asked: Filter, owner: str | None) -> dict[str, int]:

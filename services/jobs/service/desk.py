@@ -20,6 +20,7 @@ from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 
 COLUMNS = [name for name in schemas.JobView.model_fields if name != "why"]  # of the ledger
+LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for why they wait: a command line asks once
 AGAIN = 5  # times that a change is tried where somebody else is quicker
 
 
@@ -60,7 +61,7 @@ class Desk:
         waiting = [job.id for job in jobs if job.state == State.WAITING]
         if self.loop.trouble:
             return dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
-        forecasts = self.outlook.view().forecasts if waiting else {}
+        forecasts = self.outlook.view(LIST_PATIENCE).forecasts if waiting else {}
         return {name: forecasts[name].text for name in waiting if name in forecasts}
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:

@@ -55,8 +55,8 @@ class Outlook:
         self._lock = threading.Lock()
         self._working: threading.Event | None = None
 
-    def view(self) -> View:
-        """The newest there is, at most a moment's wait away."""
+    def view(self, patience: float = PATIENCE) -> View:
+        """The newest there is; waits at most `patience` seconds for a new one."""
         version = self.loop.ledger.newest
         with self._lock:
             good = max(FRESH, SHARE * self._view.took) * (1 if self._view.version != version else 5)
@@ -66,7 +66,7 @@ class Outlook:
                 self._working = threading.Event()
                 threading.Thread(target=self._make, args=(version, self._working), daemon=True).start()
             working = self._working
-        working.wait(PATIENCE)
+        working.wait(patience)
         return self._view
 
     def _make(self, version: int, done: threading.Event) -> None:

@@ -16,6 +16,7 @@ from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = {"wide": (1440, 900), "laptop": (1024, 768), "tablet": (768, 1024), "phone": (390, 844)}
+PATIENCE = 180_000  # milliseconds: the first form waits for the planner's process
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
 
 
@@ -32,7 +33,7 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
         yield browser
         browser.close()
 
@@ -74,6 +75,7 @@ def test_every_page_fits_its_window_and_keeps_nobody_out(
 
     wide, high = WIDTHS[width]
     context = chromium.new_context(viewport={"width": wide, "height": high}, color_scheme=scheme, bypass_csp=True)
+    context.set_default_timeout(PATIENCE)
     page, said = context.new_page(), []
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda problem: said.append(str(problem)))
@@ -211,6 +213,7 @@ def test_the_plan_comes_beside_the_form_and_the_log_in_pieces(world: World, chro
 
 def test_plan_and_submit_stay_in_the_window_beside_a_long_plan(world: World, chromium: Any) -> None:
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.goto(f"{world.address}/submit?verb=shard")
     words = ["pair=de-en", "seed=3", *(f"shards.shard_lines={number}" for number in range(1000, 1018))]
