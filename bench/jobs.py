@@ -233,7 +233,7 @@ def clients(port: int, home: str, seconds: float) -> dict[str, list[float]]:
 
     def client(number: int) -> None:
         kind = kinds[number]
-        words = ["corpus=phrasebook", f"paths.root={home}/o{number}", f"cluster.workers={1 + number % 2}"]
+        words = ["corpus=phrasebook", f"paths.shards={home}/shards/o{number}", f"cluster.workers={1 + number % 2}"]
         body = {"verb": "shard", "overrides": words}
         headers = {"X-Dragoman-Owner": f"o{number}"}
         connection = HTTPConnection("127.0.0.1", port, timeout=60)  # kept alive

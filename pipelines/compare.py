@@ -10,7 +10,7 @@ from model.inference.bleu import tokeniser
 from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.cluster import ray_train
 from pipelines.comparison import record
-from pipelines.comparison.entries import Entry, model_file, resolve
+from pipelines.comparison.entries import Entry, resolve
 from pipelines.comparison.figures import Compared, draw_figures
 from pipelines.comparison.measures import measure, record_of
 from pipelines.comparison.page import Report
@@ -19,6 +19,7 @@ from pipelines.comparison.seeds import over_seeds, with_seeds
 from pipelines.comparison.table import Row, as_text, rows
 from pipelines.comparison.training import bundle_of, with_budget
 from pipelines.config import Config
+from pipelines.evaluation.comparison_settings import model_file
 from pipelines.evaluation.translation import held_out
 from pipelines.tracking.server import resolve_paths
 

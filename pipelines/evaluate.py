@@ -7,10 +7,11 @@ dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vec
 """
 
 import logging
+import tempfile
 from pathlib import Path
 
 from conf import compose
-from model.bundles.directory import Bundle, bundle_kind
+from model.bundles.directory import Bundle, bundle_hash, bundle_kind
 from model.bundles.ensemble import load_ensemble
 from model.errors import UserError
 from model.inference.kinds import KINDS
@@ -42,6 +43,17 @@ def task(config: Config) -> int:
     return compose.OK
 
 
+def record_folder(config: Config, bundle: Path) -> Path:
+    """The folder of the bundle, or one below `paths.root` where this process may not write beside the bundle."""
+    try:
+        with tempfile.TemporaryFile(dir=bundle.parent):
+            return bundle.parent
+    except OSError:
+        folder = config.paths.local(config.paths.root) / "evaluations" / bundle_hash(bundle)[:12]
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
 def evaluated(config: Config) -> tuple[Bundle, Path]:
     """What is evaluated, and the folder that keeps the record: beside a bundle, or one of an ensemble's own.
 
@@ -51,7 +63,7 @@ def evaluated(config: Config) -> tuple[Bundle, Path]:
     wanted = config.evaluate
     if not wanted.ensemble:
         directory = config.bundle_dir(wanted.bundle, "evaluate.bundle")
-        return KINDS[bundle_kind(directory)].load(directory), directory.parent
+        return KINDS[bundle_kind(directory)].load(directory), record_folder(config, directory)
     if wanted.bundle is not None:
         raise UserError(
             f"evaluate.bundle={wanted.bundle} and evaluate.ensemble=[{','.join(wanted.ensemble)}] ask for two "

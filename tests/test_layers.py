@@ -28,6 +28,7 @@ BESIDE = {
     "model.settings": "model.text",  # ids that are never generated
     "model.precision": "model.text",
     "pipelines.entries": "pipelines.verbs",
+    "pipelines.places": "pipelines.verbs",
     "services.choices": "services.commands",
     "services.config": "services.commands",
     "services.entries": "services.commands",

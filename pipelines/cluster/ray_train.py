@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from model.confinement import confine_worker
 from model.device import KERNELS, pick_device, use_cores
 from model.errors import UserError
 from model.files import atomic_write
@@ -106,7 +107,7 @@ def map_tasks(
     with connect_ray(config):
         import ray
 
-        task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(_as_function(function))
+        task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(_as_task(function))
         waiting = list(reversed(arguments))
         running: list[Any] = []
         while waiting or running:
@@ -122,14 +123,12 @@ def map_tasks(
             yield result
 
 
-def _as_function(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
-    """Ray takes functions alone; a partial one becomes one."""
-    if not isinstance(function, functools.partial):
-        return function
+def _as_task(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
+    """A plain function, which is what Ray takes; its worker opens no more files than the job may."""
 
     def call(argument: Any) -> Result:
-        result: Result = function(argument)
-        return result
+        confine_worker()
+        return function(argument)
 
     return call
 
@@ -319,6 +318,7 @@ def _worker(payload: dict[str, Any]) -> None:
     """One training process: find its place, then run the function it was started for."""
     from ray import train
 
+    confine_worker()
     context = train.get_context()
     device = pick_device(payload["device"], context.get_local_rank())
     if device.type == "cuda":

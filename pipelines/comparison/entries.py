@@ -12,9 +12,8 @@ from model.errors import UserError, unknown
 from model.networks.architectures import ARCHITECTURES, architecture, model_config
 from model.schema import build
 from pipelines.config import Config
+from pipelines.evaluation.comparison_settings import SHORT, model_file
 from pipelines.settings import OptimizerConfig
-
-SHORT = {"transformer": "transformer_tiny"}  # a family's name: the size that suits the corpora at hand
 
 
 @dataclass(frozen=True)
@@ -80,12 +79,6 @@ def entry(config: Config, item: str) -> Entry:
     if found.pair != config.pair:
         raise UserError(f"models: {item!r} translates {found.pair}; the networks compared are of pair={config.pair}")
     return Entry(label_of(item, bundle), bundle=bundle)
-
-
-def model_file(item: str) -> str:
-    """The name of the file of conf/model that an item means; "" where it means none."""
-    name = SHORT.get(item, item)
-    return name if name in groups.choices("model") else ""
 
 
 def label_of(item: str, bundle: Path) -> str:

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from conf import groups
 from model.errors import UserError, check_least
 from model.names import check_name
 from model.settings import EngineName
 
 HEADS = 4  # of the self-attention whose cost is measured
+SHORT = {"transformer": "transformer_tiny"}  # a family's name: the size that suits the corpora at hand
 
 
 @dataclass
@@ -55,3 +57,9 @@ class CompareConfig:
         if self.cost_width and (len(set(self.cost_lengths)) < 2 or min(self.cost_lengths) < 1):
             raise UserError(f"compare.cost_lengths: {self.cost_lengths} must be two lengths at least, each at least 1")
         check_name("compare.name", self.name)
+
+
+def model_file(item: str) -> str:
+    """The name of the file of conf/model that an item of `models` means; "" where it means none."""
+    name = SHORT.get(item, item)
+    return name if name in groups.choices("model") else ""

@@ -44,7 +44,7 @@ def train(config: Config) -> Path | None:
         Interrupted: a signal came.
     """
     keep_few_products()
-    new = not config.run_dir.exists()
+    new = not (config.run_dir.exists() and any(config.run_dir.iterdir()))
     if is_first():
         publishing.pull(config.run_dir)
         new = new and not (config.run_dir / RECORD).exists()

@@ -7,7 +7,15 @@ HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def git_commit(start: Path = Path(__file__)) -> str | None:
-    """The hash that HEAD points at in the repository around `start`; None outside one (an installed package)."""
+    """The hash that HEAD points at in the repository around `start`; None outside one (an installed package), or where
+    this process may not read it."""
+    try:
+        return _find_commit(start)
+    except PermissionError:
+        return None
+
+
+def _find_commit(start: Path) -> str | None:
     for folder in start.resolve().parents:
         marker = folder / ".git"
         if marker.is_dir():

@@ -17,6 +17,7 @@ import yaml
 
 from model.addresses import mask_credentials
 from model.bundles.directory import bundle_hash
+from model.confinement import make_folder
 from model.names import check_name
 from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
@@ -93,6 +94,7 @@ def record_sharding(
     name = f"shard-{corpus}-{manifest_hash(shards)[:12]}"
     if any(record.fields.get("status") == "FINISHED" for record in Spool(runs / name).records()):
         return
+    make_folder(runs / name)
     with TrackedRun(tracking, runs / name, name, system=False) as run:
         log_sharding(run, config, config_hash, shards)
 

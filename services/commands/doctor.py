@@ -16,6 +16,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from conf import compose
+from model import landlock
 from model.addresses import mask_address
 from model.errors import ServiceError, UserError
 from model.processor import instruction_sets
@@ -113,6 +114,7 @@ def computer() -> list[Finding]:
         Finding("cores", "ok", machine.cores()),
         busy(machine.busy_cores()),
         Finding("instruction sets", "ok", ", ".join(sets) or "not known"),
+        confinement(),
         Finding("memory", "ok" if available >= 2 else "note", f"{available:.1f} GiB available of {total:.1f} GiB"),
     ]
 
@@ -126,6 +128,16 @@ def busy(cores: float) -> Finding:
         "note",
         f"{cores:.1f} are in use by other programs: trainings and benchmarks are slower as long as they run, and one "
         f"thread a process may be faster (OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1)",
+    )
+
+
+def confinement() -> Finding:
+    """Whether the kernel can keep files from the jobs of `dragoman up`."""
+    found = landlock.version()
+    if found:
+        return Finding("Landlock", "ok", f"version {found}: a job's process opens the files of its job alone")
+    return Finding(
+        "Landlock", "note", "none (Linux 5.19 has it): files are kept from jobs by the check of their settings"
     )
 
 

@@ -14,12 +14,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
+from model.confinement import read_grant
 from services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
@@ -37,7 +39,14 @@ def main(argv: Sequence[str]) -> int:
         print(f"{job}: attempt {number} was taken before, or followed by another", file=sys.stderr)
         return NOT_BEGUN
     attempt.write(pid=os.getpid(), host=socket.gethostname(), started=time.time())
-    code = _run(attempt, [sys.executable, "-m", "services.cli", *words], descriptor)
+    # in the system's folder for such files, whose name is short enough for a socket's
+    with tempfile.TemporaryDirectory(prefix="dragoman-job-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = folder
+        code = _run(attempt, [sys.executable, "-m", "services.jobs.confined", *words], descriptor)
+    grant = read_grant()
+    for place in grant.write if grant else ():
+        with contextlib.suppress(OSError):  # made for the verb, which has left it empty
+            Path(place).rmdir()
     if code in IN_ORDER and attempt.asked() == "yield":
         code = YIELDED
     attempt.write(code=code, ended=time.time())

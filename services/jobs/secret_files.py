@@ -1,9 +1,13 @@
 """Secrets of a service that is set up without a person: files, as containers and Kubernetes mount them."""
 
+import os
 from pathlib import Path
+
+from sqlalchemy import make_url
 
 from model.errors import UserError
 from services.jobs.ledger.access import FROM_FILE, ROLES, Access
+from services.jobs.up_settings import UpRoot
 
 
 def read_secret(key: str, path: str) -> str:
@@ -31,3 +35,19 @@ def enter_tokens(access: Access, files: dict[str, str]) -> None:
         if role not in ROLES:
             raise UserError(f"service.tokens.{role}: no role. Choices: {', '.join(ROLES)}")
         access.enter(f"{FROM_FILE}{role}", role, read_secret(f"service.tokens.{role}", files[role]), "up")
+
+
+def secrets_of(root: UpRoot) -> list[Path]:
+    """The service's files outside of its own folder, which no job may open, wherever they lie."""
+    service, jobs = root.service, root.jobs
+    found = [
+        service.ledger_password,
+        *service.tokens.values(),
+        service.kueue.token_file,
+        jobs.key_file,
+        jobs.token_file,
+    ]
+    found += [path for name, path in os.environ.items() if name in ("RAY_AUTH_TOKEN_PATH", "DRAGOMAN_KEY_FILE")]
+    if service.ledger.startswith("sqlite:"):
+        found.append(make_url(service.ledger).database)
+    return [Path(path).expanduser().absolute() for path in found if path]

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from conf import compose
+from model import landlock
+from model.confinement import RAY_FOLDER
 from model.errors import ServiceError, UserError
 from model.files import atomic_write, exclusive
 from services.endpoint.connections import bind
@@ -28,7 +30,7 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from services.jobs.pages.tracking import Tracking
 from services.jobs.planning.planner import Planner
-from services.jobs.secret_files import enter_tokens, read_secret
+from services.jobs.secret_files import enter_tokens, read_secret, secrets_of
 from services.jobs.service.app import Parts, create_app
 from services.jobs.service.arrears import Arrears
 from services.jobs.service.clock import SteadyClock
@@ -102,9 +104,11 @@ def _serve(
         if closed:
             admitted()
         access.first = partial(_ask_for_login, children, root, places, variables, admitted)
-    planner = Planner([home, *(Path(place).absolute() for place in config.roots)])
+    planner = Planner([home, *(Path(place).absolute() for place in config.roots)], secrets_of(root))
     stack.callback(planner.close)
     planner.prepare()
+    if not landlock.version():
+        logger.warning("this kernel has no Landlock: files are kept from jobs by the check of their settings alone")
     port = listening.getsockname()[1]
     host = f"[{config.host}]" if ":" in config.host else config.host
     address = f"http://{host}:{port}"
@@ -202,6 +206,8 @@ def _executor(root: UpRoot, places: beside.Places, home: Path, pages: str) -> Ex
     """`pages`: the service's own address, to which the runs of its jobs lead back."""
     config = root.service
     environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
+    if config.executor == "ray" and config.address is None:
+        environment[RAY_FOLDER] = str(places.ray_folder)
     if config.executor == "kueue":
         return KueueExecutor(config.kueue, home, environment, config.stop_timeout)
     standing = config.address is not None

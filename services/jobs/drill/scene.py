@@ -37,7 +37,7 @@ class Scene:
     @property
     def folder(self) -> Path:
         """Everything that the drill writes."""
-        return self.home / self.name
+        return self.home / "runs" / self.name  # where jobs may write
 
     @property
     def run(self) -> Path:

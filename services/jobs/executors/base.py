@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from model.confinement import VARIABLE as GRANT
 from services.jobs.records import Request
 from services.jobs.scheduling.entries import Capacity
 from services.telemetry.traceparent import VARIABLE
@@ -25,6 +26,7 @@ class Start:
     spreads: bool  # the workers are processes of their own; otherwise the verb itself is the one worker
     trace: str = ""  # W3C traceparent that its processes are children of; empty: none
     model_owner: str = ""  # whose the model is that it registers or promotes; empty: nobody's
+    grant: str = ""  # what its processes may open, as `model.confinement` reads it; empty: whatever their user may
 
     @property
     def id(self) -> str:
@@ -34,7 +36,8 @@ class Start:
         """Return the variables of its processes that say what and whose they are; no others may replace them."""
         found = {"DRAGOMAN_JOB": self.job, "DRAGOMAN_ATTEMPT": str(self.number), "DRAGOMAN_OWNER": self.owner}
         found["DRAGOMAN_MODEL_OWNER"] = self.model_owner
-        return {**found, **({VARIABLE: self.trace} if self.trace else {})}
+        more = {VARIABLE: self.trace, GRANT: self.grant}
+        return {**found, **{name: value for name, value in more.items() if value}}
 
 
 @dataclass(frozen=True)

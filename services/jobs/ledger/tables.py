@@ -173,3 +173,14 @@ class Measurement(Base):
     training: Mapped[float]  # seconds of steps
     around: Mapped[float]  # seconds of everything else: starting, evaluating, releasing
     predicted: Mapped[float | None]
+
+
+class Place(Base):
+    """A folder that jobs write, by its real path, and whose it is; see `places`."""
+
+    __tablename__ = "places"
+
+    # compared byte by byte, as folders are
+    path: Mapped[str] = mapped_column(Text().with_variant(Text(collation="C"), "postgresql"), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(160))
+    job: Mapped[str] = mapped_column(String(40))  # the newest of the owner that writes it

@@ -13,12 +13,12 @@ from typing import Any
 
 from conf import compose, groups
 from model.errors import UserError
-from services.jobs.planning.refusals import ELASTIC, SPREADING, check_values, check_words
+from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
 from services.verbs import SHARED_MODULES, VERBS
 
-CLAIMS = {"train": "run {name}", "shard": "shards {paths[shards]}"}  # what they write and no other job may at once
+CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what they write and no other job may at once
 
 # What of a configuration says how long it takes: of sharding, of a training with steps, of all else with the section of
 # its own name.
@@ -34,9 +34,13 @@ def make_plan(
     gpus: float,
     early: bool = False,
     reads: dict[str, Stamp] | None = None,
+    secrets: Sequence[Path] = (),
+    places: list[dict[str, str]] | None = None,
 ) -> dict[str, Any]:
     """The plan as plain values; `gpus` is what the cluster has in all.
 
+    `roots` are the service's home, then the other folders that jobs may read. `secrets` are files of the service that
+    lie elsewhere. `places` is given what the job opens, before anything of it is read.
     `early`: what it reads may not be there yet, for a job before it makes that, and only its settings are checked.
     `reads` is given the files that the plan depends on, where it depends on nothing else.
 
@@ -44,16 +48,24 @@ def make_plan(
         UserError: whatever the verb would refuse, and what refusals.py does.
     """
     with compose.composed_once():  # what is planned, and then rehearsed
-        return _make_plan(verb, words, roots, gpus, early, reads)
+        areas = Areas(roots[0], tuple(roots[1:]), tuple(secrets))
+        return _make_plan(verb, words, areas, gpus, early, reads, [] if places is None else places)
 
 
 def _make_plan(
-    verb: str, words: Sequence[str], roots: Sequence[Path], gpus: float, early: bool, reads: dict[str, Stamp] | None
+    verb: str,
+    words: Sequence[str],
+    areas: Areas,
+    gpus: float,
+    early: bool,
+    reads: dict[str, Stamp] | None,
+    places: list[dict[str, str]],
 ) -> dict[str, Any]:
     check_words(verb, [word for word in words if not ELASTIC.fullmatch(word)])
     least, most, words = _elastic(verb, words)
+    shipped = _shipped(shipped_words(words), tuple(sorted(os.environ.items())))
     values = compose.values(words)
-    check_values(words, values, roots)
+    places += check_values(verb, words, values, shipped, areas)
     if reads is not None and verb in CLAIMS:
         reads |= {path: stamp_of(path) for path in _read_by(values)}
     cluster, loader = values["cluster"], values["loader"]
@@ -77,10 +89,11 @@ def _make_plan(
     plan: dict[str, Any] = {
         **{"verb": verb, "words": words, "elastic": bool(most), "spreads": spreads, "choices": choices},
         **{
-            "claims": _claims(verb, values),
+            "claims": _claims(verb, values, places, areas.home),
             "model": _model(verb, values),
             "run": str(values["name"]),
-            "run_dir": str(Path(values["paths"]["runs"]).absolute() / str(values["name"])),
+            "run_dir": str(Path(values["paths"]["runs"]).resolve() / str(values["name"])),
+            "places": places,
         },
         **{"cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0, "lanes": lanes},
         **{"gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0, "changed": _changed(values, words)},
@@ -109,9 +122,16 @@ def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
     return least, most, others
 
 
-def _claims(verb: str, values: Mapping[str, Any]) -> str:
-    """What two jobs must not write at once; empty for verbs that write nothing that lasts, or guard it themselves."""
-    return CLAIMS[verb].format(**values) if verb in CLAIMS else ""
+def _claims(verb: str, values: Mapping[str, Any], places: Sequence[Mapping[str, str]], home: Path) -> str:
+    """What two jobs must not write at once, by its real path; empty for verbs that write nothing that lasts, or guard
+    it themselves."""
+    path = next((one["path"] for one in places if one["use"] == "write" and one["key"] == CLAIMS.get(verb)), None)
+    if path is None:
+        return ""
+    if verb == "train":
+        usual = Path(path).parent == (home / "runs").resolve()
+        return f"run {values['name'] if usual else path}"
+    return f"shards {path}"
 
 
 def _model(verb: str, values: Mapping[str, Any]) -> str:
@@ -165,6 +185,12 @@ def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 def _defaults(_environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """What is set where nothing is said; composing it takes as long as composing what is asked for."""
     return dict(_flat(compose.values([])))
+
+
+@lru_cache(maxsize=64)
+def _shipped(words: tuple[str, ...], _environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """What a choice of the files of conf/ composes."""
+    return compose.values(words)
 
 
 def _flat(values: Mapping[str, Any], where: str = "") -> list[tuple[str, Any]]:

@@ -21,11 +21,20 @@ PATIENCE = 120.0  # seconds for one plan; the first loads torch
 KEPT = 500  # plans
 
 
+class RefusedPlanError(UserError):
+    """A refusal by the verb itself, of a submission that names these places; see `refusals.check_values`."""
+
+    def __init__(self, message: str, places: list[dict[str, str]]) -> None:
+        super().__init__(message)
+        self.places = places
+
+
 class Planner:
     """Plans, one at a time, whoever asks."""
 
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self.roots = [str(root) for root in roots]
+    def __init__(self, roots: Sequence[Path], secrets: Sequence[Path] = ()) -> None:
+        """`roots` are the home and the other folders that jobs may read, `secrets` files of the service in them."""
+        self.roots, self.secrets = [str(root) for root in roots], [str(secret) for secret in secrets]
         self._lock = threading.Lock()
         self._fields: dict[tuple[Any, ...], dict[str, Any]] = {}  # they change with the code alone
         self._process: subprocess.Popen[str] | None = None
@@ -38,7 +47,8 @@ class Planner:
             UserError: it is refused.
             ServiceError: the planner failed.
         """
-        asked = json.dumps({"verb": verb, "words": list(words), "roots": self.roots, "gpus": gpus, "early": early})
+        where = {"roots": self.roots, "secrets": self.secrets}
+        asked = json.dumps({"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early})
         with self._lock:
             line = self._recall(asked) or self._ask(asked)
         answer = _read(line, "plan")
@@ -133,7 +143,7 @@ def _read(line: str, name: str) -> dict[str, Any]:
     """
     answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}
     if "refused" in answer:
-        raise UserError(answer["refused"])
+        raise RefusedPlanError(answer["refused"], answer.get("places", []))
     if name not in answer:
         raise ServiceError(f"the planner failed: {answer.get('failed')}")
     return answer

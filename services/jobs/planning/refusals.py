@@ -1,11 +1,17 @@
-"""What nobody may submit: code, the environment, places outside the configured roots, servers of one's own choice.
+"""What nobody may submit: code, the environment, servers of one's own choice, files that are not theirs to use.
 
-A submission is a verb and overrides. The words are checked as they were written, and what was composed of them once
-more: a quotation that hides a path from the first check does not hide it from the second.
+A submission is a verb and overrides. The words are checked as they were written. What they compose is then compared
+with what the shipped files alone compose, and every value that leads to a file is followed to that file.
+`pipelines.places` says which keys do; nothing here looks at the form of a value.
 """
 
+import importlib
+import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +23,7 @@ SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for work
 MOST_WORDS, LONGEST = 100, 2000  # words, characters of one
 ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")  # a job that takes what is free
 WORD = re.compile(r"(\+{0,2}|~)([a-zA-Z_][\w.@/]*)(=(.*))?", re.DOTALL)
-OURS = {  # keys that the service sets, and sections that lead elsewhere
+OURS = {  # keys that the service sets, and sections that no verb of a job reads
     "cluster.address": "the service says where a job runs",
     "tracking.uri": "the service says where runs are recorded",
     "tracking.artifacts": "the service says where artefacts lie",
@@ -26,10 +32,14 @@ OURS = {  # keys that the service sets, and sections that lead elsewhere
     "service": "it is the service's own",
     "sweep": "options of a sweep stand beside its trials' overrides",
     "serve": "the service has an endpoint already",
+    **dict.fromkeys(("clean", "embed", "export", "generate", "inspect", "query"), "no verb of a job reads it"),
+    **dict.fromkeys(("rerank", "score", "translate", "verify"), "no verb of a job reads it"),
 }
-REFERENCE = re.compile(r"(models:/)?[\w+-][\w.+-]*([@/][\w.+-]+)?")  # a run, MODEL@ALIAS, MODEL/3
-REFERENCES = {"evaluate", "embeddings", "models", "promote", "vectors"}  # sections where such stand
-SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+READ = ("corpora", "shards", "runs", "versions", "cache")  # folders below the home that jobs may read
+WRITTEN = ("corpora", "shards", "runs")  # folders below the home in which jobs make folders of their own
+CLOSED = ("service", "jobs", "mlflow")  # folders below the home that no job may open, whatever the roots are
+MOST_FILES = 20_000  # entries of a folder whose links are followed
+GROUPS = {*groups.default_choices(), "experiment"}
 CODE = ("_target_", "_partial_", "_recursive_", "_convert_")
 
 
@@ -54,54 +64,197 @@ def check_words(verb: str, words: Sequence[str]) -> None:
             raise UserError(f"{shown}: an override is key=value")
         if "${" in word.replace("\\", "") or "$\\{" in word:
             raise UserError(f"{shown}: a job's overrides have no ${{...}}: they would be resolved on the service")
+        if "@" in match[2]:
+            raise UserError(f"{shown}: a job's overrides move no section into another")
         if any(name in word for name in CODE):
             raise UserError(f"{shown}: a job names no code")
         for name, reason in OURS.items():
-            key = match[2].partition("@")[0].replace("/", ".")
+            key = match[2].replace("/", ".")
             if key == name or key.startswith(f"{name}."):
                 raise UserError(f"{shown}: {reason}")
         if match[4] is None and match[1] != "~":
             raise UserError(f"{shown}: an override is key=value")
 
 
-def check_values(words: Sequence[str], values: Mapping[str, Any], roots: Sequence[Path]) -> None:
-    """The second check, of what the words have come to.
+@dataclass(frozen=True)
+class Areas:
+    """Where jobs may read and write."""
+
+    home: Path
+    roots: tuple[Path, ...] = ()  # service.roots, to be read
+    secrets: tuple[Path, ...] = ()  # files of the service outside its own folder
+
+    @cached_property
+    def readable(self) -> tuple[Path, ...]:
+        """Folders with every link followed."""
+        return tuple(place.resolve() for place in (*(self.home / name for name in READ), *self.roots))
+
+    @cached_property
+    def writable(self) -> tuple[Path, ...]:
+        """Folders with every link followed."""
+        return tuple((self.home / name).resolve() for name in WRITTEN)
+
+    @cached_property
+    def closed(self) -> tuple[Path, ...]:
+        """Files and folders with every link followed."""
+        return tuple(place.resolve() for place in (*(self.home / name for name in CLOSED), *self.secrets))
+
+    def reads(self, path: Path) -> bool:
+        """Return True if jobs may read `path`, a real one, and everything below it."""
+        return any(path.is_relative_to(area) for area in self.readable) and not self.keeps(path)
+
+    def keeps(self, path: Path) -> bool:
+        """Return True if `path` is closed, lies in a closed folder, or holds one."""
+        return any(path.is_relative_to(one) or one.is_relative_to(path) for one in self.closed)
+
+    def writes(self, path: Path) -> bool:
+        """Return True if a job may make the folder `path`: below an area, never the area itself."""
+        return any(path != area and path.is_relative_to(area) for area in self.writable) and not self.keeps(path)
+
+    def is_secret(self, path: Path) -> bool:
+        """Return True if `path` is a hard link to a file of the service."""
+        try:
+            found = path.stat()
+        except OSError:
+            return False
+        return found.st_nlink > 1 and (found.st_dev, found.st_ino) in set(self._secret_inodes())
+
+    def _secret_inodes(self) -> Iterator[tuple[int, int]]:
+        for path in (*(self.home / "service").rglob("*"), *self.secrets):
+            try:
+                found = path.stat()
+            except OSError:
+                continue
+            yield found.st_dev, found.st_ino
+
+
+def shipped_words(words: Sequence[str]) -> tuple[str, ...]:
+    """The overrides that choose a file of conf/: whatever they compose is the service's own choice.
+
+    Called before the words are composed, for Hydra would follow a path out of conf/.
 
     Raises:
-        UserError: names the key, the value and the roots.
+        UserError: a group that is no file of it; names the choices.
     """
+    found = []
+    for word in words:
+        match = WORD.fullmatch(word)
+        key, value = (match[2], match[4] or "") if match else ("", "")
+        if "/" in key:
+            raise UserError(f"{key}={shorten(value)}: a key has dots between its parts")
+        if key not in GROUPS or value.startswith("{"):
+            continue
+        if value not in ("", "null", *groups.choices(key)):
+            raise unknown(key, shorten(value), groups.choices(key))
+        if word == f"{key}={value}" and value in groups.choices(key):
+            found.append(word)
+    return tuple(found)
+
+
+def check_values(
+    verb: str, words: Sequence[str], values: Mapping[str, Any], shipped: Mapping[str, Any], areas: Areas
+) -> list[dict[str, str]]:
+    """The second check, of what the words compose. `shipped` is what `shipped_words` of them compose.
+
+    Returns every file and folder that the job opens, as `key`, `value`, `path` (real) and `use`: one of
+    `pipelines.places.Use`. The service decides by its ledger whose they are.
+
+    Raises:
+        UserError: names the key, the value and where files may lie; never whether a file exists.
+    """
+    places: Any = importlib.import_module("pipelines.places")
     for key, value in _leaves(values):
         if any(name in key.split(".") for name in CODE) or any(name in value for name in CODE):
             raise UserError(f"{key}: a job names no code")
-    for word in words:
-        match = WORD.fullmatch(word)
-        assert match is not None  # check_words
-        key = match[2].partition("@")[0]
-        if key in groups.default_choices() and match[4] in groups.choices(key):
-            continue  # a file that is shipped
-        for where, value in _leaves(_at(values, key.replace("/", ".")), key):
-            check_place(where, value, roots)
-    for where, value in _leaves(values.get("paths", {}), "paths"):
-        if where != "paths.cache":  # this machine's own, where no word above has set it
-            check_place(where, value, roots)
+    for key in places.KINDS:
+        if _has(shipped, key) and not _has(values, key):
+            raise UserError(f"{key}: a job takes no key away, for its default is another place")
+    theirs = dict(places.values_of(shipped, places.Kind.SERVICE))
+    for key, value in places.values_of(values, places.Kind.SERVICE):
+        if value != theirs[key]:
+            said = OURS.get(key) or "only whoever runs the service sets it"
+            raise UserError(f"{key}={shorten(value)}: {said}; leave it out")
+    named = any(word.lstrip("+").startswith("name=") for word in words)
+    found: dict[tuple[Path, str], dict[str, str]] = {}
+    starts: list[Path] = []
+    for place in places.find_places(verb, values, named):
+        for path, use in _checked(place, areas, _at(shipped, "paths")):
+            starts += [path] if use == "start" else []
+            if use != "read" or not any(path.is_relative_to(start) for start in starts):
+                found.setdefault((path, use), {"key": place.key, "value": place.value, "path": str(path), "use": use})
+    if str(_at(values, "tracking.uri")).startswith("sqlite:"):  # no server: the job writes the database itself
+        mlflow = str(_at(values, "paths.mlflow"))
+        path = Path(mlflow).resolve()
+        found[path, "cache"] = {"key": "paths.mlflow", "value": mlflow, "path": str(path), "use": "cache"}
+    return list(found.values())
 
 
-def check_place(key: str, value: str, roots: Sequence[Path]) -> None:
-    """Raises UserError where a value names a place outside of `roots`, or a server."""
-    if key.partition(".")[0] in REFERENCES and REFERENCE.fullmatch(value) and ".." not in value:
-        return
-    if SCHEME.match(value):
-        raise UserError(f"{key}={value}: a job names no server and no command; files below {_named(roots)}")
-    if not re.search(r"[/\\]|^~|^\.\.?$", value):
-        return
-    place = Path(value).expanduser() if not value.startswith("~") else None
-    inside = place is not None and any(place.resolve().is_relative_to(root.resolve()) for root in roots)
-    if not inside:
-        raise UserError(f"{key}={value}: lies outside of what jobs may use: {_named(roots)} (service.roots adds more)")
+def _checked(place: Any, areas: Areas, shipped: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """(real path, use) of what the job opens at a place, links inside of it followed.
+
+    Raises:
+        UserError: the place is not for jobs.
+    """
+    path, use = place.path, place.use
+    told = f"{place.key}={shorten(place.value)}"
+    match use:
+        case "root":
+            if path != areas.home.resolve():
+                raise UserError(f"{told}: jobs work below the service's own; leave it out")
+            return
+        case "cache":
+            if place.value != str(shipped["cache"]) and not path.is_relative_to((areas.home / "cache").resolve()):
+                raise UserError(f"{told}: only whoever runs the service sets it; leave it out")
+        case "write":
+            if not areas.writes(path):
+                below = _named(areas.writable)
+                raise UserError(f"{told}: lies outside of what jobs may write: a folder of its own below {below}")
+        case "maybe":
+            exists = os.path.lexists(path)
+            if any(path.is_relative_to(one) for one in areas.closed) or (exists and not areas.reads(path)):
+                raise _outside(place, areas)
+            if not areas.reads(path):
+                return
+        case _:
+            if not areas.reads(path) or areas.is_secret(path):
+                raise _outside(place, areas)
+            if use == "inside":
+                return
+    yield path, use
+    if use in ("read", "maybe", "write") and path.is_dir():
+        yield from _linked(place, areas)
 
 
-def _named(roots: Sequence[Path]) -> str:
-    return ", ".join(map(str, roots))
+def _linked(place: Any, areas: Areas) -> Iterator[tuple[Path, str]]:
+    """What the links in a folder lead to."""
+    for entry in itertools.islice(place.path.rglob("*"), MOST_FILES):
+        if entry.is_symlink():
+            try:
+                real = entry.resolve()
+            except (OSError, RuntimeError):  # a link to itself leads nowhere
+                continue
+            if not areas.reads(real):
+                raise _outside(place, areas)
+            yield real, "read"
+        elif areas.is_secret(entry):
+            raise _outside(place, areas)
+
+
+def _outside(place: Any, areas: Areas) -> UserError:
+    return UserError(
+        f"{place.key}={shorten(place.value)}: lies outside of what jobs may use: {_named(areas.readable)} "
+        f"(service.roots adds more)"
+    )
+
+
+def shorten(value: object) -> str:
+    """A value for a message."""
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _named(folders: Sequence[Path]) -> str:
+    return ", ".join(map(str, folders))
 
 
 def _at(values: Any, key: str) -> Any:
@@ -110,6 +263,11 @@ def _at(values: Any, key: str) -> Any:
             return {}
         values = values[part]
     return values
+
+
+def _has(values: Mapping[str, Any], key: str) -> bool:
+    section, _, name = key.rpartition(".")
+    return name in (_at(values, section) if section else values)
 
 
 def _leaves(values: Any, where: str = "") -> Iterator[tuple[str, str]]:

@@ -23,16 +23,20 @@ NICE = 10  # requests come first where the machine is full; jobs, to which Ray g
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """`{"plan": ..., "reads": stamps}`, `{"fields": ...}` , `{"refused": reason}`, `{"failed": reason}`: our fault."""
+    """`{"plan": ..., "reads": stamps}`, `{"fields": ...}`, `{"refused": reason, "places": ...}` or, a fault of ours,
+    `{"failed": reason}`."""
+    places: list[dict[str, str]] = []
     try:
         if "fields" in question:
             return {"fields": fields(question["fields"], question["chosen"])}
         roots = [Path(root) for root in question["roots"]]
         reads: dict[str, Stamp] = {}
-        plan = make_plan(question["verb"], question["words"], roots, question["gpus"], question["early"], reads)
+        secrets = [Path(secret) for secret in question["secrets"]]
+        asked = (question["verb"], question["words"], roots, question["gpus"], question["early"])
+        plan = make_plan(*asked, reads, secrets, places)
         return {"plan": plan, "reads": reads}
     except UserError as problem:
-        return {"refused": str(problem)}
+        return {"refused": str(problem), "places": places}
     except Exception as problem:  # whatever it is, the next question is answered
         traceback.print_exc()
         return {"failed": f"{type(problem).__name__}: {problem}"}

@@ -9,10 +9,11 @@ from sqlalchemy import bindparam, func, select
 
 from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import ConflictError, Ledger
+from services.jobs.ledger.places import Places
 from services.jobs.ledger.tables import Job, Measurement
 from services.jobs.pages.tracking import Tracking
 from services.jobs.planning.estimate import Estimate, estimate
-from services.jobs.planning.planner import Planner
+from services.jobs.planning.planner import Planner, RefusedPlanError
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Room
 from services.jobs.service.ownership import Ownership
@@ -24,11 +25,6 @@ MOST = 1024  # workers that are tried
 NEWEST = 200  # measurements that an estimate is made of
 # Asked for every plan, and so made once.
 NEWEST_MEASUREMENT = select(func.max(Measurement.id)).where(Measurement.cluster == bindparam("cluster"))
-ANOTHER_OWNER = (
-    select(Job.owner)
-    .where(Job.run == bindparam("claims"), Job.owner != bindparam("asking"), Job.state != State.FAILED)
-    .limit(1)
-)
 logger = logging.getLogger(__name__)
 
 
@@ -39,6 +35,7 @@ class Intake:
         """`cluster` names what measurements belong to, `tracking` where jobs register models."""
         self.ledger, self.planner, self.cluster = ledger, planner, cluster
         self.ownership = Ownership(ledger, tracking or Tracking("", ""))
+        self.places = Places(ledger)
         self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that count
 
     def take(self, capacity: Capacity | None) -> int:
@@ -68,17 +65,16 @@ class Intake:
         words name none, of all that the cluster holds and that train what one would.
 
         Raises:
-            UserError: it is refused, the cluster can never hold it, its run or model is another owner's, or it is too
-                late.
+            UserError: it is refused, the cluster can never hold it, a file or the model is another owner's, or it
+                is too late.
         """
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
-        plan = self.planner.plan(verb, words, gpus, early)
+        plan = self._asked(owner, verb, words, gpus, early)
         free = not any(WORKERS.match(word) for word in words)
         if deadline is not None and free and plan["spreads"] and verb in RANGED and capacity is not None:
-            plan = self.planner.plan(verb, [*words, *_range_of(plan, capacity)], gpus, early)
+            plan = self._asked(owner, verb, [*words, *_range_of(plan, capacity)], gpus, early)
         if capacity is not None and capacity.nodes:
             self._check_room(plan, capacity)
-        self._check_owner(plan, owner)
         self.ownership.check(plan, owner, admin)
         measured = self.measured()
         times = {workers: estimate(plan, workers, measured) for workers in plan["choices"]}
@@ -127,6 +123,7 @@ class Intake:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
                 job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
+                self.places.claim(session, job, planned["plan"].get("places", ()))
             self.ledger.move(session, job, State.WAITING, "planner", "in the queue")
         self.ledger.committed(session)
 
@@ -158,14 +155,19 @@ class Intake:
                 f"CPUs and {room.gpus:g} GPUs in all. Ask for fewer workers, or join more nodes to it"
             )
 
-    def _check_owner(self, plan: dict[str, Any], owner: str) -> None:
-        """A run belongs to whoever trained it first."""
-        if not plan["claims"]:
-            return
-        with self.ledger.database.read() as session:
-            other = session.scalar(ANOTHER_OWNER, {"claims": plan["claims"], "asking": owner})
-        if other is not None:
-            raise UserError(f"name={plan['run']}: the {plan['claims']} belongs to another owner; choose another name=")
+    def _asked(self, owner: str, verb: str, words: Sequence[str], gpus: float, early: bool) -> dict[str, Any]:
+        """The planner's answer. What it says of another owner's files, a refusal too, is not told.
+
+        Raises:
+            UserError: it is refused, or a file is another owner's.
+        """
+        try:
+            plan = self.planner.plan(verb, words, gpus, early)
+        except RefusedPlanError as problem:
+            self.places.check(owner, problem.places)
+            raise UserError(str(problem)) from None
+        self.places.check(owner, plan.get("places", ()))
+        return plan
 
 
 def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:

@@ -5,6 +5,7 @@ it does can be done twice. So it may be killed between any two steps.
 """
 
 import contextlib
+import json
 import logging
 import threading
 import time
@@ -223,10 +224,12 @@ class Loop:
             self.executor.kill(handed(job))
 
     def _hand_over(self, job: Job) -> None:
-        """Start an attempt; one that was handed over before stays as it is. The model's owner is asked for again: an
-        admin may have given the name to another since the job was planned."""
+        """Start an attempt; one that was handed over before stays as it is. Whose the files and the model are is asked
+        again: others may have made some, or been given the name, since the job was planned."""
+        plan = job.plan or {}
         try:
-            owner = self.intake.ownership.claim(job.plan or {}, job.owner, job.admin)
+            granted = self.intake.places.check(job.owner, plan.get("places", ()))
+            owner = self.intake.ownership.claim(plan, job.owner, job.admin)
         except UserError as problem:
             with contextlib.suppress(ConflictError):  # its owner was quicker: the next look sees it
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
@@ -236,7 +239,9 @@ class Loop:
             with self.ledger.database.write() as session:
                 where = (Attempt.job == job.id, Attempt.number == job.attempt)
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
-        self.executor.submit(replace(handed(job), model_owner=owner))
+        planner = self.intake.planner
+        grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
+        self.executor.submit(replace(handed(job), model_owner=owner, grant=grant))
 
     def _incarnation(self, job: Job) -> str | None:
         """The life of the cluster that the running attempt belongs to."""
@@ -342,7 +347,7 @@ def handed(job: Job) -> Handed:
     size = (job.workers, job.cpus, job.gpus, spreads)
     place = place_of(job.trace, job.id, job.attempt)
     trace = "" if place is None else str(place)
-    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size, trace)
+    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size, trace=trace)
 
 
 def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:

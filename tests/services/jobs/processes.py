@@ -105,7 +105,8 @@ class StubPlanner:
     """Words are run=PATH steps=N pause=SECONDS [code=N] [cluster.workers=N]."""
 
     def __init__(self, home: Path) -> None:
-        self.roots = [home]
+        self.roots: list[str] = [str(home)]
+        self.secrets: list[str] = []
 
     def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
         values = {key: value for key, _, value in (word.partition("=") for word in words)}
@@ -118,6 +119,7 @@ class StubPlanner:
             **{"cpus": 1.0, "gpus": 0.0, "lanes": 2, "changed": {}, "shape": "stub", "fingerprint": "f" * 64},
             **{"steps": int(values["steps"]), "tokens": 10 * int(values["steps"]), "flops": 1.0, "parameters": 1},
             **{"memory": 1, "traffic": {}},
+            "places": [{"key": "name", "value": Path(values["run"]).name, "path": values["run"], "use": "write"}],
         }
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ def test_a_step_of_an_attempt_that_is_ending_is_no_recovery(tmp_path: Path, monk
     monkeypatch.setattr(scene_module, "LOOK", 0.01)  # the stub is back, and five steps on, in a fraction of a second
     with at_work(loop) as port, JobClient(f"http://127.0.0.1:{port}", owner="anna") as service:
         scene = Scene(service, service, tmp_path, "drill")
-        scene.job = service.submit("train", words(tmp_path, "drill/runs/drill", 100_000), retries=3)["id"]
+        scene.job = service.submit("train", words(tmp_path, "runs/drill/runs/drill", 100_000), retries=3)["id"]
         scene.wait("it begins", lambda: scene.further(0))
         asked = drill._strike(scene, "preemption", Fault("", preempt, ends=True))
         killed = drill._strike(scene, "worker", Fault("", kill, ends=True))

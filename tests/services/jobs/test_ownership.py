@@ -175,7 +175,7 @@ def test_a_jobs_processes_are_told_whose_they_are_and_nothing_replaces_that(loop
 
 
 def test_a_plan_names_the_model_that_the_job_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "unseen"))
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
 
     def model(verb: str, *words: str) -> str:
         return str(make_plan(verb, words, [tmp_path], 0, True)["model"])

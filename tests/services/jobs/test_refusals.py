@@ -1,13 +1,12 @@
-"""What was tried to hand in and is refused: code, the environment, places outside, servers, more than fits."""
+"""Words that are refused as they are written: code, the environment, servers, more than fits; files: test_attacks."""
 
 from pathlib import Path
 
 import pytest
 
-from conf import compose
 from model.errors import UserError
 from services.jobs.planning.plan import make_plan
-from services.jobs.planning.refusals import check_values, check_words
+from services.jobs.planning.refusals import check_words
 
 ATTACKS = [
     ("name=${oc.env:RAY_AUTH_TOKEN}", "resolved on the service"),
@@ -35,58 +34,12 @@ ATTACKS = [
     ("$(id)", "key=value"),
     ("name", "key=value"),
 ]
-PLACES = [
-    "corpus.root=/etc",
-    "corpus.root='/etc'",
-    'corpus.root="/etc"',
-    "corpus.root=../../../etc",
-    "corpus.root='..'",
-    "corpus.root=~root",
-    "corpus.train.file=/etc/passwd",
-    "+corpus.train={file: /etc/passwd}",
-    "paths.root=/",
-    "paths.runs=/root/.ssh",
-    "paths.shards=s3://bucket/x",
-    "corpus.root=file:///etc",
-    "corpus.root='pipe:cat /etc/passwd'",
-    "evaluate.bundle=/etc",
-    "evaluate.bundle=models:/../../etc@x",
-    "embeddings.source=../elsewhere",
-    "models=[/etc/shadow]",
-]
 
 
 @pytest.mark.parametrize(("word", "reason"), ATTACKS)
 def test_words_that_would_run_or_lead_elsewhere_are_refused(word: str, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
         check_words("train", [word])
-
-
-@pytest.mark.parametrize("word", PLACES)
-def test_places_outside_of_the_roots_are_refused(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
-    check_words("train", [word])
-    try:
-        values = compose.values([word])
-    except UserError:
-        return  # the configuration refuses it already
-    with pytest.raises(UserError, match=r"lies outside|names no server"):
-        check_values([word], values, [tmp_path])
-
-
-def test_a_link_out_of_the_roots_is_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
-    (tmp_path / "link").symlink_to("/etc")
-    word = f"corpus.root={tmp_path}/link"
-    with pytest.raises(UserError, match="lies outside"):
-        check_values([word], compose.values([word]), [tmp_path])
-
-
-def test_what_lies_inside_and_what_is_a_name_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
-    words = [f"corpus.root={tmp_path}/x", "corpus=multi30k", "model=transformer_base", "evaluate.bundle=m@champion"]
-    check_words("train", words)
-    check_values(words, compose.values(words), [tmp_path])
 
 
 @pytest.mark.parametrize("verb", ["serve", "submit", "up", "clean", "rm -rf", "", "translate"])
@@ -96,7 +49,7 @@ def test_verbs_that_make_nothing_are_refused(verb: str) -> None:
 
 
 def test_what_follows_from_another_key_is_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "unseen"))
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
     plan = make_plan("train", ["pair=de-en", "seed=3", "train.max_steps=70"], [tmp_path], 0, True)
     assert plan["changed"] == {
         "pair": "de-en",
@@ -108,7 +61,7 @@ def test_what_follows_from_another_key_is_no_change(tmp_path: Path, monkeypatch:
 
 
 def test_a_plan_says_what_a_training_comes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "unseen"))
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
     plan = make_plan("train", ["model=transformer_tiny", "cluster.workers=1..3", "loader.lanes=4"], [tmp_path], 0, True)
     assert plan["choices"] == [1, 2]  # 3 does not divide the lanes
     assert plan["tokens"] == plan["steps"] * 4 * 4096

@@ -1,0 +1,250 @@
+"""Which text keys of the configuration name files, and which files these are.
+
+One table says what the code does with every text key. A test walks the typed configuration and fails where a key is not
+in the table. `find_places` resolves the values as the verbs do: placeholders filled, patterns expanded, links followed.
+Whoever runs verbs for others (the job service) compares the result with what the others may use.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+from model.errors import UserError
+from model.schema import build
+from pipelines.corpus.settings import CorpusConfig
+from pipelines.corpus.sources import SPLITS, fill_pattern
+from pipelines.evaluation.comparison_settings import model_file
+
+
+class Kind(Enum):
+    """What the code does with the text of a key."""
+
+    PLAIN = "plain"  # never opens it
+    SERVICE = "service"  # contacts or writes what whoever runs the program has set
+    ROOT = "root"  # takes it as the folder of everything
+    CACHE = "cache"  # keeps copies there
+    FOLDER = "folder"  # looks for the files of other keys below it
+    SHARDS = "shards"  # a shard directory
+    RUNS = "runs"  # the folder of all runs
+    CORPUS = "corpus"  # reads files below corpus.root; the text may have placeholders and be a pattern
+    SETS = "sets"  # reads files below vectors.evaluate.root
+    REFERENCE = "reference"  # reads a bundle: a path, a run's name, MODEL@ALIAS or MODEL/VERSION
+    MODELS = "models"  # the same, or a file of conf/model
+    OUTPUT = "output"  # writes a folder
+
+
+# Keys of all dataclasses that verbs of the pipelines read. `.*` stands for any key of a dictionary.
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("name", "pair", "corpus.name", "corpus.languages.*", "corpus.columns"), Kind.PLAIN),
+    **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between", "corpus.fetch.sha256"), Kind.PLAIN),
+    **dict.fromkeys(("tokenizer.name", "model.*", "model.name", "vectors.evaluate.words"), Kind.PLAIN),
+    **dict.fromkeys(("alignment.head", "evaluate.split", "evaluate.tokenize", "compare.name"), Kind.PLAIN),
+    **dict.fromkeys(("compare.recipes.*.*", "compare.networks.*.*", "compare.model.*"), Kind.PLAIN),
+    **dict.fromkeys(("compare.maps", "compare.states", "tracking.experiment", "tracking.parent"), Kind.PLAIN),
+    **dict.fromkeys(("registry.name", "registry.alias", "promote.version", "promote.split"), Kind.PLAIN),
+    **dict.fromkeys(("promote.reason", "cluster.workers", "unpack.split"), Kind.PLAIN),
+    **dict.fromkeys(("cluster.address", "tracking.uri", "tracking.artifacts", "paths.mlflow"), Kind.SERVICE),
+    **dict.fromkeys(("corpus.fetch.url", "corpus.fetch.file"), Kind.SERVICE),
+    "paths.root": Kind.ROOT,
+    "paths.cache": Kind.CACHE,
+    "paths.shards": Kind.SHARDS,
+    "paths.runs": Kind.RUNS,
+    "corpus.root": Kind.FOLDER,
+    "vectors.evaluate.root": Kind.FOLDER,
+    **{f"corpus.{split}.{side}": Kind.CORPUS for split in SPLITS for side in ("source", "target", "file")},
+    "vectors.evaluate.similarity": Kind.SETS,
+    "vectors.evaluate.analogies": Kind.SETS,
+    "tokenizer.same_as": Kind.REFERENCE,
+    **dict.fromkeys(("train.init_from", "train.teachers", "embeddings.source", "embeddings.target"), Kind.REFERENCE),
+    **dict.fromkeys(("evaluate.bundle", "evaluate.ensemble", "evaluate.against"), Kind.REFERENCE),
+    "models": Kind.MODELS,
+    "unpack.output": Kind.OUTPUT,
+}
+USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack"}  # verbs that read paths.shards
+MOST_SEEDS = 100
+# A reference that need not be a path: a run, MODEL@ALIAS, MODEL/3.
+NAME = re.compile(r"(models:/)?[\w+-][\w.+-]*([@/][\w.+-]+)?")
+PATTERN = re.compile(r"[*?\[]")
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+# inside: must lie where files may be read. read, write: is opened with what lies below. start: the folder that a
+# pattern begins in. maybe: is opened where it exists. all: what lies below is changed. record: a run is made there,
+# named by what comes out.
+Use = Literal["root", "cache", "inside", "start", "read", "write", "maybe", "all", "record"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file or folder that a value leads to."""
+
+    key: str
+    value: str  # as it was given
+    path: Path  # absolute, links followed
+    use: Use
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text and number of a value, from lists in lists too."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from texts(inner)
+    elif value is not None:
+        yield str(value)
+
+
+def values_of(values: Mapping[str, Any], *kinds: Kind) -> Iterator[tuple[str, Any]]:
+    """(dotted key, its value as composed) of every key of these kinds; a missing key has the value None."""
+    for key, kind in KINDS.items():
+        if kind in kinds:
+            yield key, _at(values, key.split("."))
+
+
+def find_places(verb: str, values: Mapping[str, Any], named: bool = True) -> Iterator[Place]:
+    """Every place that the composed `values` lead the verb to, relative names seen from the current folder.
+
+    A pattern is expanded after the folder that it begins in was given, so whoever refuses that folder expands nothing.
+    `named`: the command line names a run, which `sync` then works on alone.
+
+    Raises:
+        UserError: an address where a file is expected, or text that can name no file.
+    """
+    uses: dict[str, Use] = {"root": "root", "cache": "cache"}
+    for name, use in uses.items():
+        text = str(values["paths"].get(name))
+        yield _place(f"paths.{name}", text, text, use)
+    yield from _shards(verb, values)
+    yield from _runs(verb, values, named)
+    for key, folder in values_of(values, Kind.FOLDER):
+        for text in texts(folder):
+            yield _place(key, text, text, "inside")
+    yield from _corpus(values)
+    yield from _sets(values)
+    for key, one in values_of(values, Kind.REFERENCE, Kind.MODELS):
+        for text in texts(one):
+            if not (KINDS[key] is Kind.MODELS and model_file(text)):
+                yield from _reference(key, text, Path(str(values["paths"].get("runs"))))
+    for key, one in values_of(values, Kind.OUTPUT):
+        for text in texts(one):
+            yield _place(key, text, text, "write")
+
+
+def _shards(verb: str, values: Mapping[str, Any]) -> Iterator[Place]:
+    shards, runs = (str(values["paths"].get(name)) for name in ("shards", "runs"))
+    use: Use = "write" if verb == "shard" else "read" if verb in USES_SHARDS else "inside"
+    yield _place("paths.shards", shards, shards, use)
+    if verb == "shard":
+        yield _place("paths.runs", runs, runs, "record")
+        if _at(values, ["corpus", "format"]) == "webdataset":
+            whole = Path(os.path.normpath(shards))
+            yield _place("paths.shards", shards, whole.parent / f".{whole.name}.samples", "write")
+
+
+def _runs(verb: str, values: Mapping[str, Any], named: bool) -> Iterator[Place]:
+    """The folder of runs, and the runs that the verb works on."""
+    text, name = str(values["paths"].get("runs")), str(values.get("name") or "")
+    runs = Path(text)
+    yield _place("paths.runs", text, runs, "inside")
+    if verb == "train" or (verb == "sync" and named):
+        yield _place("name", name, runs / name, "write")
+    elif verb == "sync":
+        yield _place("paths.runs", text, runs, "all")
+    elif verb == "evaluate" and not (values["evaluate"].get("bundle") or values["evaluate"].get("ensemble")):
+        yield _place("name", name, runs / name, "read")
+    elif verb == "compare":
+        own = str(_at(values, ["compare", "name"]))
+        yield _place("compare.name", own, runs / own, "write")
+        seeds = _at(values, ["compare", "seeds"])
+        if not isinstance(seeds, int) or seeds > MOST_SEEDS:
+            raise UserError(f"compare.seeds={seeds}: must be a number, at most {MOST_SEEDS} of a job")
+        for network in filter(None, map(model_file, texts(values.get("models")))):
+            for end in ("", *(f"-seed{number}" for number in range(2, seeds + 1))):
+                yield _place("compare.name", own, runs / f"{own}-{network}{end}", "write")
+
+
+def _corpus(values: Mapping[str, Any]) -> Iterator[Place]:
+    """The files of a corpus: of a pattern the folder that it begins in and every file that it finds."""
+    keys = [(key, list(texts(value))) for key, value in values_of(values, Kind.CORPUS)]
+    if not any(names for _, names in keys):
+        return
+    config = build(CorpusConfig, values["corpus"], "corpus")
+    folder = _expanded("corpus.root", config.root) if config.root else Path()
+    for key, names in keys:
+        for name in names:
+            filled = fill_pattern(config, str(values.get("pair")), name) if "{" in name else name
+            path = folder / _expanded(key, filled)
+            if not PATTERN.search(filled):
+                yield _place(key, name, path, "read")
+                continue
+            parts = path.parts
+            fixed = next(number for number, part in enumerate((*parts, "*")) if PATTERN.search(part))
+            start = Path(*parts[:fixed])
+            yield _place(key, name, start, "start")
+            for match in (path, *start.glob(str(Path(*parts[fixed:])))):
+                yield _place(key, name, match, "read")
+
+
+def _sets(values: Mapping[str, Any]) -> Iterator[Place]:
+    root = _at(values, ["vectors", "evaluate", "root"])
+    for key, names in values_of(values, Kind.SETS):
+        for name in texts(names) if root is not None else ():
+            yield _place(key, name, Path(str(root)) / name, "read")
+
+
+def _reference(key: str, text: str, runs: Path) -> Iterator[Place]:
+    """Where `locate_bundle` looks for a bundle before it asks the registry."""
+    if not NAME.fullmatch(text) or ".." in text:
+        yield _place(key, text, text, "read")
+    elif not text.startswith("models:/"):
+        for path in (Path(text), runs / text):
+            yield _place(key, text, path, "maybe")
+
+
+def _place(key: str, value: str, path: str | Path, use: Use) -> Place:
+    """The place of a value.
+
+    Raises:
+        UserError: an address, or text that no path can have.
+    """
+    expanded = _expanded(key, str(path))
+    _refuse_address(key, value)
+    try:
+        whole, real = Path(os.path.normpath(Path.cwd() / expanded)), expanded.resolve()
+    except (ValueError, OSError, RuntimeError):
+        raise UserError(f"{key}={_short(value)}: is no path") from None
+    # a process's own view of the files (/proc/self/root) is another one for the job; devices are no corpora
+    return Place(key, value, whole if whole.parts[1:2] in (("proc",), ("dev",), ("sys",)) else real, use)
+
+
+def _expanded(key: str, text: str) -> Path:
+    _refuse_address(key, text)
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # ~NOBODY
+        return Path(text)
+
+
+def _refuse_address(key: str, text: str) -> None:
+    if SCHEME.match(text):
+        raise UserError(f"{key}={_short(text)}: a job names no server and no command; give files by their paths")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _at(values: Any, parts: list[str]) -> Any:
+    """The value of a dotted key; of a list of sections the list of their values."""
+    for number, part in enumerate(parts):
+        if isinstance(values, list | tuple):
+            return [_at(one, parts[number:]) for one in values]
+        if not isinstance(values, Mapping):
+            return None
+        values = values.get(part)
+    return values

@@ -1,0 +1,80 @@
+"""The process of a job's verb: what was planned is looked at once more, other files are given up, the verb begins.
+
+    python -m services.jobs.confined VERB WORD...
+
+Between the plan and the start a link may have been changed. So every file that the words lead to now must be one that
+the service has granted. Then the process confines itself, see `model.confinement`, and Ray's token goes from where it
+could be read: a verb that needs no Ray has none.
+"""
+
+import importlib
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from conf import compose
+from conf.interrupts import interruptible
+from model import landlock
+from model.confinement import Grant, confine, read_grant
+from model.errors import UserError
+from services.jobs.planning.refusals import SPREADING, Areas, check_values, check_words, shipped_words
+
+TOKEN, TOKEN_PATH = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+ADDRESS = "cluster.address=auto"  # the service's own word, for verbs that ask the cluster for workers
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code of the verb, or 2 where it is refused."""
+    verb, *words = argv
+    grant = read_grant()
+    with compose.composed_once():  # what is looked at is what the verb reads
+        if grant is not None:
+            try:
+                check_again(verb, words, grant)
+            except UserError as problem:
+                print(f"dragoman {verb}: {problem}", file=sys.stderr)
+                return compose.USER_MISTAKE
+            keep_token(verb in SPREADING and ADDRESS in words)
+            if landlock.version():
+                confine(grant, tempfile.gettempdir())
+        code: int = importlib.import_module("services.cli").main([verb, *words])
+        return code
+
+
+def check_again(verb: str, words: Sequence[str], grant: Grant) -> None:
+    """Refuse a job whose words lead elsewhere than when it was planned.
+
+    Raises:
+        UserError: names the key and the value.
+    """
+    asked = [word for word in words if word != ADDRESS]
+    check_words(verb, asked)
+    home, *roots = map(Path, grant.roots)
+    areas = Areas(home, tuple(roots), tuple(map(Path, grant.secrets)))
+    shipped = compose.values(shipped_words(asked))
+    for place in check_values(verb, asked, compose.values(asked), shipped, areas):
+        reads = place["use"] in ("read", "start", "maybe")
+        granted = (*grant.read, *grant.write) if reads else grant.record if place["use"] == "record" else grant.write
+        missing = place["use"] == "maybe" and not os.path.lexists(place["path"])
+        own = place["use"] == "cache"  # of this node, as whoever runs it has set it
+        if not missing and not own and not any(Path(place["path"]).is_relative_to(one) for one in granted):
+            told = f"{place['key']}={place['value']}"
+            raise UserError(f"{told}: leads elsewhere than when the job was planned; submit it again")
+
+
+def keep_token(needed: bool) -> None:
+    """Have Ray's token in this process's own memory where it is needed, and nowhere else."""
+    path = Path(os.environ.pop(TOKEN_PATH, "") or Path.home() / ".ray" / "auth_token")  # Ray's own place
+    if not needed:
+        os.environ.pop(TOKEN, None)
+    elif TOKEN not in os.environ and path.is_file():
+        os.environ[TOKEN] = path.read_text(encoding="utf-8").strip()
+
+
+if __name__ == "__main__":
+    with interruptible() as ending:
+        code = main(sys.argv[1:])
+        ending.finish(code)
+        sys.exit(code)

@@ -1,0 +1,102 @@
+"""Whose a folder is: runs, shards and other folders belong to the owner of the first job that wrote them.
+
+A place is owned until it is gone from the disk and no job of its owner is still to write it. What no job made belongs
+to nobody: everybody reads it, and only an admin's jobs go on with it, or anybody's where the service asks for no token.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from sqlalchemy import and_, or_, select
+from sqlalchemy.orm import Session
+
+from model.errors import UserError
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Job, Place, Token
+from services.jobs.states import UNENDED
+
+AT_ONCE = 200  # paths of one question
+
+
+class Places:
+    """The owners of places in a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def check(self, owner: str, places: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+        """The paths that a job of `owner` may read and write, of those that its plan names.
+
+        Folders of their own are writable even where the verb only reads them.
+
+        Raises:
+            UserError: one belongs to another owner, or to nobody and may not be changed.
+        """
+        with self.ledger.database.read() as session:
+            known = _related(session, [one["path"] for one in places])
+            tokens = session.execute(select(Token.owner, Token.role).where(Token.revoked.is_(None))).all()
+        admin = (owner, "admin") in {(one.owner, one.role) for one in tokens}
+        free = admin or not tokens
+        granted: dict[str, list[str]] = {"read": [], "write": [], "record": []}
+        for place in places:
+            path, use = place["path"], place["use"]
+            if use in ("cache", "record"):
+                granted["write" if use == "cache" else use].append(path)
+                continue
+            others = [one for one in known if one.owner != owner and _touch(one.path, path)]
+            if use == "maybe" and not os.path.lexists(path):
+                continue
+            if others and (use in ("write", "all") or not admin):
+                raise _belongs(place)
+            mine = any(one.owner == owner and PurePosixPath(path).is_relative_to(one.path) for one in known)
+            if use == "write" and not (mine or free) and _holds(path):
+                raise UserError(
+                    f"{place['key']}={place['value']}: was made by no job of the service, so a job may read it and not "
+                    f"change it; choose another name"
+                )
+            granted["write" if use in ("write", "all") or mine else "read"].append(path)
+        return granted
+
+    def claim(self, session: Session, job: Job, places: Iterable[Mapping[str, str]]) -> None:
+        """Note what the job is going to write as its owner's, within the transaction that plans it."""
+        for place in places:
+            if place["use"] == "write":
+                session.merge(Place(path=place["path"], owner=job.owner, job=job.id))
+
+
+def _related(session: Session, paths: Sequence[str]) -> list[Place]:
+    """The owned places that are one of `paths`, hold one, or lie below one; without those that are gone."""
+    found: dict[str, Place] = {}
+    for start in range(0, len(paths), AT_ONCE):
+        some = paths[start : start + AT_ONCE]
+        above = {str(folder) for path in some for folder in (PurePosixPath(path), *PurePosixPath(path).parents)}
+        below = [and_(Place.path > f"{path}/", Place.path < f"{path}0") for path in some]  # 0 follows / in ASCII
+        query = select(Place).where(or_(Place.path.in_(sorted(above)), *below))
+        found |= {one.path: one for one in session.scalars(query)}
+    gone = [one.job for one in found.values() if not os.path.lexists(one.path)]
+    wanted = set(session.scalars(select(Job.id).where(Job.id.in_(gone), Job.state.in_(UNENDED)))) if gone else set()
+    return [one for one in found.values() if os.path.lexists(one.path) or one.job in wanted]
+
+
+def _touch(one: str, other: str) -> bool:
+    return PurePosixPath(one).is_relative_to(other) or PurePosixPath(other).is_relative_to(one)
+
+
+def _holds(path: str) -> bool:
+    """Return True if there is something at `path` that could be overwritten."""
+    try:
+        return any(Path(path).iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _belongs(place: Mapping[str, str]) -> UserError:
+    key, value = place["key"], place["value"]
+    if key == "name":
+        return UserError(f"name={value}: the run {value} belongs to another owner; choose another name=")
+    if place["use"] == "all":
+        return UserError(f"{key}={value}: holds runs of other owners; name one of your own with name=")
+    return UserError(f"{key}={value}: belongs to another owner; choose another {key}=")

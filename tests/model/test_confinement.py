@@ -1,0 +1,114 @@
+"""A confined process opens what it was granted and nothing else, whatever way it takes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model import landlock
+from model.confinement import VARIABLE
+
+pytestmark = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
+
+# Prints a line for each path: what stands there, or the name of the error.
+PROGRAM = """
+import os, sys, subprocess, tempfile, threading
+from model.confinement import Grant, confine, confine_worker, make_folder, read_grant
+from pathlib import Path
+temporary = sys.argv[1]
+if temporary == "worker":
+    confine_worker()
+    confine_worker()
+else:
+    confine(read_grant(), temporary)
+def look(path):
+    try:
+        print(open(path).read().strip() if not os.path.isdir(path) else sorted(os.listdir(path)))
+    except OSError as problem:
+        print(type(problem).__name__)
+for path in sys.argv[2:]:
+    look(path)
+    thread = threading.Thread(target=look, args=(path,)); thread.start(); thread.join()
+    if not os.path.isdir(path):
+        sys.stdout.flush()
+        code = subprocess.run(["cat", path], stderr=subprocess.DEVNULL).returncode
+        print("cat", code)
+tempfile.NamedTemporaryFile("w").write("x")
+for folder in read_grant().record:
+    make_folder(Path(folder) / "shard-new")
+    (Path(folder) / "shard-new/spool").write_text("kept")
+    print((Path(folder) / "shard-new/spool").read_text())
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with a secret, another owner's run, and a run of one's own."""
+    home = tmp_path / "home"
+    for name in ("service/session_key", "jobs/other/a1.log", "runs/theirs/a", "runs/mine/a", "corpora/books.txt"):
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"content of {name}\n")
+    (home / "runs/mine/link").symlink_to(home / "service/session_key")
+    return home
+
+
+def looked_at(home: Path, temporary: str, paths: list[str], **grant: list[str]) -> list[str]:
+    granted = {"roots": [str(home)], "secrets": [], "read": [], "write": [str(home / "runs/mine")], **grant}
+    user = home.parent / "user"
+    user.mkdir(exist_ok=True)
+    folder = str(home.parent) if temporary == "worker" else temporary
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, temporary, *paths],
+        env={**os.environ, VARIABLE: json.dumps(granted), "HOME": str(user), "TMPDIR": folder},
+        **{"check": True, "capture_output": True, "text": True, "cwd": Path(__file__).resolve().parents[2]},
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("{home}/service/session_key", "/proc/self/root{home}/service/session_key", "{home}/runs/mine/link"),
+        *("{home}/jobs/other/a1.log", "{home}/runs/theirs/a", "{home}/corpora/books.txt", "{user}/.bashrc"),
+        *("{home}/runs/mine/../../service/session_key", "/proc/{pid}/root{home}/service/session_key"),
+    ],
+)
+def test_a_file_that_was_not_granted_cannot_be_opened(path: str, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user/.bashrc").write_text("mine alone")
+    (tmp_path / "temporary").mkdir()
+    path = path.format(home=home, user=tmp_path / "user", pid=os.getpid())
+    assert looked_at(home, str(tmp_path / "temporary"), [path]) == ["PermissionError", "PermissionError", "cat 1"]
+
+
+def test_what_was_granted_can_be_used(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    paths = [str(home / "runs/mine/a"), str(home / "corpora/books.txt"), "/etc/passwd"]
+    told = looked_at(home, str(tmp_path / "temporary"), paths, read=[str(home / "corpora/books.txt")])
+    assert told[:3] == ["content of runs/mine/a", "content of runs/mine/a", "content of runs/mine/a"]
+    assert "content of corpora/books.txt" in told and "PermissionError" not in told
+
+
+def test_a_secret_inside_of_a_folder_of_the_system_is_left_out(home: Path, tmp_path: Path) -> None:
+    """A folder that may be read, and that holds a file of the service."""
+    (tmp_path / "temporary").mkdir()
+    told = looked_at(home, str(tmp_path / "temporary"), ["/etc/passwd", "/etc/group"], secrets=["/etc/passwd"])
+    assert told[0] == "PermissionError"
+    assert told[3] != "PermissionError"
+
+
+def test_a_run_that_is_named_later_is_made_beside_those_of_others(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    told = looked_at(home, str(tmp_path / "temporary"), [str(home / "runs/theirs/a")], record=[str(home / "runs")])
+    assert told == ["PermissionError", "PermissionError", "cat 1", "kept"]
+    assert sorted(path.name for path in (home / "runs").iterdir()) == ["mine", "shard-new", "theirs"]
+
+
+def test_a_worker_is_confined_once_and_leaves_no_folder(home: Path, tmp_path: Path) -> None:
+    path = str(home / "service/session_key")
+    assert looked_at(home, "worker", [path]) == ["PermissionError", "PermissionError", "cat 1"]
+    assert [one.name for one in tmp_path.glob("dragoman-worker-*")] == []
