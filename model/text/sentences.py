@@ -1,21 +1,33 @@
 """Cut a text into the lines that a sentence-level model can translate, so that the text can be put together again.
 
 A model is trained on sentences; a paragraph given whole comes back short. Line breaks and the blanks between sentences
-are kept as they are: `join(pieces, [piece.text ...])` of an identity translation is the text itself. Only Chinese and
-Japanese sentences, which have no blanks between them, get one where their translations end otherwise.
+are kept as they are: `join(pieces, [piece.text ...])` of an identity translation is the text itself. Only sentences
+that have no blank between them, as in Chinese, get one where their translations end otherwise.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-# Ends a sentence: . ! ? … with closing quotes or brackets, then blanks, then what can open a sentence. Or the stops of
-# Chinese and Japanese, where no blank need follow; after a quote, hiragana goes on with the sentence (」と言った).
-WIDE_STOPS, WIDE_CLOSERS = "。｡！？", "」』｣）】〉》”’\"')"
-BOUNDARY = re.compile(
-    r"""(?<=[.!?…])(?P<closers>["'”“’»)\]]*)(?P<blanks>\s+)(?=["'“„‘«(\[¿¡]*[A-ZÄÖÜÀ-ÞА-Я0-9])"""
-    rf"""|(?<=[{WIDE_STOPS}])(?P<wide>[{WIDE_CLOSERS}]*)(?P<gap>\s*)"""
-    rf"""(?=[^\s{WIDE_STOPS}{WIDE_CLOSERS}、，,.…])(?<![{WIDE_CLOSERS}](?=[ぁ-ゟ]))"""
+import regex
+
+# A sentence ends in one of two ways. After a stop of any script (Sentence_Terminal, Unicode Standard Annex 44; in Greek
+# a semicolon is the question mark), closing quotes or brackets and blanks, before what can open a sentence: a capital,
+# a letter of a script without capitals, a number; emoji or the sign of a list may stand before it. Or after the stops
+# of Chinese, Japanese, Hindi, Burmese, Khmer ..., where no blank need follow; after a quote, hiragana goes on with the
+# sentence (」と言った).
+WIDE_STOPS, WIDE_CLOSERS = "。｡！？", "”」』｣）】〉》’\"')"
+STROKES = "।॥။។៕።᙮᱾᱿"  # danda and its kin: no blank needed
+_STOP = rf"[[\p{{Sentence_Terminal}}…]--[{WIDE_STOPS}{STROKES}၊]]"
+_OPENS = r"""["'“„‘«(\[¿¡]*(?:\p{Emoji_Presentation}\s*)*(?:[-–—•*]\s+)?["'“„‘«(\[¿¡]*""" + (
+    r"[[\p{Lu}\p{Lt}\p{Lo}\p{N}\p{Georgian}]--[ªº]]"
+)
+BOUNDARY = regex.compile(
+    rf"""(?:(?<={_STOP})|(?<=\p{{Greek}};))(?P<closers>["'”“’»)\]]*)(?P<blanks>\s+)(?={_OPENS})"""
+    rf"""|(?<=[{WIDE_STOPS}{STROKES}])(?P<wide>[{WIDE_CLOSERS}]*)(?P<gap>\s*)"""
+    rf"""(?=[^\s{WIDE_STOPS}{STROKES}{WIDE_CLOSERS}、，,.…])(?!\p{{N}}+[{STROKES}])(?<![{WIDE_CLOSERS}](?=[ぁ-ゟ]))""",
+    regex.VERSION1,
 )
 ABBREVIATIONS = {
     *("mr", "mrs", "ms", "dr", "prof", "st", "vs", "no", "e.g", "i.e", "inc", "ltd", "jr", "sr", "gen", "col", "capt"),
@@ -33,16 +45,20 @@ class Piece:
     after: str
 
 
-def split(text: str, longest: int = 400) -> list[Piece]:
-    """Sentences of `text`; one of more than `longest` characters is cut further, at a clause if it has any, else at a
-    blank, else anywhere."""
+def split(text: str, longest: int = 400, language: str = "") -> list[Piece]:
+    """Return the sentences of `text`.
+
+    One of more than `longest` characters is cut further, at a clause if it has any, else at a blank, else anywhere.
+    `language` (de, pt-BR; empty: not known) brings its abbreviations.
+    """
+    abbreviations = _abbreviations(language)
     pieces: list[Piece] = []
     for line in text.splitlines(keepends=True):
         body = line.rstrip()
         lead = body[: len(body) - len(body.lstrip())]
         if lead:
             pieces.append(Piece("", lead))
-        sentences = _sentences(body[len(lead) :])
+        sentences = _sentences(body[len(lead) :], abbreviations)
         shorter = [part for sentence in sentences for part in _shorter(sentence, longest)]
         if shorter:
             shorter[-1] = Piece(shorter[-1].text, shorter[-1].after + line[len(body) :])
@@ -57,18 +73,20 @@ def join(pieces: Sequence[Piece], translations: Sequence[str]) -> str:
     joined = []
     for piece, translation in zip(pieces, translations, strict=True):
         # a sentence that needed no blank after it may need one in the language that it has become
-        bare = not piece.after and piece is not pieces[-1] and _ends_wide(piece.text) and translation
-        joined.append(translation + (" " if bare and not _ends_wide(translation) else piece.after))
+        wide = _ends_in(piece.text, WIDE_STOPS)
+        bare = not piece.after and piece is not pieces[-1] and (wide or _ends_in(piece.text, STROKES))
+        like = _ends_in(translation, WIDE_STOPS if wide else WIDE_STOPS + STROKES)
+        joined.append(translation + (" " if bare and translation and not like else piece.after))
     return "".join(joined)
 
 
-def _sentences(line: str) -> list[Piece]:
+def _sentences(line: str, abbreviations: frozenset[str]) -> list[Piece]:
     pieces: list[Piece] = []
     start = 0
     for match in BOUNDARY.finditer(line):
         end = "closers" if match["closers"] is not None else "wide"
         sentence = line[start : match.end(end)]
-        if _is_open(sentence):
+        if _is_open(sentence, abbreviations):
             continue
         pieces.append(Piece(sentence, line[match.end(end) : match.end()]))
         start = match.end()
@@ -77,17 +95,31 @@ def _sentences(line: str) -> list[Piece]:
     return pieces
 
 
-def _ends_wide(text: str) -> bool:
-    return text.rstrip(WIDE_CLOSERS)[-1:] in tuple(WIDE_STOPS)
+@lru_cache(maxsize=64)
+def _abbreviations(language: str) -> frozenset[str]:
+    """Return the words that a full stop follows within a sentence, in lower case: Moses' lists where there is one."""
+    base = re.split("[-_]", language.lower())[0]
+    if not base:
+        return frozenset(ABBREVIATIONS)
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    lists = NonbreakingPrefixes()
+    known = lists.words(base) if base in lists.available_langs else ()
+    return frozenset(ABBREVIATIONS | {word.lower() for word in known if "#" not in word})
 
 
-def _is_open(sentence: str) -> bool:
-    """Whether the stop at the end belongs to an abbreviation, an initial or an ordinal number ("am 3. Mai")."""
+def _ends_in(text: str, stops: str) -> bool:
+    return text.rstrip(WIDE_CLOSERS)[-1:] in tuple(stops)
+
+
+def _is_open(sentence: str, abbreviations: frozenset[str]) -> bool:
+    """Return True if the stop at the end belongs to an abbreviation, an initial or an ordinal number ("am 3. Mai")."""
     if not sentence.endswith("."):
         return False
     word = sentence[:-1].split()[-1] if sentence[:-1].split() else ""
     word = word.lstrip("\"'“„‘«([").lower()
-    return word in ABBREVIATIONS or (len(word) == 1 and word.isalpha()) or (word.isdigit() and len(word) <= 2)
+    initial = len(word) == 1 and word.upper() != word
+    return word in abbreviations or initial or (word.isdigit() and len(word) <= 2)
 
 
 def _shorter(piece: Piece, longest: int) -> list[Piece]:

@@ -36,6 +36,7 @@ class TokenizerConfig:
     min_count: int = 1  # words, characters: rarer ones become <unk>
     lowercase: bool = False  # words: in lower case, in the corpus as in every later text
     punctuation: bool = True  # words: marks are words too; false: they are left out
+    segmenter: Literal["auto", "icu", "none"] = "auto"  # words: of Thai, Khmer, Chinese ...; auto: ICU if installed
     character_coverage: float = 1.0  # bpe, unigram: share of the characters that must be representable
     byte_fallback: bool = False  # bpe, unigram: unknown characters as bytes instead of <unk>
     train_lines: int = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed; 0: all

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from model.errors import UserError, unknown
+from model.text.letters import check_segmenter
 from model.text.subword_training import train_subwords
 from model.text.subwords import BpeTokenizer, UnigramTokenizer
 from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
@@ -77,13 +78,14 @@ def check_config(config: TokenizerConfig) -> None:
     """Refuse what no text could make good.
 
     Raises:
-        UserError: a vocabulary without room, or rules for words where there are none.
+        UserError: a vocabulary without room, rules for words where there are none, a segmenter that is not installed.
     """
     if config.vocabulary <= len(SPECIAL):
         raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
     if config.type != "words" and (config.lowercase or not config.punctuation):
         key = "lowercase=true" if config.lowercase else "punctuation=false"
         raise UserError(f"tokenizer.{key}: for tokenizer.type=words only, not {config.type}")
+    check_segmenter("icu" if config.segmenter == "icu" else "none", "tokenizer.segmenter=icu")
 
 
 def train(config: TokenizerConfig, lines: list[str]) -> Tokenizer:

@@ -1,24 +1,28 @@
 """Whole words and single characters as vocabularies: the classical baselines, stored as readable JSON.
 
-Words are what the regular expression `WORD` finds, or only the words among them, in lower case where asked: what word
-vectors are trained on. A word never crosses white space, so text is split there, at the speed of C, and the expression
-is asked only about what is not a word of the table as it stands ("house," or "(and").
+`letters.py` says what a word is. Words are taken with the marks between them, or alone and in lower case, as word
+vectors are trained on them. A word never crosses white space, so text is split there, at the speed of C, and the rules
+are asked only about what is not a word of the table as it stands ("house," or "(and").
 """
 
+import dataclasses
 import heapq
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise, repeat
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.text import letters
+from model.text.letters import Segmenter
 from model.text.tokenizer import (
     SPECIAL,
     SPECIAL_PIECES,
@@ -31,39 +35,47 @@ from model.text.tokenizer import (
     canonical_json,
 )
 
-# A word keeps its inner hyphens, apostrophes, full stops and commas: "can't", "well-known", "3.14", "U.S".
-ONLY_WORD = re.compile(r"\w+(?:[-'’.,]\w+)*")
-WORD = re.compile(ONLY_WORD.pattern + r"|[^\w\s]")
+# The words of tokenizer files from before `letters.py`, which fall apart at vowel signs.
+OLD_ONLY_WORD = re.compile(r"\w+(?:[-'’.,]\w+)*")
+OLD_WORD_OR_MARK = re.compile(OLD_ONLY_WORD.pattern + r"|[^\w\s]")
+EDGES = f"_{letters.GLUE}"  # not part of a word at its ends, where marks are left out
 CLOSING = frozenset(".,;:!?%)]}»…’”")  # no space before
 OPENING = frozenset("([{«¿¡„“‚$€£#@")  # no space after
 BLOCK_TEXTS = 512  # encoded together
 BREAK = " \0 "  # between them: a character that normalised text does not hold
 ELSE, NEXT = -1, -2  # not in the table as it stands; the next text
+logger = logging.getLogger(__name__)
 CACHED_STRINGS, CACHED_LETTERS = 200_000, 40  # strings between spaces whose ids are kept, and the longest kept one
 
 
 @dataclass(frozen=True)
 class WordRules:
-    """What the words of a text are."""
+    """Rules that find the words of a text."""
 
     lowercase: bool = False
     punctuation: bool = True  # marks are words too; false: they are left out, and "_so_" is "so"
+    segmenter: Segmenter = "none"  # of scripts without blanks
+    version: Literal[1, 2] = 2  # 1: as in files from before `letters.py`
 
     def fold_case(self, text: str) -> str:
-        """The text in the letter case that words have."""
-        return text.lower() if self.lowercase else text
+        """Return the text in the letter case that words have."""
+        return letters.fold_case(text) if self.lowercase else text
 
     def split(self, text: str) -> list[str]:
-        """The words of folded text, in order."""
-        if self.punctuation:
-            return WORD.findall(text)
-        return [stripped for word in ONLY_WORD.findall(text) if (stripped := word.strip("_-'’.,"))]
+        """Return the words of folded text, in order."""
+        if self.version == 1:
+            found = (OLD_WORD_OR_MARK if self.punctuation else OLD_ONLY_WORD).findall(text)
+        else:
+            found = (letters.WORD_OR_MARK if self.punctuation else letters.ONLY_WORD).findall(text)
+            if not text.isascii():
+                found = letters.segment(found, self.segmenter)
+        return found if self.punctuation else [stripped for word in found if (stripped := word.strip(EDGES))]
 
     def count(self, texts: Iterable[str]) -> Counter[str]:
         """Every word of all texts with its number; the texts are in memory at once."""
         counts: Counter[str] = Counter()
         for string, number in Counter(self.fold_case("\n".join(texts)).split()).items():
-            if string.isalnum():
+            if letters.is_plain_word(string):
                 counts[string] += number
             else:
                 for word in self.split(string):
@@ -138,8 +150,12 @@ class WordTokenizer(_TableTokenizer):
         self.rules = rules or WordRules()
 
     def split(self, text: str) -> list[str]:
-        """The words of a text as the vocabulary writes them, known or not."""
-        return self.rules.split(self.rules.fold_case(text))
+        """Return the words of a text as the vocabulary writes them, known or not.
+
+        A string between two blanks that is a word of the vocabulary is one word, however the segmenter would cut it.
+        """
+        strings = self.rules.fold_case(text).split()
+        return [word for one in strings for word in ((one,) if one in self.table else self.rules.split(one))]
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         rows: list[Ids] = []
@@ -187,9 +203,11 @@ class WordTokenizer(_TableTokenizer):
         return found
 
     def _settings(self) -> dict[str, Any]:
-        if self.rules == WordRules():  # as files were before there were rules
+        rules = self.rules
+        if rules == WordRules(version=1):  # as files were before there were rules
             return {}
-        return {"lowercase": self.rules.lowercase, "punctuation": self.rules.punctuation}
+        settings = {"lowercase": rules.lowercase, "punctuation": rules.punctuation}
+        return settings if rules.version == 1 else {**settings, "segmenter": rules.segmenter, "words": rules.version}
 
     @staticmethod
     def join(units: Iterable[str]) -> str:
@@ -198,6 +216,8 @@ class WordTokenizer(_TableTokenizer):
             closing, opening = unit in CLOSING, unit in OPENING
             if unit == '"':
                 closing, opening, quoted = quoted, not quoted, not quoted
+            elif text and not (text[-1] + unit).isascii() and unit:
+                closing = closing or (letters.is_blankless(text[-1]) and letters.is_blankless(unit[0]))
             text += (" " if space and not closing else "") + unit
             space = not opening
         return text
@@ -205,9 +225,13 @@ class WordTokenizer(_TableTokenizer):
     @classmethod
     def deserialise(cls, data: bytes, where: str) -> "WordTokenizer":
         pieces, values = cls._parse(data, where)
-        rules = WordRules(values.get("lowercase", False), values.get("punctuation", True))
+        keys = ("lowercase", False), ("punctuation", True), ("segmenter", "none"), ("words", 1)
+        rules = WordRules(*(values.get(key, default) for key, default in keys))
         if not isinstance(rules.lowercase, bool) or not isinstance(rules.punctuation, bool):
             raise UserError(f"{where}: lowercase and punctuation must be true or false")
+        if rules.segmenter not in get_args(Segmenter) or rules.version not in (1, 2):
+            raise UserError(f"{where}: segmenter={rules.segmenter}, words={rules.version}: made by a newer version")
+        letters.check_segmenter(rules.segmenter, where)
         return cls(pieces, rules)
 
 
@@ -239,8 +263,9 @@ class CharacterTokenizer(_TableTokenizer):
 
 
 def rules_of(config: TokenizerConfig) -> WordRules:
-    """What the words are that a tokenizer of type words is made of."""
-    return WordRules(config.lowercase, config.punctuation)
+    """Return the rules for the words of a tokenizer of type words."""
+    segmenter = ("icu" if letters.has_icu() else "none") if config.segmenter == "auto" else config.segmenter
+    return WordRules(config.lowercase, config.punctuation, segmenter)
 
 
 def count_units(config: TokenizerConfig, texts: Iterable[str]) -> Counter[str]:
@@ -269,4 +294,14 @@ def most_frequent(config: TokenizerConfig, counts: Iterable[tuple[str, int]]) ->
     if not ranked:
         raise UserError(f"tokenizer.min_count={config.min_count}: nothing in the text is that frequent")
     pieces = [*SPECIAL_PIECES, *(unit for unit, _ in ranked)]
-    return WordTokenizer(pieces, rules_of(config)) if config.type == "words" else CharacterTokenizer(pieces)
+    if config.type == "characters":
+        return CharacterTokenizer(pieces)
+    rules = rules_of(config)
+    if not any(map(letters.is_blankless, set("".join(pieces)))):
+        rules = dataclasses.replace(rules, segmenter="none")  # so that whoever loads it does not need ICU
+    elif config.segmenter == "auto" and rules.segmenter == "none":
+        logger.warning(
+            "tokenizer.segmenter=auto: the text has a script without blanks between words, and ICU is not installed; "
+            "what stands between two blanks counts as one word (pip install icu4py; or tokenizer.segmenter=none)"
+        )
+    return WordTokenizer(pieces, rules)

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError, unknown
+from model.text.letters import fold_case
+from model.text.normalise import FORMS, normalise
 from model.word_vectors.search import (
     Floats,
     Table,
@@ -114,13 +116,17 @@ class Embeddings:
         return is_sparse(self.vectors)
 
     def row(self, word: str) -> int | None:
-        """The word's row; None where it is not known."""
-        return self.rows.get(word)
+        """Return the row of the word as it is written, else as texts are normalised (NFC, NFKC); None if not known."""
+        row = self.rows.get(word)
+        if row is None:
+            found = (self.rows.get(normalise(word, form)) for form in FORMS)
+            row = next((one for one in found if one is not None), None)
+        return row
 
     def find(self, word: str) -> int | None:
-        """The row of the word as it is written, else of its lower case: how lists of questions are looked up."""
-        row = self.rows.get(word)
-        return self.rows.get(word.lower()) if row is None else row
+        """Return the row of the word, else of its lower case: how lists of questions are looked up."""
+        row = self.row(word)
+        return self.row(fold_case(word)) if row is None else row
 
     def known(self, word: str) -> int:
         """The word's row.
@@ -128,10 +134,10 @@ class Embeddings:
         Raises:
             UserError: not in the vocabulary; suggests close spellings.
         """
-        row = self.rows.get(word)
+        row = self.row(word)
         if row is not None:
             return row
-        near = self.spellings(word)
+        near = self.spellings(normalise(word))
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UserError(f"{word!r} is not among the {len(self):,} words of these vectors.{hint}")
 
@@ -188,7 +194,7 @@ class Embeddings:
         Raises:
             UserError: as `neighbours`.
         """
-        out = {row for row in map(self.rows.get, exclude) if row is not None}
+        out = {row for row in map(self.row, exclude) if row is not None}
         if isinstance(query, str):
             row = self.known(query)
             out.add(row)

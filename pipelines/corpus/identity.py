@@ -17,6 +17,7 @@ _LATER: dict[str, Any] = {
     "same_as": None,
     "lowercase": False,
     "punctuation": True,
+    "segmenter": "auto",
     "encoding": "utf-8",
     "records": "line",
     "between": [],

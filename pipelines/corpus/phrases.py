@@ -19,6 +19,7 @@ from pathlib import Path
 
 from model.errors import UserError
 from model.files import atomic_open
+from model.text import letters
 from model.text.words import WordRules
 from pipelines.corpus.block import block_path, load_block, load_facts, save_block
 from pipelines.corpus.counting import BoundedCounts, Entry, read_run
@@ -167,13 +168,10 @@ class OuterWords:
         return found
 
     def _outer(self, string: str) -> tuple[str, str]:
-        if string.isalnum():
+        if letters.is_plain_word(string):
             return string, string
         words = self.rules.split(string)
         if not words:
             return "", ""
-        return words[0] if _in_word(string[0]) else "", words[-1] if _in_word(string[-1]) else ""
-
-
-def _in_word(sign: str) -> bool:
-    return sign.isalnum() or sign == "_"
+        first, last = letters.starts_word(string[0]), letters.ends_word(string[-1])
+        return words[0] if first else "", words[-1] if last else ""

@@ -87,7 +87,7 @@ def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConf
     """
     if not config.split:
         return served.translate(lines, config.nbest)
-    pieces = [split(line, config.longest) for line in lines]
+    pieces = [split(line, config.longest, served.source) for line in lines]
     found = iter(served.translate([piece.text for line in pieces for piece in line if piece.text], config.nbest))
     answers = []
     for line in pieces:

@@ -77,7 +77,7 @@ class Endpoint:
             raise HTTPException(400, f"{request.target} is not supported")
         answering = await self._aligning(served) if request.aligned else served
         alternatives = min(request.alternatives, served.most_alternatives)
-        pieces = [split(text, self.longest) for text in request.texts]
+        pieces = [split(text, self.longest, served.source) for text in request.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
         with self.metrics.telemetry.span("inference", lines=len(lines), model=served.origin.name):
             translations = await self.queue().ask(answering, lines, alternatives + 1)

@@ -6,10 +6,12 @@ import unicodedata
 from typing import Literal
 
 import pytest
+import regex
 
 from model.text.normalise import FORMS, has_invisible, has_loose_space, normalise, normalise_lines
 
 PIECES = ["a", "é", "e\u0301", "\u0301", " ", "  ", "\t", "\x00", "\x85", "\xa0", "\u2028", "\x1c", "\u200b", "\u200d"]
+PIECES += ["ក", "្", "अ", "\u200c", "\u202e", "🏴", "\U000e0067", "\U000e007f", "\ufe0f"]
 PIECES += ["ﬁ", "Å", "가", "\u1100\u1161", "\ufeff", "\u00ad", "\x92", "\x81", "…", "ß", "´", "\u3000", "😀", "\ud800"]
 
 
@@ -28,6 +30,19 @@ PIECES += ["ﬁ", "Å", "가", "\u1100\u1161", "\ufeff", "\u00ad", "\x92", "\x81
         ("Silben\u00adtrennung", "Silbentrennung"),
         ("first\nsecond\r\n", "first second"),
         ("लोग\u200dों", "लोग\u200dों"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("Auf\u200clage", "Auflage"),
+        ("अ\u200d\u200d", "अ\u200d"),
+        ("\u202eevil\u202c \u200fعربي\u200e", "evil عربي"),
+        ("👨\u200d👩\u200d👧 ❤\ufe0f\u200d🔥", "👨\u200d👩\u200d👧 ❤\ufe0f\u200d🔥"),
+        (
+            "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+            "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+        ),
+        ("hi\U000e0061\U000e0062", "hi"),
+        ("ខ្ញុំ\u200bស្រលាញ់\u200b\u200bអ្នក\u200b", "ខ្ញុំ\u200bស្រលាញ់\u200bអ្នក"),
+        ("zero\u200bwidth", "zerowidth"),
+        ("\u0600١٢", "\u0600١٢"),
         ("\ud83d", ""),
         ("", ""),
     ],
@@ -79,3 +94,10 @@ def test_what_is_taken_out_or_folded_is_never_printable(form: Literal["NFC", "NF
     for text in (printable, unicodedata.normalize(form, printable)):
         assert not has_invisible(text)
         assert not has_loose_space(text.replace(" ", ""))
+
+
+def test_invisible_characters_are_those_of_unicode_s_categories() -> None:
+    written = regex.compile(r"[\p{Prepended_Concatenation_Mark}\U00013430-\U0001343f]")
+    for character in map(chr, range(sys.maxunicode + 1)):
+        named = unicodedata.category(character) in ("Cc", "Cf", "Cs") and not written.match(character)
+        assert has_invisible(character) == (named and not character.isspace()), ascii(character)

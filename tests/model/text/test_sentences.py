@@ -51,6 +51,42 @@ def test_chinese_and_japanese_are_cut_at_their_own_stops(text: str, sentences: l
     assert join(pieces, [piece.text for piece in pieces]) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Přišel domů. Čekal tam pes. Šel spát. Žena čte.", 4),
+        ("Mam psa. Śpi w domu. Łukasz ma kota. Żona czyta.", 4),
+        ("Geldim. İstanbul güzel. Şimdi git.", 3),
+        ("Я тут. Їжак спить. Є собака. Іди.", 4),
+        ("Είμαι εδώ. Πού είσαι; Έλα τώρα.", 3),
+        ("मैं घर जाता हूँ। वह खाता है।हम सोते हैं।", 3),
+        ("أنا في البيت. أين أنت؟ أنا هنا.", 3),
+        ("میں گھر ہوں۔ وہ آیا۔", 2),
+        ("나는 간다. 너는 온다. 우리는 잔다.", 3),
+        ("სახლში ვარ. ის მოვიდა.", 2),
+        ("Ես տանն եմ։ Նա եկավ։", 2),
+        ("ကျွန်တော် သွားတယ်။ သူ၊ လာတယ်။", 2),
+        ("እኔ ቤት ነኝ። እሱ መጣ።", 2),
+        ("אני בבית. איפה אתה? בוא.", 3),
+        ("They are in my freezer. 😆 I guess they came by van.", 2),
+        ("- One dog. - Two cats.", 2),
+        ("Wait; go on. First.", 2),
+        ("Really?! Yes… No.", 3),
+        ("Verse one ॥१॥ goes on", 2),
+    ],
+)
+def test_every_script_has_sentences(text: str, number: int) -> None:
+    assert len(texts(text)) == number
+    pieces = split(text)
+    assert join(pieces, [piece.text for piece in pieces]) == text
+
+
+def test_a_language_brings_its_abbreviations() -> None:
+    text = "Przyszedł inż. Kowalski. Śpi."
+    assert len([piece for piece in split(text) if piece.text]) == 3
+    assert [piece.text for piece in split(text, 400, "pl_PL")] == ["Przyszedł inż. Kowalski.", "Śpi."]
+
+
 def test_sentences_without_blanks_get_one_in_a_language_that_has_them() -> None:
     pieces = split("我看见一只狗。它在跑！\n真的吗？是的。")
     assert join(pieces, ["I see a dog.", "It runs!", "Really?", "Yes."]) == "I see a dog. It runs!\nReally? Yes."
@@ -77,7 +113,9 @@ def test_empty_text_has_no_pieces_and_blank_text_only_blanks() -> None:
 def test_any_text_comes_together_again_and_no_piece_is_too_long() -> None:
     generator = random.Random(7)
     for _ in range(300):
-        text = "".join(generator.choice("aB. ,!?\n\r\"'3Ä\u2028。！」と犬") for _ in range(generator.randrange(60)))
+        text = "".join(
+            generator.choice("aB. ,!?\n\r\"'3Ä\u2028。！」と犬।;α😆-") for _ in range(generator.randrange(60))
+        )
         pieces = split(text, 8)
         assert join(pieces, [piece.text for piece in pieces]) == text
         assert all(len(piece.text) <= 8 for piece in pieces)

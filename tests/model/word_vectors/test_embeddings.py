@@ -141,6 +141,15 @@ def test_a_restriction_leaves_the_frequent_words_alone() -> None:
         embeddings.neighbours("w1", restrict=-1)
 
 
+def test_a_question_is_normalised_as_texts_are() -> None:
+    words = ["caf\u00e9", "\ufb01ne", "fine", "cafe\u0301x"]
+    embeddings = Embeddings(words, None, np.eye(4, dtype=np.float32))
+    asked = ["cafe\u0301", "caf\u00e9", "\u200ecafe\u0301", "\ufb01ne", "CAFE\u0301", "cafe\u0301x"]
+    assert [embeddings.find(word) for word in asked] == [0, 0, 0, 1, 0, 3]
+    assert embeddings.known("cafe\u0301") == embeddings.row("caf\u00e9") == 0
+    assert Embeddings(["fine"], None, np.ones((1, 1), np.float32)).known("\ufb01ne") == 0
+
+
 def test_an_unknown_word_is_named_with_close_spellings() -> None:
     embeddings = Embeddings(["Paris", "London", "parish", "vector"], None, np.eye(4))
     with pytest.raises(UserError, match=r"'paris' is not among the 4 words .* 'Paris' or 'parish'\?"):

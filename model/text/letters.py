@@ -1,0 +1,104 @@
+"""Letters, words and letter case, defined once: vocabularies, phrases, sentences and spelling ask here.
+
+Unicode decides, not one alphabet. A word starts with a letter, a number or an underscore and goes on with letters,
+marks, numbers and joiners (General_Category, Unicode Standard Annex 44), so vowel signs, points and accents stay in
+their word. One hyphen, apostrophe, full stop or comma between two such parts stays inside: "can't", "3.14", "U.S".
+
+Thai, Lao, Khmer, Burmese, Chinese and Japanese put no blank between words. A zero-width space is a border there, as
+everywhere; for the rest `segment` asks the dictionaries of ICU, by the optional package icu4py.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal
+
+import regex
+
+from model.errors import UserError
+
+Segmenter = Literal["icu", "none"]
+ZERO_WIDTH_SPACE, NON_JOINER, JOINER = "\u200b", "\u200c", "\u200d"
+GLUE = "-‐‑־'’‘.,·‧״׳"  # one of them between two parts of a word belongs to it
+_START, _INSIDE = r"[\p{L}\p{N}_]", r"[\p{L}\p{M}\p{N}_\u200c\u200d]"
+ONLY_WORD = regex.compile(rf"{_START}{_INSIDE}*(?:[{GLUE}]{_START}{_INSIDE}*)*")
+# A mark is all that a reader sees as one character: an emoji with its modifiers, a flag.
+WORD_OR_MARK = regex.compile(rf"{ONLY_WORD.pattern}|(?![\s\u200b-\u200d])\X")
+_BLANKLESS = r"\p{Line_Break=SA}\p{Han}\p{Hiragana}\p{Katakana}ー"  # SA: Thai, Lao, Khmer, Burmese and their kin
+_BLANKLESS_RUN = regex.compile(rf"[{_BLANKLESS}][{_BLANKLESS}\p{{M}}]*")
+_ENDS = {
+    "start": regex.compile(_START),
+    "inside": regex.compile(_INSIDE),
+    "blankless": regex.compile(f"[{_BLANKLESS}]"),
+}
+
+
+def fold_case(text: str) -> str:
+    """Return the text in lower case, the case that words are counted in where case is dropped."""
+    return text.lower()
+
+
+def is_plain_word(string: str) -> bool:
+    """Return True if a string without blanks is one word as it stands; False where `ONLY_WORD` has to look."""
+    return string.isalnum() and (string.isascii() or _BLANKLESS_RUN.search(string) is None)
+
+
+def starts_word(character: str) -> bool:
+    """Return True if a word can start with the character."""
+    return _ENDS["start"].fullmatch(character) is not None
+
+
+def ends_word(character: str) -> bool:
+    """Return True if a word can end with the character."""
+    return _ENDS["inside"].fullmatch(character) is not None
+
+
+def is_blankless(character: str) -> bool:
+    """Return True if the character is of a script that puts no blank between words."""
+    return _ENDS["blankless"].fullmatch(character) is not None
+
+
+@cache
+def has_icu() -> bool:
+    """Return True if the package icu4py is installed."""
+    return importlib.util.find_spec("icu4py") is not None
+
+
+def check_segmenter(segmenter: Segmenter, where: str) -> None:
+    """Refuse a segmenter that is not installed.
+
+    Raises:
+        UserError: icu4py is missing; `where` opens the message.
+    """
+    if segmenter == "icu" and not has_icu():
+        raise UserError(f"{where}: its words were found by ICU; install icu4py (pip install icu4py)")
+
+
+def segment(words: Sequence[str], segmenter: Segmenter) -> list[str]:
+    """Return the words with each run of a script without blanks cut into its words.
+
+    Raises:
+        UserError: icu4py is missing.
+    """
+    if segmenter == "none":
+        return list(words)
+    parts: list[str] = []
+    for word in words:
+        if word.isascii():
+            parts.append(word)
+            continue
+        start = 0
+        for run in _BLANKLESS_RUN.finditer(word):
+            parts += [word[start : run.start()], *_dictionary_words(run.group())]
+            start = run.end()
+        parts.append(word[start:])
+    return [part for part in parts if part]
+
+
+def _dictionary_words(run: str) -> list[str]:
+    if len(run) == 1:
+        return [run]
+    check_segmenter("icu", "tokenizer.segmenter=icu")
+    from icu4py.breakers import WordBreaker
+
+    return list(WordBreaker(run, "en"))  # ICU chooses the dictionary by script
