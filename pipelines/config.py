@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from model.alignment.attention_map import AlignmentConfig
 from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
+from model.languages import check_language, is_single, split_pair
 from model.names import check_name
 from model.settings import DecodeConfig
 from model.shards.manifest import ShardsConfig
@@ -123,16 +123,11 @@ class Config:
         Raises:
             UserError: `pair` is not two names with a hyphen between, or for text not one without.
         """
-        source, hyphen, target = self.pair.partition("-")
-        if self.corpus.format == "text" or (self.corpus.format == "webdataset" and source and not hyphen):
-            if hyphen or not source:
+        if self.corpus.format == "text" or (self.corpus.format == "webdataset" and is_single(self.pair)):
+            if not is_single(self.pair) or not self.pair:
                 raise UserError(f"pair={self.pair}: a text corpus has one language; give it, such as pair=en")
-            return (source,)
-        if not (source and hyphen and target):
-            names = re.findall(r"[^\W_]+", self.pair)
-            such = "-".join(names) if len(names) == 2 else "en-de"
-            raise UserError(f"pair={self.pair}: must name two languages, source first, such as pair={such}")
-        return source, target
+            return (check_language(self.pair, "pair"),)
+        return split_pair(self.pair)
 
     @property
     def run_dir(self) -> Path:

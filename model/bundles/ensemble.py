@@ -9,6 +9,7 @@ from typing import Any
 
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
+from model.languages import same_pair
 from model.networks.ensemble import Ensemble
 from model.networks.network import TranslationNetwork
 
@@ -75,7 +76,7 @@ def load_ensemble(directories: Sequence[Path], key: str) -> EnsembleBundle:
 
 def _difference(one: TranslationBundle, other: TranslationBundle) -> str:
     """Why the two cannot be decoded as one; empty where they can."""
-    if one.pair != other.pair:
+    if not same_pair(one.pair, other.pair):
         return f"translate {one.pair} and {other.pair}"
     if one.tokenizers.describe() != other.tokenizers.describe():
         return "have different tokenizers"

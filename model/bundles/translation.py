@@ -23,6 +23,7 @@ from torch import Tensor
 from model.bundles.ctranslate2 import FOLDERS, Quantisation, export, exportable
 from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
 from model.errors import UserError
+from model.languages import languages_of
 from model.networks.architectures import architecture, build_network, model_config
 from model.networks.network import Network, TranslationNetwork
 from model.schema import build
@@ -68,7 +69,7 @@ class TranslationBundle(Bundle):
     @property
     def languages(self) -> tuple[str, str]:
         """Source and target language."""
-        source, _, target = self.pair.partition("-")
+        source, target = languages_of(self.pair)
         return source, target
 
 

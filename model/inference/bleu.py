@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError, unknown
+from model.languages import base_language
 
 MECAB = "ja-mecab"
 TOKENISERS = ("auto", "13a", "intl", "zh", MECAB, "char", "none")
@@ -32,7 +33,8 @@ def tokeniser(name: str, language: str, key: str = "evaluate.tokenize") -> str:
     if name not in TOKENISERS:
         raise unknown(key, name, TOKENISERS)
     if name == "auto":
-        return MECAB if language == "ja" and has_mecab() else BY_LANGUAGE.get(language, "13a")
+        base = base_language(language)
+        return MECAB if base == "ja" and has_mecab() else BY_LANGUAGE.get(base, "13a")
     if name == MECAB and not has_mecab():
         raise UserError(f"{key}={MECAB}: MeCab is not installed here; pip install 'sacrebleu[ja]', or {key}=char")
     return name

@@ -9,6 +9,7 @@ from conf import compose, groups
 from model.bundles.directory import bundle_kind
 from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
+from model.languages import same_pair
 from model.networks.architectures import ARCHITECTURES, architecture, model_config
 from model.schema import build
 from pipelines.config import Config
@@ -76,7 +77,7 @@ def entry(config: Config, item: str) -> Entry:
     if kind != "translation":
         raise UserError(f"models: {item!r} is a bundle of the kind {kind!r}; networks that translate are compared")
     found = load_bundle(bundle)
-    if found.pair != config.pair:
+    if not same_pair(found.pair, config.pair):
         raise UserError(f"models: {item!r} translates {found.pair}; the networks compared are of pair={config.pair}")
     return Entry(label_of(item, bundle), bundle=bundle)
 

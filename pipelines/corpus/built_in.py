@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 
 from model.errors import UserError
+from model.languages import base_language, split_pair
 from pipelines.corpus.phrasebook.generate import write_corpus
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.corpus.sources import SPLITS, Source, languages_of
+from pipelines.corpus.sources import SPLITS, Source
 
 LANGUAGES = ("en", "de")
 
@@ -18,7 +19,7 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
     Raises:
         UserError: another language pair, or no number of pairs.
     """
-    if set(languages_of(pair)) != set(LANGUAGES):
+    if {*map(base_language, split_pair(pair))} != set(LANGUAGES):
         raise UserError(f"pair={pair}: corpus=phrasebook has English and German only; choices: en-de, de-en")
     if config.pairs <= 0:
         raise UserError(f"corpus.pairs={config.pairs}: how many phrasebook pairs to generate; expected 1 or more")
@@ -34,7 +35,7 @@ def phrasebook_sources(config: CorpusConfig, pair: str, seed: int, scratch: Path
         temporary.mkdir()
         write_corpus(temporary, config.pairs, seed)
         temporary.rename(folder)
-    order = [LANGUAGES.index(language) for language in languages_of(pair)]
+    order = [LANGUAGES.index(base_language(language)) for language in split_pair(pair)]
     sources = []
     for split in SPLITS[:3]:  # it has no gate
         files = [next(folder.glob(f"{split}*.{language}")) for language in LANGUAGES]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from model.bundles.directory import read_facts
 from model.errors import UserError
+from model.languages import languages_of, same_pair
 from model.shards.manifest import has_manifest, read_manifest
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import load_pair
@@ -54,7 +55,7 @@ def find_tokenizer(
     pair, asked = load_pair(folder, record), settings.type
     if pair.source.type != asked:
         raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {pair.source.type}")
-    if not pair.joint and languages != wanted_pair:
+    if not pair.joint and not same_pair("-".join(languages), "-".join(wanted_pair)):
         raise UserError(
             f"{KEY}={wanted}: has a vocabulary for each of {'-'.join(languages)}, and pair={'-'.join(wanted_pair)} is "
             f"asked for. Choices: shards or a bundle of this pair, or with a joint vocabulary"
@@ -74,4 +75,4 @@ def _of_shards(folder: Path) -> Found:
 
 def _of_bundle(folder: Path) -> Found:
     facts = read_facts(folder)
-    return folder, facts["tokenizer"], tuple(str(facts["pair"]).split("-"))
+    return folder, facts["tokenizer"], languages_of(str(facts["pair"]))

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from model.errors import UserError
 from model.files import atomic_open
+from model.languages import is_single, split_pair
 from model.shards.samples import read_samples
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
-from pipelines.corpus.sources import SPLITS, fill_pattern, languages_of, local_file, names_of
+from pipelines.corpus.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of
 
 logger = logging.getLogger(__name__)
 SIDES = (("src", "source"), ("tgt", "target"))
@@ -58,8 +59,8 @@ def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
 
 
 def _lines(config: CorpusConfig, pair: str, path: Path) -> Iterator[str]:
-    languages = (pair,) if "-" not in pair else languages_of(pair)
-    names = [config.languages.get(language, language) for language in languages]
+    languages = (pair,) if is_single(pair) else split_pair(pair)
+    names = [as_corpus_writes(config, language) for language in languages]
     others = [TEXTS] if len(languages) == 1 else list(SIDES)
     fields = [fill_pattern(config, pair, config.fields.get(side, side)) for side in ("source", "target")][: len(names)]
     extensions = {"json", *(name.lower() for name in names), *(other[0] for other in others)}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from model.errors import UserError
+from model.languages import is_single, same_language, split_pair
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 Split = Literal["train", "valid", "test", "gate"]
@@ -23,18 +24,6 @@ class Source:
     files: tuple[Path, ...]
     keys: tuple[str, ...]  # the configuration key that named each file, for messages
     places: tuple[str, ...] = ()  # tsv: column numbers of source and target; jsonl: their dotted field paths
-
-
-def languages_of(pair: str) -> tuple[str, str]:
-    """Source and target language of `en-de`.
-
-    Raises:
-        UserError: not two different language codes joined by a hyphen.
-    """
-    parts = pair.split("-")
-    if len(parts) != 2 or not all(parts) or parts[0] == parts[1]:
-        raise UserError(f"pair={pair}: expected two languages as SOURCE-TARGET, such as en-de")
-    return parts[0], parts[1]
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
@@ -144,14 +133,23 @@ def names_of(value: str | list[str] | None) -> list[str]:
 
 def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
     """What `{source}`, `{target}` and `{other}` stand for; in text all three are its one language."""
-    alone = config.format == "text" or (config.format == "webdataset" and "-" not in pair)
-    source, target = (pair, pair) if alone else languages_of(pair)
-    named = {language for language in config.columns if language in (source, target)}
+    alone = config.format == "text" or (config.format == "webdataset" and is_single(pair))
+    source, target = (pair, pair) if alone else split_pair(pair)
+    named = {language for language in (source, target) if _column_of(config, language)}
     other = next((language for language in (target, source) if language not in named), target)
     return {
-        place: config.languages.get(language, language)
+        place: as_corpus_writes(config, language)
         for place, language in (("source", source), ("target", target), ("other", other))
     }
+
+
+def as_corpus_writes(config: CorpusConfig, language: str) -> str:
+    """Return how the corpus' files write a language."""
+    return next((written for code, written in config.languages.items() if same_language(code, language)), language)
+
+
+def _column_of(config: CorpusConfig, language: str) -> bool:
+    return any(same_language(name, language) for name in config.columns)
 
 
 def fill_pattern(config: CorpusConfig, pair: str, pattern: str) -> str:
@@ -173,12 +171,12 @@ def local_file(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
 
 def _columns(config: CorpusConfig, pair: str) -> tuple[str, str]:
     """Column numbers (from 0, as text) of the two sides of a TSV."""
-    source, target = languages_of(pair)
-    other = next((language for language in (target, source) if language not in config.columns), "")
+    source, target = split_pair(pair)
+    other = next((language for language in (target, source) if not _column_of(config, language)), "")
     names = [other if name == "other" else name for name in config.columns]
     numbers = []
     for side, language in (("source", source), ("target", target)):
-        matches = [number for number, name in enumerate(names) if name in (side, language)]
+        matches = [number for number, name in enumerate(names) if name == side or same_language(name, language)]
         if len(matches) != 1:
             raise UserError(
                 f"corpus.columns={config.columns}: {len(matches)} columns for the {side} side of pair={pair}; "

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from model.errors import UserError
 from model.inference.bleu import BY_LANGUAGE, tokeniser
+from model.languages import base_language
 
 WORDS = (5, 10, 15, 20, 30, 40)  # of the reference, the last of each bucket but the last, which is open
 CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same where words are not spaced; a word is about two
@@ -109,6 +110,7 @@ def score(
     check(hypotheses, references)
     quieten()
     name = tokeniser(tokenize, language)
+    language = base_language(language)
     asian = language in ASIAN
     plain = (list(hypotheses), [list(references)])
     metrics: dict[str, tuple[Any, tuple[list[str], list[list[str]]]]] = {

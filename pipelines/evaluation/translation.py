@@ -12,6 +12,7 @@ from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError, unknown
 from model.files import atomic_write
 from model.inference.translator import open_translator
+from model.languages import languages_of
 from model.settings import DecodeConfig, EngineName
 from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
@@ -159,7 +160,7 @@ def gate_split(shards: Path, wanted: str) -> str:
 
 def hypotheses_file(evaluation: Evaluation, directory: Path) -> Path:
     """Where `write_evaluation` keeps the translations."""
-    return directory / f"hypotheses.{evaluation.split}.{evaluation.pair.partition('-')[2]}.txt"
+    return directory / f"hypotheses.{evaluation.split}.{languages_of(evaluation.pair)[-1]}.txt"
 
 
 def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Path]:

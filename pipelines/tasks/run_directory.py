@@ -10,6 +10,7 @@ from typing import Any
 
 from model.errors import UserError
 from model.files import atomic_write
+from model.languages import same_pair
 from model.networks.architectures import ARCHITECTURES, model_config
 from model.renamed import current_values
 from model.shards.manifest import manifest_hash, read_manifest
@@ -61,7 +62,7 @@ def check_shards(config: Config) -> None:
         UserError: a file is missing or is not the one in the manifest, or shards of other languages than `pair`.
     """
     manifest = read_manifest(config.shard_dir)
-    if tuple(manifest.languages) != config.languages:
+    if not same_pair("-".join(manifest.languages), "-".join(config.languages)):
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
     if is_first() and remote_of(config.shard_dir) is None:  # of those elsewhere each is checked when it is fetched
         verify_once(config.shard_dir, config.paths.local(config.paths.root) / "verified")

@@ -24,6 +24,7 @@ from torch import Tensor
 from model.bundles.ensemble import load_ensemble
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
+from model.languages import same_pair
 from model.networks.ensemble import Ensemble
 from model.networks.network import TranslationNetwork
 from model.shards.manifest import read_manifest
@@ -59,7 +60,7 @@ def check(config: Config) -> None:
         if value:
             raise UserError(f"loader.{key}={value:g}: not with {KEY}, which were asked about the pairs as they stand")
     bundle = _bundle(config)
-    if bundle.pair != config.pair:
+    if not same_pair(bundle.pair, config.pair):
         raise UserError(f"{KEY}={wanted}: translate {bundle.pair}, this run {config.pair}")
     manifest = read_manifest(config.shard_dir)
     if bundle.tokenizers.describe() != load_pair(config.shard_dir, manifest.tokenizer).describe():

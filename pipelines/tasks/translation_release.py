@@ -11,6 +11,7 @@ from model.bundles.translation import TranslationBundle, fill, load_bundle
 from model.bundles.translation import save_bundle as write_bundle
 from model.errors import unknown
 from model.inference.translator import open_translator
+from model.languages import languages_of
 from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
 from model.shards.manifest import read_manifest
@@ -135,7 +136,7 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
 def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBundle], _directory: Path) -> str:
     """A line a rival: both scores, their difference and how likely it is by chance."""
     settings, ours = config.evaluate, measured.details
-    language = ours.pair.partition("-")[2]
+    language = languages_of(ours.pair)[-1]
     lines = []
     for rival in rivals:
         theirs = evaluate(config, rival).details

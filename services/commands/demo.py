@@ -20,6 +20,7 @@ from typing import Any
 from conf import compose
 from conf.interrupts import held_signals
 from model.errors import UserError
+from model.languages import split_pair
 from model.shards.manifest import read_manifest
 from model.storage.mirror import local_folder
 
@@ -147,7 +148,7 @@ def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[
     """Five held-out sentences over HTTP, and the headers of the answer."""
     import httpx
 
-    source, _, target = root.pair.partition("-")
+    source, target = split_pair(root.pair)
     pairs = held_out(local_folder(root.paths["shards"], root.paths["cache"]), source, target)
     asked = {"q": [english for english, _ in pairs], "source": source, "target": target}
     answer = httpx.post(f"{address}/translate", json=asked, timeout=60)

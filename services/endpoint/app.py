@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 
 from model.errors import UserError
 from model.inference.translator import Translation
+from model.languages import nearest, standard_code
 from model.text.sentences import Piece, join, split
 from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
@@ -71,9 +72,9 @@ class Endpoint:
             HTTPException: a language that the model has not got, the queue is full, or the time is over.
         """
         served = self.queue().model()
-        if request.source not in ("auto", served.source):
+        if request.source != "auto" and not nearest(request.source, (served.source,)):
             raise HTTPException(400, f"{request.source} is not supported")
-        if request.target != served.target:
+        if not nearest(request.target, (served.target,)):
             raise HTTPException(400, f"{request.target} is not supported")
         answering = await self._aligning(served) if request.aligned else served
         alternatives = min(request.alternatives, served.most_alternatives)
@@ -93,7 +94,7 @@ class Endpoint:
         self.metrics.characters.labels("out").inc(sum(len(best) for best, _ in answers))
         answer: dict[str, Any] = {"translatedText": [best for best, _ in answers] if request.batch else answers[0][0]}
         if request.source == "auto":
-            language = {"confidence": 0.0, "language": served.source}  # assumed, not detected
+            language = {"confidence": 0.0, "language": standard_code(served.source)}  # assumed, not detected
             answer["detectedLanguage"] = [language] * len(answers) if request.batch else language
         if request.alternatives:
             answer["alternatives"] = [others for _, others in answers] if request.batch else answers[0][1]
@@ -166,12 +167,13 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         check_key(values, endpoint.keys)
         validate(DetectionRequest, values)
         served = endpoint.queue().model()
-        return as_json([{"confidence": 0.0, "language": served.source}], headers=served.origin.headers())
+        return as_json([{"confidence": 0.0, "language": standard_code(served.source)}], headers=served.origin.headers())
 
     @app.get("/languages", summary="The model's pair", responses=openapi.answers(openapi.LANGUAGES))
     async def languages() -> Response:
         served = endpoint.queue().model()
-        pairs = {served.source: [served.target], served.target: []}
+        source, target = map(standard_code, (served.source, served.target))
+        pairs = {source: [target], target: []}
         return as_json(
             [{"code": code, "name": language_name(code), "targets": targets} for code, targets in pairs.items()]
         )
@@ -181,7 +183,7 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         served = endpoint.queue().model()
         language = {
             side: {"code": code, "name": language_name(code)}
-            for side, code in (("source", served.source), ("target", served.target))
+            for side, code in (("source", standard_code(served.source)), ("target", standard_code(served.target)))
         }
         return as_json(
             {

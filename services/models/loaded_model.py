@@ -14,6 +14,7 @@ from model.errors import UserError
 from model.inference.aligner import Aligner, open_aligner
 from model.inference.kinds import check_translates, open_any_translator
 from model.inference.translator import Translation, Translator, open_translator
+from model.languages import base_language
 from model.settings import DecodeConfig, EngineName
 from services.models.origin import Origin
 from services.models.registry import UNREGISTERED, ModelVersion
@@ -149,7 +150,7 @@ def check_answers(served: LoadedModel) -> None:
     Raises:
         UserError: a line fails, or every answer is empty.
     """
-    lines = [*SMOKE_LINES.get(served.source, []), *ODD_LINES]
+    lines = [*SMOKE_LINES.get(base_language(served.source), []), *ODD_LINES]
     answers = served.translate(lines, 1)
     for line, answer in zip(lines, answers, strict=True):
         if answer.error:

@@ -9,6 +9,7 @@ import httpx
 from sqlalchemy import select
 
 from model.errors import UserError, reason
+from model.languages import languages_of
 from services.jobs.ledger.access import OTHERS, Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.site import Link, Site
@@ -170,7 +171,7 @@ def attempt(site: Site, kind: str, pair: str, text: str) -> Trial:
 def _ask(endpoint: str, kind: str, pair: str, text: str) -> httpx.Response:
     if kind == "vectors":
         return httpx.post(f"{endpoint}/neighbours", json={"word": text.strip(), "k": 8}, timeout=PATIENCE)
-    source, _, target = pair.partition("-")
+    source, target = languages_of(pair)
     asked = {"q": text, "source": source, "target": target}
     return httpx.post(f"{endpoint}/translate", json=asked, timeout=PATIENCE)
 

@@ -1,0 +1,151 @@
+"""Languages by their codes (BCP 47, by langcodes): one parser, one comparison, one fallback for everybody.
+
+Codes are compared as languages, not as texts: `pt_BR`, `pt-br` and `PT-BR` are one, and `zho-Hans` is `zh-Hans`. A code
+that somebody asks for finds the nearest one that there is: `en-US` finds `en`, `pt` finds `pt-BR`, but `zh-Hant` does
+not find `zh-Hans`.
+"""
+
+import re
+from functools import lru_cache
+
+import langcodes
+from langcodes.tag_parser import LanguageTagError
+
+from model.errors import UserError
+
+NEAR = 10  # CLDR's distance: 4 de-AT and de, 5 pt-PT and pt-BR; 14 ms and id, 54 zh-Hant and zh-Hans
+SHORTEST_NAME = 4  # letters
+CHINESE = "yue"  # written as Chinese is, though CLDR counts it as another language
+
+
+@lru_cache(maxsize=1024)
+def standard_code(code: str) -> str:
+    """Return the code in BCP 47's own spelling; a text that is no code stays as it is."""
+    try:
+        return langcodes.standardize_tag(code)
+    except LanguageTagError:
+        return code
+
+
+@lru_cache(maxsize=1024)
+def base_language(code: str) -> str:
+    """Return the code of the language alone, without script and region: `zh` for zh_CN, zho_Hans, cmn and yue."""
+    try:
+        language = langcodes.Language.get(langcodes.standardize_tag(code, macro=True)).language or code
+    except LanguageTagError:
+        return code
+    return "zh" if language == CHINESE else language
+
+
+def same_language(one: str, other: str) -> bool:
+    """Return True if two codes mean the same, however they are written."""
+    return standard_code(one) == standard_code(other)
+
+
+def is_language(code: str) -> bool:
+    """Return True if the code names a language that BCP 47 has, or one for private use."""
+    return langcodes.tag_is_valid(code.replace("_", "-"))
+
+
+@lru_cache(maxsize=4096)
+def nearest(asked: str, offered: tuple[str, ...]) -> str | None:
+    """Return the one of `offered` that `asked` means: the same code, else the nearest kin; None if there is none."""
+    for code in offered:
+        if same_language(asked, code):
+            return code
+    try:
+        known = {standard_code(code): code for code in reversed(offered) if is_language(code)}
+        found = langcodes.closest_supported_match(asked, list(known), NEAR)
+    except LanguageTagError:
+        return None
+    return known.get(found) if found else None
+
+
+def split_pair(pair: str) -> tuple[str, str]:
+    """Return source and target language of `en-de`, `en-pt_BR`, `en-pt-BR` or `zh-Hans-en`, as they are written there.
+
+    Raises:
+        UserError: not two different languages; says what is wrong with which.
+    """
+    known = _ways(pair)
+    # A region or script has a capital (BR, Hans), a language none: en-pt-BR is en and pt-BR, not en-pt and br.
+    by_case = [way for way in known if _starts_small(way[1]) and not any(map(_starts_small, way[0].split("-")[1:]))]
+    source, target = next(iter([*by_case, *known]), ("", ""))
+    if not source:
+        raise UserError(f"pair={pair}: {_why_not(pair.split('-'))}")
+    if same_language(source, target):
+        raise UserError(f"pair={pair}: both are {source}; two different languages, source first, such as pair=en-de")
+    return source, target
+
+
+def is_single(pair: str) -> bool:
+    """Return True if `pair` is one language, such as `en` or `pt-BR`, and not two."""
+    return "-" not in pair or (is_language(pair) and not any(_starts_small(second) for _, second in _ways(pair)))
+
+
+def languages_of(pair: str) -> tuple[str, ...]:
+    """Return the one or two languages of a pair that is recorded somewhere; of one that is odd, its two halves."""
+    if is_single(pair):
+        return (pair,)
+    try:
+        return split_pair(pair)
+    except UserError:
+        source, _, target = pair.partition("-")
+        return source, target
+
+
+def same_pair(one: str, other: str) -> bool:
+    """Return True if two pairs are of the same languages, however they are written."""
+    return [*map(standard_code, languages_of(one))] == [*map(standard_code, languages_of(other))]
+
+
+def check_language(code: str, key: str) -> str:
+    """Return the code.
+
+    Raises:
+        UserError: no language has it; names `key` and what to write.
+    """
+    if not is_language(code):
+        raise UserError(f"{key}={code}: {_unknown(code)}")
+    return code
+
+
+def _ways(pair: str) -> list[tuple[str, str]]:
+    """Return all ways to read two languages in a pair."""
+    cuts = [place for place, letter in enumerate(pair) if letter == "-"]
+    ways = [(pair[:cut], pair[cut + 1 :]) for cut in cuts]
+    return [way for way in ways if all(map(is_language, way))]
+
+
+def _starts_small(code: str) -> bool:
+    return code[:1].islower()
+
+
+def _why_not(parts: list[str]) -> str:
+    if len(parts) == 1:
+        names = re.findall(r"[^\W_]+", parts[0])
+        such = "-".join(names) if len(names) == 2 and all(map(is_language, names)) else "en-de"
+        return f"must name two languages, source first, such as pair={such}"
+    if len(parts) == 2 and all(map(_code_of_name, parts)):
+        return f"takes codes, not names; pair={'-'.join(map(_code_of_name, parts))}"
+    wrong = next((part for part in parts if not is_language(part)), parts[0])
+    return _unknown(wrong)
+
+
+def _unknown(code: str) -> str:
+    found = _code_of_name(code)
+    if found:
+        return f"{code!r} is a name, its code is {found}"
+    return f"{code!r} is the code of no language (BCP 47: en, de, pt-BR, zh-Hans)"
+
+
+def _code_of_name(name: str) -> str:
+    """Return the code of a language's English name; empty where none has it."""
+    if is_language(name):
+        return name
+    if len(name) < SHORTEST_NAME:
+        return ""
+    try:
+        return langcodes.find(name).to_tag()
+    except LookupError:
+        return ""
