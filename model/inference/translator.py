@@ -18,7 +18,7 @@ from model.inference.engines import CTranslate2Engine, Engine, TorchEngine, runs
 from model.networks.network import TranslationNetwork
 from model.settings import ENGINES, DecodeConfig, EngineName
 from model.text.normalise import normalise
-from model.text.tokenizer import EOS, TokenizerPair
+from model.text.tokenizer import EOS, UNK, TokenizerPair
 
 if TYPE_CHECKING:
     from model.alignment.attention_map import AttentionMap
@@ -46,6 +46,7 @@ class Translation:
     truncated: bool = False  # was the source longer than the model can read?
     error: str | None = None  # why there is no text (only where errors are kept)
     attention: "tuple[AttentionMap, ...]" = ()  # a map a sentence, where it was asked for
+    unknown: int = 0  # pieces of the source that the vocabulary has not got
 
 
 class Translator:
@@ -96,7 +97,8 @@ class Translator:
             if isinstance(hypotheses, str):
                 answers[row] = Translation("", 0.0, error=hypotheses)
             else:
-                answers[row] = self.answer(hypotheses, truncated=len(sources[row]) > self.positions)
+                answer = self.answer(hypotheses, truncated=len(sources[row]) > self.positions)
+                answers[row] = replace(answer, unknown=int(np.count_nonzero(sources[row] == UNK)))
         return answers
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:

@@ -1,6 +1,5 @@
 """A block of lines becomes two equally long lists of text, with every bad line named or counted."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
+from model.inputs.json_rows import parse_row, text_at
 from pipelines.corpus.settings import CorpusConfig, OnError
 from pipelines.corpus.staging import Block
-
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass
@@ -58,11 +56,15 @@ def block_bytes(block: Block, side: int = 0) -> bytes:
 
 
 def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
-    """The encodings of `corpus.encoding`, in which ASCII is ASCII: only then does a byte 0x0A end a line.
+    """Return the encodings of staged lines: those of `corpus.encoding`, and UTF-8 in place of UTF-16 and UTF-32.
+
+    ASCII must be ASCII in an encoding of lines, for only then does a byte 0x0A end one.
 
     Raises:
         UserError: an encoding that is not known, or not of that kind.
     """
+    if config.encoding_is_wide:
+        return ("utf-8",)
     names = [config.encoding] if isinstance(config.encoding, str) else config.encoding
     ascii_bytes = bytes(range(128))
     for name in names:
@@ -71,7 +73,9 @@ def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
         except (LookupError, ValueError):
             fits = False
         if not fits:
-            raise UserError(f"corpus.encoding={name}: expected one that holds ASCII as it is, such as utf-8 or latin-1")
+            raise UserError(
+                f"corpus.encoding={name}: expected one that holds ASCII as it is, such as utf-8, or utf-16 alone"
+            )
     if not names:
         raise UserError("corpus.encoding: expected at least one, such as utf-8")
     return tuple(names)
@@ -128,10 +132,9 @@ def _undecodable(
     if line is None:
         start = data.rfind(b"\n", 0, problem.start) + 1
         where = f" at byte {problem.start - start + 1} of the line (0x{data[problem.start]:02x})"
-    hint = "; it looks like UTF-16" if block.first_line == 0 and data[:2] in _UTF16 else ""
     written = " and ".join(name.upper() for name in encodings)
     return UserError(
-        f"{place(number)}: invalid {written}{where}{hint}; corpus.on_error=skip leaves such lines out, "
+        f"{place(number)}: invalid {written}{where}; corpus.on_error=skip leaves such lines out, "
         f"corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
     )
 
@@ -190,8 +193,8 @@ def _json_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
 
     def parse(line: str) -> tuple[str, str]:
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as problem:
+            row = parse_row(line)
+        except ValueError as problem:
             raise _MalformedError(f"is no JSON ({problem})") from problem
         left, right = (_field(row, path) for path in paths)
         return left.replace("\n", " "), right.replace("\n", " ")
@@ -200,11 +203,10 @@ def _json_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
 
 
 def _field(row: Any, path: list[str]) -> str:
-    value = row
-    for name in path:
-        if not isinstance(value, dict) or name not in value:
-            raise _MalformedError(f"has no field {'.'.join(path)!r} (corpus.fields)")
-        value = value[name]
-    if not isinstance(value, str):
-        raise _MalformedError(f"field {'.'.join(path)!r} is no text but {type(value).__name__}")
-    return value
+    try:
+        text = text_at(row, path)
+    except TypeError as problem:
+        raise _MalformedError(f"field {'.'.join(path)!r} is no text but {problem}") from None
+    if text is None:
+        raise _MalformedError(f"has no field {'.'.join(path)!r} (corpus.fields)")
+    return text

@@ -3,6 +3,7 @@
 A side is the member of its language (`.en`), of its place (`.src`, `.tgt`; a text: `.txt`), or a field of `.json`.
 """
 
+import contextlib
 import json
 import logging
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from model.errors import UserError
 from model.files import atomic_open
+from model.inputs.json_rows import parse_row, text_at
 from model.languages import is_single, split_pair
 from model.shards.samples import read_samples
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
@@ -67,7 +69,7 @@ def _lines(config: CorpusConfig, pair: str, path: Path) -> Iterator[str]:
     broken = []
     for key, members in read_samples(path, extensions):
         try:
-            record = json.loads(members.get("json", b"{}"))
+            record = parse_row(members.get("json", b"{}"))
             sides = []
             for name, (extension, side), field in zip(names, others, fields, strict=True):
                 sides.append(_side(members, record, (name.lower(), extension), (field, name, side)))
@@ -100,9 +102,8 @@ def _side(members: dict[str, bytes], record: object, extensions: tuple[str, ...]
         if extension in members:
             return members[extension].decode("utf-8").strip()
     for field in fields:
-        value = record
-        for name in field.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
-        if isinstance(value, str):
-            return value.strip()
+        with contextlib.suppress(TypeError):  # no text: another field may be meant
+            text = text_at(record, field.split("."))
+            if text is not None:
+                return text.encode("utf-8", "ignore").decode().strip()  # JSON can hold half an emoji, UTF-8 cannot
     raise KeyError(f"{', '.join(f'.{one}' for one in extensions)} and no field {', '.join(dict.fromkeys(fields))}")

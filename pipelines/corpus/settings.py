@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from model.inputs.lines import is_wide
+
 OnError = Literal["raise", "skip"]
 
 
@@ -104,3 +106,8 @@ class CorpusConfig:
     cut: CutConfig = field(default_factory=CutConfig)
     phrases: PhrasesConfig = field(default_factory=PhrasesConfig)
     fetch: list[FetchFile] = field(default_factory=list)
+
+    @property
+    def encoding_is_wide(self) -> bool:
+        """True for UTF-16 and UTF-32, which become UTF-8 before anything is read."""
+        return isinstance(self.encoding, str) and is_wide(self.encoding)

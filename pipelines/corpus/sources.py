@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from model.errors import UserError
+from model.inputs.kinds import kind_of
+from model.inputs.lines import SIDES, View, is_container
 from model.languages import is_single, same_language, split_pair
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 
@@ -24,6 +26,7 @@ class Source:
     files: tuple[Path, ...]
     keys: tuple[str, ...]  # the configuration key that named each file, for messages
     places: tuple[str, ...] = ()  # tsv: column numbers of source and target; jsonl: their dotted field paths
+    views: tuple[View, ...] = ()  # which lines of each file are meant; none: all of them
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
@@ -56,36 +59,36 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
     if config.format == "moses":
         if names_of(files.file):
             raise UserError(f"{key}.file: a Moses pair is two files; give {key}.source and {key}.target")
-        left, right = names_of(files.source), names_of(files.target)
+        left, right = (
+            [path for name in names_of(names) for path in _matches(config, pair, name, f"{key}.{side}")]
+            for side, names in (("source", files.source), ("target", files.target))
+        )
         if len(left) != len(right):
             raise UserError(f"{key}: {len(left)} source files but {len(right)} target files; they go in pairs")
+        views = tuple(_view(config, (language,)) for language in split_pair(pair))
+        keys = (f"{key}.source", f"{key}.target")
         return [
-            Source(
-                f"{split}-{number}",
-                split,
-                config.format,
-                (
-                    local_file(config, pair, names[0], f"{key}.source"),
-                    local_file(config, pair, names[1], f"{key}.target"),
-                ),
-                (f"{key}.source", f"{key}.target"),
-            )
-            for number, names in enumerate(zip(left, right, strict=True))
+            Source(f"{split}-{number}", split, config.format, paths, keys, views=views)
+            for number, paths in enumerate(zip(left, right, strict=True))
         ]
     if names_of(files.source) or names_of(files.target):
         raise UserError(f"{key}.source: format {config.format} has both sides in one file; give {key}.file")
+    paths = [path for name in names_of(files.file) for path in _matches(config, pair, name, f"{key}.file")]
+    return [_rows(config, pair, f"{split}-{number}", split, path) for number, path in enumerate(paths)]
+
+
+def _rows(config: CorpusConfig, pair: str, name: str, split: Split, path: Path) -> Source:
+    """Return a file of both sides: TSV or JSON Lines, or a container, which is read as JSON Lines."""
+    keys = (f"corpus.{split}.file",)
+    if not config.encoding_is_wide and is_container(kind_of(path)):
+        view = View(split_pair(pair), _fields(config, pair) if config.format == "jsonl" else ())
+        return Source(name, split, "jsonl", (path,), keys, SIDES, (view,))
     places = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
-    return [
-        Source(
-            f"{split}-{number}",
-            split,
-            config.format,
-            (local_file(config, pair, name, f"{key}.file"),),
-            (f"{key}.file",),
-            places,
-        )
-        for number, name in enumerate(names_of(files.file))
-    ]
+    return Source(name, split, config.format, (path,), keys, places, (_view(config, ()),))
+
+
+def _view(config: CorpusConfig, languages: tuple[str, ...]) -> View:
+    return View(languages, encoding=str(config.encoding) if config.encoding_is_wide else "")
 
 
 def _texts(config: CorpusConfig, pair: str) -> list[Source]:
@@ -102,7 +105,10 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
             raise UserError(f"{key}: every file of it belongs to another split as well")
         taken.update(own)
         found = [
-            *(Source(f"{split}-{number}", split, config.format, (path,), (key,)) for number, path in enumerate(own)),
+            *(
+                Source(f"{split}-{number}", split, config.format, (path,), (key,), views=(_view(config, (pair,)),))
+                for number, path in enumerate(own)
+            ),
             *found,
         ]
     return found

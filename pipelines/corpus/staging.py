@@ -1,7 +1,7 @@
 """Every corpus file as plain bytes with an index of its lines: the line ranges that all later work is divided into.
 
-A plain file is read in place; a compressed one is unpacked once into the scratch folder. Lines end at a line feed and
-nowhere else (`str.splitlines` would cut at U+0085 and U+2028 and lose the alignment).
+A plain file is read in place; any other is unpacked or taken out of its container once, into the scratch folder. Lines
+end at a line feed and nowhere else (`str.splitlines` would cut at U+0085 and U+2028 and lose the alignment).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 
 from model.errors import UserError
 from model.files import atomic_open
-from pipelines.corpus.compression import compression_of, plain_blocks
+from model.inputs.lines import View, is_in_place, line_blocks
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.sources import Source
 
@@ -35,6 +35,7 @@ class StagingTask:
     file: Path
     name: str
     scratch: Path
+    view: View
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def staging_tasks(sources: Sequence[Source], scratch: Path) -> list[StagingTask]
     folder = scratch / "plain"
     folder.mkdir(exist_ok=True)
     return [
-        StagingTask(file, f"{source.name}-{side}", folder)
+        StagingTask(file, f"{source.name}-{side}", folder, source.views[side] if source.views else View())
         for source in sources
         for side, file in enumerate(source.files)
     ]
@@ -64,18 +65,19 @@ def stage(task: StagingTask) -> str:
     """Unpack (where needed) and index one file, unless that was finished before; the task's name.
 
     Raises:
-        UserError: a truncated or damaged compressed file, named.
+        UserError: a truncated or damaged file, or one of a kind that is not read; named.
     """
     index = task.scratch / f"{task.name}.json"
     if index.exists():
         return task.name
-    if compression_of(task.file) == "plain":
+    blocks = line_blocks(task.file, task.view)
+    if is_in_place(task.file, task.view):
         plain = task.file
-        offsets, lines = _index(plain_blocks(task.file))
+        offsets, lines = _index(blocks)
     else:
         plain = task.scratch / f"{task.name}.txt"
         with atomic_open(plain, durable=False) as copy:
-            offsets, lines = _index(_copy_blocks(plain_blocks(task.file), copy.write))
+            offsets, lines = _index(_copy_blocks(blocks, copy.write))
     write_json(index, {"plain": str(plain), "lines": lines, "offsets": offsets})
     return task.name
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from model.files import atomic_open
-from pipelines.corpus.archive import Part, is_archive, parts_of
-from pipelines.corpus.compression import compression_of
+from model.inputs.archive import Part
+from model.inputs.lines import View, is_in_place, parts_of
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block
@@ -54,8 +54,9 @@ def stage_text(task: TextStagingTask) -> str:
     name, file = task.source.name, task.source.files[0]
     if index_path(task.scratch, name).exists():
         return name
-    parts = parts_of(file)
-    in_place = not task.between and not is_archive(file) and compression_of(file) == "plain"
+    view = task.source.views[0] if task.source.views else View()
+    parts = parts_of(file, view)
+    in_place = not task.between and is_in_place(file, view)
     plain = file if in_place else task.scratch / f"{name}.txt"
     index = _Index(task.paragraphs)
     begins: list[tuple[int, str, int]] = []

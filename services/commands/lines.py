@@ -1,15 +1,15 @@
 """Lines of a file or of standard input, as sharding reads them: ended by LF or CR LF, never cut at U+0085 or U+2028."""
 
 import contextlib
-import gzip
 import itertools
 import sys
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar, cast
+from typing import BinaryIO, Literal, TypeVar
 
 from model.errors import UserError
+from model.inputs.lines import Rows, View, is_in_place, line_blocks
+from model.inputs.streams import Blocks
 
 T = TypeVar("T")
 BOM = b"\xef\xbb\xbf"
@@ -23,7 +23,7 @@ def read_lines(
     Raises:
         UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error where there is one.
     """
-    for number, raw in enumerate(_raw_lines(file, name), 1):
+    for number, raw in enumerate(file, 1):
         line = raw.removeprefix(BOM) if number == 1 else raw
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         try:
@@ -37,17 +37,17 @@ def read_lines(
             yield None
 
 
-def _raw_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """The lines as bytes; UserError where the file's compression is broken."""
-    try:
-        yield from file
-    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-        raise UserError(f"{name}: not a whole gzip file ({problem})") from None
-
-
 @contextlib.contextmanager
-def open_input(path: str | None, section: str, key: str = "input") -> Iterator[tuple[BinaryIO, str]]:
-    """The file (`.gz`: what it holds, uncompressed) or standard input, with its name for messages, for a block.
+def open_input(
+    path: str | None,
+    section: str,
+    key: str = "input",
+    languages: Callable[[], tuple[str, ...]] = tuple,
+    rows: Rows = "json",
+) -> Iterator[tuple[BinaryIO, str]]:
+    """Open the lines of a file of any kind that `model.inputs` reads, or standard input, with its name for messages.
+
+    `languages` are asked for once a container of several languages is read; `rows` is how its pairs are written.
 
     Raises:
         UserError: it cannot be read; names the setting SECTION.KEY.
@@ -55,14 +55,16 @@ def open_input(path: str | None, section: str, key: str = "input") -> Iterator[t
     if path is None:
         yield sys.stdin.buffer, "standard input"
         return
-    with contextlib.ExitStack() as stack:
-        try:
-            file: BinaryIO = stack.enter_context(Path(path).open("rb"))
-            if path.endswith(".gz"):
-                file = stack.enter_context(cast("BinaryIO", gzip.GzipFile(fileobj=file)))
-        except OSError as problem:
-            raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
+    try:
+        in_place = is_in_place(Path(path), View())
+    except OSError as problem:
+        raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
+    with Path(path).open("rb") if in_place else Blocks.of_blocks(_blocks(Path(path), languages, rows)) as file:
         yield file, path
+
+
+def _blocks(path: Path, languages: Callable[[], tuple[str, ...]], rows: Rows) -> Iterator[bytes]:
+    yield from line_blocks(path, View(languages(), rows=rows))
 
 
 def batches(lines: Iterator[T], size: int) -> Iterator[list[T]]:

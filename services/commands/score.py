@@ -20,6 +20,7 @@ from model.errors import UserError, check_least
 from model.inference.kinds import check_translates
 from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
 from model.inference.text_scoring import TextScorer, open_text_scorer
+from model.languages import languages_of
 from model.settings import DecodeConfig
 from services.commands.lines import batches, flat, open_input, read_lines
 from services.commands.output import open_output
@@ -80,9 +81,9 @@ def score(config: ScoreConfig) -> int:
     """
     check_least("score", config, batch_tokens=1, lines=1)
     with contextlib.ExitStack() as stack:
-        scorer, search = choose_scorer(config)
+        scorer, search, languages = choose_scorer(config)
         read = read_texts if isinstance(scorer, TextScorer) else read_pairs
-        pairs = read(config, stack)
+        pairs = read(config, languages, stack)
         out = stack.enter_context(open_output(config.output, "score"))
         totals = copy(scorer, pairs, out, config, search)
     logger.info("%s", totals)
@@ -93,8 +94,8 @@ def score(config: ScoreConfig) -> int:
     return compose.OK
 
 
-def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None]:
-    """What scores, by the kind of the bundle, and the search whose tokens are left out where that is asked for.
+def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None, tuple[str, ...]]:
+    """Return the scorer of the bundle's kind, the search whose tokens are left out if that is asked for, the languages.
 
     Raises:
         UserError: no sound bundle of a translation or a language model, settings that a language model has not.
@@ -107,10 +108,11 @@ def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfi
                     f"score.{key}: {getattr(config, key)} is for translation models; "
                     f"{name or directory} holds a language model, which scores the texts of score.input"
                 )
-        return open_text_scorer(load_text_bundle(directory, "language"), config.device), None
+        texts = load_text_bundle(directory, "language")
+        return open_text_scorer(texts, config.device), None, languages_of(texts.pair)
     check_translates(directory, name)
     bundle = load_bundle(directory)
-    return open_scorer(bundle, config.device), bundle.decode if config.searched else None
+    return open_scorer(bundle, config.device), bundle.decode if config.searched else None, bundle.languages
 
 
 def copy(
@@ -193,13 +195,13 @@ def number_of(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
 
 
-def read_texts(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pair]:
+def read_texts(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
     """The texts of the file, a line each; it is closed by `stack`.
 
     Raises:
         UserError: a file that cannot be read.
     """
-    file, name = stack.enter_context(open_input(config.input, "score"))
+    file, name = stack.enter_context(open_input(config.input, "score", languages=lambda: languages))
     return texts_of_lines(read_lines(file, name, config.on_error, "score"), name)
 
 
@@ -210,7 +212,7 @@ def texts_of_lines(lines: Iterator[str | None], name: str) -> Iterator[Pair]:
         yield Pair(place, "", "", "not UTF-8") if line is None else Pair(place, "", line)
 
 
-def read_pairs(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pair]:
+def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
     """The pairs of the one file or of the two; files are closed by `stack`.
 
     Raises:
@@ -220,13 +222,13 @@ def read_pairs(config: ScoreConfig, stack: contextlib.ExitStack) -> Iterator[Pai
         lone, missing = ("source", "target") if config.target is None else ("target", "source")
         raise UserError(f"score.{lone}: {getattr(config, lone)} needs the other side too: set score.{missing}")
     if config.source is None or config.target is None:
-        file, name = stack.enter_context(open_input(config.input, "score"))
+        file, name = stack.enter_context(open_input(config.input, "score", languages=lambda: languages, rows="tsv"))
         return pairs_of_lines(read_lines(file, name, config.on_error, "score"), name, config.on_error)
     if config.input is not None:
         raise UserError("score.input: a file of pairs, or score.source and score.target, not both")
     sides = []
-    for key, path in (("source", config.source), ("target", config.target)):
-        file, name = stack.enter_context(open_input(path, "score", key))
+    for key, path, language in zip(("source", "target"), (config.source, config.target), languages, strict=True):
+        file, name = stack.enter_context(open_input(path, "score", key, lambda own=(language,): own))
         sides.append(read_lines(file, name, config.on_error, "score"))
     return pairs_of_files(sides[0], sides[1], config.source, config.target)
 

@@ -5,6 +5,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 from conf import compose
@@ -37,7 +38,7 @@ def translate(
     """
     check_attention(config.attention)
     check_least("translate", config, nbest=1, lines=1, longest=1)
-    with open_input(config.input, "translate") as (file, name):
+    with open_input(config.input, "translate", languages=lambda: (served.source,)) as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:
             served = served.aligning
@@ -49,17 +50,47 @@ def translate(
         with open_output(config.output, "translate") as out, attention_file(config.attention) as show:
             # A person at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
-            failed = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
-    if failed:
-        logger.warning("%d lines could not be translated and are empty", failed)
+            losses = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
+    losses.warn()
     return compose.OK
+
+
+@dataclass
+class Losses:
+    """Lines that did not come through whole."""
+
+    failed: int = 0
+    truncated: int = 0
+    unknown: int = 0
+
+    def add(self, line: str | None, answer: Translation) -> None:
+        """Count a line and its translation."""
+        self.failed += bool(line is None or answer.error)
+        self.truncated += answer.truncated
+        self.unknown += answer.unknown > 0
+
+    def warn(self) -> None:
+        """Say what was lost, and what helps."""
+        if self.failed:
+            logger.warning("%d lines could not be translated and are empty", self.failed)
+        if self.truncated:
+            logger.warning(
+                "%d lines were cut to the model's positions and lost their end; translate.split=true translates them "
+                "sentence by sentence",
+                self.truncated,
+            )
+        if self.unknown:
+            logger.warning(
+                "%d lines have characters or words that the model's vocabulary has not got; they may be missing",
+                self.unknown,
+            )
 
 
 def copy(
     served: LoadedModel, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int, show: Show
-) -> int:
-    """Translate, write and `show` `at_a_time` lines after another; the count of those that failed."""
-    done = failed = 0
+) -> Losses:
+    """Translate, write and `show` `at_a_time` lines after another; return what was lost."""
+    done, losses = 0, Losses()
     started = time.monotonic()
     progress = sys.stderr.isatty() and at_a_time > 1
     for chunk in batches(lines, at_a_time):
@@ -67,7 +98,7 @@ def copy(
         for number, (line, answer) in enumerate(zip(chunk, answers, strict=True), done):
             if answer.error and config.on_error == "raise":
                 raise UserError(f"line {number + 1}: {answer.error}. translate.on_error=skip leaves such lines empty")
-            failed += bool(line is None or answer.error)
+            losses.add(line, answer)
             out.write(format_translation(number, line, answer, config.format))
             show(number, line, answer)
         out.flush()
@@ -77,7 +108,7 @@ def copy(
             print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
     if progress:
         print(file=sys.stderr)
-    return failed
+    return losses
 
 
 def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConfig) -> list[Translation]:
@@ -105,7 +136,8 @@ def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConf
         error = next((part.error for part in real if part.error), None)
         text, score = (nbest[0].text, nbest[0].score) if nbest and not error else ("", 0.0)
         maps = tuple(one for part in real for one in part.attention)
-        answers.append(Translation(text, score, nbest, any(part.truncated for part in real), error, maps))
+        unknown = sum(part.unknown for part in real)
+        answers.append(Translation(text, score, nbest, any(part.truncated for part in real), error, maps, unknown))
     return answers
 
 
@@ -126,6 +158,7 @@ def format_translation(number: int, line: str | None, answer: Translation, form:
         "score": round(answer.score, 6),
         "nbest": [{"text": one.text, "score": round(one.score, 6)} for one in answer.nbest],
         "truncated": answer.truncated,
+        "unknown": answer.unknown,
         "error": "not UTF-8" if line is None else answer.error,
     }
     return json.dumps(record, ensure_ascii=False) + "\n"

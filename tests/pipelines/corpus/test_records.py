@@ -53,9 +53,11 @@ def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
         _read(tmp_path, "moses", b"one\ntwo\n", b"eins\nzwe\xffi\n")
 
 
-def test_utf16_is_recognised(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"line 1: .* it looks like UTF-16"):
-        _read(tmp_path, "moses", "eins\n".encode("utf-16"), b"1\n2\n")
+def test_utf16_is_read_by_its_mark_and_named_without_one(tmp_path: Path) -> None:
+    assert _read(tmp_path, "moses", "eins\nмир\n".encode("utf-16"), b"1\n2\n").source == ["eins", "мир"]
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(UserError, match=r"file0: looks like UTF-16-LE without its mark; corpus.encoding=utf-16-le"):
+        _read(tmp_path / "bare", "moses", "ж\n".encode("utf-16-le") * 2, b"1\n2\n")
 
 
 def test_invalid_utf8_is_skipped_on_both_sides_and_counted(tmp_path: Path) -> None:

@@ -67,6 +67,17 @@ def test_a_field_may_lie_deeper(tmp_path: Path) -> None:
     assert lines(corpus, "en-de", tmp_path / "lines") == [("a", "b")]
 
 
+def test_half_an_emoji_and_deep_json_are_bad_rows_not_tracebacks(tmp_path: Path) -> None:
+    half = b'{"en": "half \\ud83d of it", "de": "halb"}'
+    deep = b'{"en": "a", "de": "b", "more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    name = tar(tmp_path / "a.tar", [{"json": half}, {"json": deep}])
+    corpus = CorpusConfig(train=SplitFiles(file=name))
+    with pytest.raises(UserError, match=r"sample sample0001: nested too deep; corpus\.on_error=skip"):
+        lines(corpus, "en-de", tmp_path / "lines")
+    corpus = CorpusConfig(train=SplitFiles(file=name), on_error="skip")
+    assert lines(corpus, "en-de", tmp_path / "skipped") == [("half  of it", "halb")]
+
+
 def test_texts_are_found(tmp_path: Path) -> None:
     name = tar(tmp_path / "a.tar", [{"txt": b"one line"}, {"json": b'{"text": "two"}'}])
     assert lines(CorpusConfig(format="webdataset", train=SplitFiles(file=name)), "en", tmp_path / "lines") == [

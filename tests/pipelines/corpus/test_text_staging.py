@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
+from model.inputs.archive import Part
+from model.inputs.lines import View, parts_of
 from pipelines.corpus import text_staging
-from pipelines.corpus.archive import Part, parts_of
 from pipelines.corpus.records import block_bytes
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block
@@ -107,12 +108,12 @@ def test_broken_archives_are_named(tmp_path: Path) -> None:
     data = file.read_bytes()
     file.write_bytes(data[:-30])
     with pytest.raises(UserError, match=r"a\.zip: the zip file is damaged or truncated"):
-        parts_of(file)
+        parts_of(file, View())
     file.write_bytes(data[:40] + bytes(8) + data[48:])
     with pytest.raises(UserError, match=r"a\.zip: a\.txt: the zip file is damaged"):
-        list(parts_of(file)[0].blocks())
+        list(parts_of(file, View())[0].blocks())
     with pytest.raises(UserError, match=r"no members whose name ends in \.txt"):
-        parts_of(_zip(tmp_path / "b.zip", {"README": b""}))
+        parts_of(_zip(tmp_path / "b.zip", {"README": b""}), View())
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_line_numbers_count_what_was_left_out(tmp_path: Path) -> None:
 def test_real_books_lose_their_licence(corpora: Path, tmp_path: Path) -> None:
     marked = 0
     for path in sorted((corpora / "gutenberg" / "en").glob("*.txt.gz"))[:20]:
-        (part,) = parts_of(path)
+        (part,) = parts_of(path, View())
         skipped, kept = kept_between(part, MARKS)
         text = b"".join(kept)
         marked += skipped > 0

@@ -1,5 +1,6 @@
 """Lines in, translations out, without a server."""
 
+import bz2
 import io
 import json
 import sys
@@ -57,6 +58,23 @@ def test_invalid_utf8_is_named_or_skipped(tmp_path: Path, bundle: Path) -> None:
     assert run(tmp_path, bundle, b"\xef\xbb\xbfok\nx\xff\n", on_error="skip").split("\n")[1:] == ["", ""]
 
 
+def test_a_container_gives_the_lines_of_the_source_language(tmp_path: Path, bundle: Path) -> None:
+    unit = '<tu><tuv xml:lang="de-DE"><seg>ein Hund</seg></tuv><tuv xml:lang="EN"><seg>the dog</seg></tuv></tu>'
+    content = f'<?xml version="1.0"?><tmx version="1.4"><body>{unit * 3}</body></tmx>'.encode()
+    assert run(tmp_path, bundle, content) == run(tmp_path, bundle, b"the dog\n" * 3)
+    assert run(tmp_path, bundle, bz2.compress(b"the dog\n")) == run(tmp_path, bundle, b"the dog\n")
+
+
+def test_what_is_lost_is_said(tmp_path: Path, bundle: Path, caplog: pytest.LogCaptureFixture) -> None:
+    records = run(
+        tmp_path, bundle, b"the dog\n" + b"the dog sees " * 200 + "\n犬\n".encode(), format="json"
+    ).splitlines()
+    assert [json.loads(record)["truncated"] for record in records] == [False, True, False]
+    assert [json.loads(record)["unknown"] > 0 for record in records] == [False, False, True]
+    assert "1 lines were cut to the model's positions and lost their end; translate.split=true" in caplog.text
+    assert "1 lines have characters or words that the model's vocabulary has not got" in caplog.text
+
+
 def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
     with pytest.raises(UserError, match=r"none\.txt cannot be read"):
         translate(TranslateConfig(bundle=str(bundle), input=str(tmp_path / "none.txt")), DecodeConfig())
@@ -81,6 +99,8 @@ def test_an_ensemble_of_one_bundle_twice_translates_as_it_does(tmp_path: Path, b
 
 class Shouting:
     """A model of two alternatives a line."""
+
+    source = "en"
 
     def translate(self, lines: list[str], nbest: int) -> list[Translation]:
         found = [[Alternative(line.upper(), -1.0), Alternative(line, -3.0)][:nbest] for line in lines]

@@ -11,15 +11,16 @@ import pytest
 import zstandard
 
 from model.errors import UserError
-from pipelines.corpus import compression
-from pipelines.corpus.archive import parts_of
-from pipelines.corpus.compression import compression_of, plain_blocks
+from model.inputs import compression
+from model.inputs.compression import compression_of, plain_blocks
+from model.inputs.lines import View, parts_of
 
 TEXT = "".join(f"line {number} café\n" for number in range(20_000)).encode()
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "bzip2": bz2.compress,
     "xz": lzma.compress,
+    "lzma": lambda data: lzma.compress(data, lzma.FORMAT_ALONE),
     "zstd": zstandard.ZstdCompressor(write_checksum=True).compress,
 }
 
@@ -51,7 +52,7 @@ def test_a_truncated_file_is_named(tmp_path: Path, kind: str) -> None:
         list(plain_blocks(path))
 
 
-@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("kind", sorted(set(PACKERS) - {"lzma"}))  # which has no check of its content
 def test_a_damaged_file_is_named(tmp_path: Path, kind: str) -> None:
     data = bytearray(PACKERS[kind](TEXT))
     middle = len(data) // 2
@@ -79,7 +80,7 @@ def test_an_archive_made_to_fill_the_disk_is_refused_unread(tmp_path: Path, monk
         for number in range(3):
             archive.writestr(f"{number}.txt", bytes(1 << 19))
     with pytest.raises(UserError, match=r"texts.zip: comes to more than"):
-        parts_of(path)
+        parts_of(path, View())
 
 
 def test_plain_text_stays_what_it_is(tmp_path: Path) -> None:

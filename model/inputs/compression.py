@@ -1,0 +1,137 @@
+"""Plain bytes out of any file. Its first bytes say what it is, never its name."""
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+from model.errors import UserError
+
+Compression = Literal["plain", "gzip", "bzip2", "xz", "lzma", "zstd"]
+
+_MAGIC: dict[bytes, Compression] = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x5d\x00\x00": "lzma",  # the format before xz, as its usual settings begin
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+# A file of text that is compressed grows to 3 to 20 times its size, one made to fill disks to 1000.
+MOST_EXPANSION = 100
+LEAST_LIMIT = 1 << 30  # bytes that every file may come to, however small it is
+_READ = 1 << 20  # bytes
+_READ_PACKED = 1 << 13  # bytes; what zstd makes of them, at most 32,768 times as much, is in memory at once
+
+
+class _DamagedError(Exception):
+    """A stream is broken: every library has its own error."""
+
+
+def compression_of(path: Path) -> Compression:
+    """Return how the file is compressed; plain where nothing is recognised."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "plain")
+
+
+def plain_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the decompressed content in pieces of about a MiB, of all streams of the file.
+
+    Raises:
+        UserError: a compressed stream ends too early, is damaged, goes on for too long, or something else follows it;
+            names the file.
+    """
+    kind = compression_of(path)
+    try:
+        with path.open("rb") as file:
+            size = 0
+            for block in _blocks(file, kind):
+                size += len(block)
+                if kind != "plain":
+                    check_expansion(path, size)
+                yield block
+    except EOFError as problem:
+        raise UserError(f"{path}: the {kind} file is truncated: it ends before its content does") from problem
+    except (gzip.BadGzipFile, zlib.error, _DamagedError) as problem:
+        raise UserError(f"{path}: the {kind} file is damaged ({problem})") from problem
+
+
+def check_expansion(path: Path, size: int) -> None:
+    """Raises UserError where `size` bytes are more than a file of text comes to when it is unpacked."""
+    most = max(LEAST_LIMIT, MOST_EXPANSION * path.stat().st_size)
+    if size > most:
+        raise UserError(
+            f"{path}: comes to more than {most / 1e9:.1f} GB, {MOST_EXPANSION} times its size, when it is unpacked, "
+            f"which no text does. If it is right, unpack it yourself and name the plain file"
+        )
+
+
+def _blocks(file: BinaryIO, kind: Compression) -> Iterator[bytes]:
+    if kind == "plain":
+        yield from iter(lambda: file.read(_READ), b"")
+    elif kind == "gzip":  # follows all streams by itself
+        with gzip.GzipFile(fileobj=file) as stream:
+            yield from iter(lambda: stream.read(_READ), b"")
+    else:
+        yield from _streams(file, _format(kind))
+
+
+class _Format(NamedTuple):
+    """How a format's streams are read."""
+
+    begin: Callable[[], Any]  # a decompressor of one stream
+    error: type[Exception]
+    padding: int  # zeros that may stand between two streams: a multiple of so many; 0: none
+
+
+def _format(kind: Compression) -> _Format:
+    if kind == "zstd":
+        import zstandard
+
+        return _Format(lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError, 0)
+    if kind == "bzip2":
+        return _Format(bz2.BZ2Decompressor, OSError, 0)
+    if kind == "xz":
+        return _Format(lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), lzma.LZMAError, 4)
+    return _Format(lambda: lzma.LZMADecompressor(lzma.FORMAT_ALONE), lzma.LZMAError, 0)
+
+
+def _streams(file: BinaryIO, form: _Format) -> Iterator[bytes]:
+    """Yield the content of all streams, one after another.
+
+    The readers of Python's lzma and bz2 end in silence where a later stream is broken, so they are not used.
+    """
+    data = b""
+    while data := _skip_padding(file, data, form.padding):
+        stream = form.begin()
+        while not stream.eof:
+            if not data:
+                data = file.read(_READ_PACKED)
+                if not data:
+                    raise EOFError
+            try:
+                block = stream.decompress(data)
+            except form.error as problem:
+                raise _DamagedError(str(problem)) from problem
+            data = stream.unused_data if stream.eof else b""
+            if block:
+                yield block
+
+
+def _skip_padding(file: BinaryIO, data: bytes, padding: int) -> bytes:
+    """Return what follows the zeros that may stand between two streams; nothing at the end of the file."""
+    zeros = 0
+    while True:
+        rest = data.lstrip(b"\0") if padding else data
+        zeros += len(data) - len(rest)
+        if rest:
+            break
+        data = file.read(_READ_PACKED)
+        if not data:
+            break
+    if padding and zeros % padding:
+        raise _DamagedError(f"{zeros} zeros between two streams")
+    return rest

@@ -1,0 +1,104 @@
+"""What a file holds, by its first bytes once it is unpacked: text, a container of texts, or something to name."""
+
+import zipfile
+from pathlib import Path
+from typing import Literal
+
+from model.errors import UserError
+from model.inputs.compression import compression_of, plain_blocks
+
+Kind = Literal["text", "utf-16", "utf-32", "zip", "tmx", "xliff", "parquet", "arrow"]
+PAIRS = ("tmx", "xliff")  # hold languages side by side, each named
+TABLES = ("parquet", "arrow")  # hold rows with named columns
+
+HEAD = 4096  # bytes that are looked at
+_BOMS: dict[bytes, Kind] = {  # UTF-32 first: its mark begins as that of UTF-16
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+_BINARY: dict[bytes, Kind] = {
+    b"PAR1": "parquet",
+    b"ARROW1\0\0": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",
+}
+# What people have and we do not read: how it begins -> its name, and what to do.
+_FOREIGN = {
+    b"%PDF-": ("a PDF document", "save its text as plain text"),
+    b"\xd0\xcf\x11\xe0": ("an old Office document (.doc, .xls)", "save it as plain text or TSV"),
+    b"SQLite format 3\0": ("an SQLite database", "export the texts as TSV or JSON Lines"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", "unpack it and name the files in it"),
+    b"Rar!\x1a\x07": ("a RAR archive", "unpack it and name the files in it"),
+    b"FEA1": ("a Feather file of version 1", "write it again as Parquet or Arrow"),
+    b"Obj\x01": ("an Avro file", "write it again as Parquet or JSON Lines"),
+    b"\x89PNG": ("a picture", "name a file of text"),
+    b"\xff\xd8\xff": ("a picture", "name a file of text"),
+    b"{\\rtf": ("an RTF document", "save it as plain text"),
+}
+_OFFICE = {
+    "[Content_Types].xml": ("an Office document (.docx, .xlsx)", "save it as plain text or TSV"),
+    "mimetype": ("an OpenDocument file or e-book (.odt, .ods, .epub)", "save it as plain text or TSV"),
+}
+_WIDE_FEEDS = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
+MOST = 0.8  # of the bytes 0x0A are line feeds of UTF-16, where they are at all
+_TAR = 257  # where a tar says what it is
+
+
+def kind_of(path: Path) -> Kind:
+    """Return what the file holds.
+
+    Raises:
+        UserError: something that is not read here, named with what to do; or its compression is broken.
+    """
+    head = head_of(path)
+    for start, (name, advice) in _FOREIGN.items():
+        if head.startswith(start):
+            raise UserError(f"{path}: is {name}; {advice}")
+    if head[_TAR : _TAR + 5] == b"ustar":
+        raise UserError(f"{path}: is a tar archive; unpack it and name the files in it, or take corpus=webdataset")
+    for start, kind in _BINARY.items():
+        if head.startswith(start):
+            return _checked_archive(path) if kind == "zip" else kind
+    for start, kind in _BOMS.items():
+        if head.startswith(start):
+            return _markup_of(head.decode(kind, "ignore").encode()) or kind
+    for encoding, feed in _WIDE_FEEDS.items():
+        if head.count(feed) > MOST * head.count(b"\n"):
+            raise UserError(
+                f"{path}: looks like {encoding.upper()} without its mark; corpus.encoding={encoding} reads a corpus, "
+                f"iconv -f {encoding} -t utf-8 makes UTF-8 of it"
+            )
+    return _markup_of(head) or "text"
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of the file's content, unpacked."""
+    if compression_of(path) == "plain":
+        with path.open("rb") as file:
+            return file.read(HEAD)
+    return next(plain_blocks(path), b"")[:HEAD]
+
+
+def _markup_of(head: bytes) -> Kind | None:
+    """Return the kind of an XML file; None if the file is none, or one without a meaning here."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith(b"<"):
+        return None
+    if b"<tmx" in text:
+        return "tmx"
+    return "xliff" if b"<xliff" in text else None
+
+
+def _checked_archive(path: Path) -> Kind:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = set(archive.namelist())
+    except zipfile.BadZipFile as problem:
+        raise UserError(f"{path}: the zip file is damaged or truncated ({problem})") from problem
+    for name, (what, advice) in _OFFICE.items():
+        if name in names:
+            raise UserError(f"{path}: is {what}; {advice}")
+    return "zip"

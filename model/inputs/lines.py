@@ -1,0 +1,151 @@
+"""The lines of any file of text, as UTF-8: read as they stand, unpacked, decoded, or taken out of a container."""
+
+import codecs
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from model.errors import UserError
+from model.inputs.archive import Part, member_blocks, members_of
+from model.inputs.compression import compression_of, plain_blocks
+from model.inputs.kinds import PAIRS, TABLES, Kind, kind_of
+from model.inputs.streams import Blocks
+from model.inputs.tables import rows_of
+from model.inputs.units import units_of
+from model.languages import nearest
+
+SIDES = ("source", "target")
+Rows = Literal["json", "tsv"]
+LINES_A_BLOCK = 4096
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class View:
+    """Which lines of a file are meant."""
+
+    languages: tuple[str, ...] = ()  # one: the text of it; two: JSON with the keys source and target; none: all lines
+    fields: tuple[str, ...] = ()  # of a table: the dotted name of each language's column
+    rows: Rows = "json"  # how a pair is written: JSON, or source TAB target
+    encoding: str = ""  # an encoding in which ASCII is not ASCII, such as utf-16-le; empty: the first bytes say
+
+
+def is_container(kind: Kind) -> bool:
+    """Return True if a file of that kind holds texts of several languages or columns."""
+    return kind in PAIRS or kind in TABLES
+
+
+def is_wide(encoding: str) -> bool:
+    """Return True for UTF-16 and UTF-32, where a byte 0x0A may be half of a letter."""
+    try:
+        return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
+    except (LookupError, ValueError):
+        return False
+
+
+def is_in_place(path: Path, view: View) -> bool:
+    """Return True if the file's own bytes are the lines."""
+    return not view.encoding and compression_of(path) == "plain" and kind_of(path) == "text"
+
+
+def line_blocks(path: Path, view: View) -> Iterator[bytes]:
+    """Yield the lines in pieces of any size.
+
+    Raises:
+        UserError: the file is damaged, is of a kind that is not read, or has not got what is asked for.
+    """
+    kind = kind_of(path) if not view.encoding else "text"
+    if kind == "text":
+        blocks = plain_blocks(path)
+        return transcode(blocks, view.encoding, path) if view.encoding else blocks
+    if kind in ("utf-16", "utf-32"):
+        return transcode(plain_blocks(path), kind, path)
+    if kind == "zip":
+        return member_blocks(path, view.languages)
+    return _joined(_container_lines(path, kind, view))
+
+
+def open_lines(path: Path, view: View) -> BinaryIO:
+    """Open the lines of a file for reading; close it afterwards.
+
+    Raises:
+        UserError: as `line_blocks`; a broken file raises while it is read.
+    """
+    return path.open("rb") if is_in_place(path, view) else Blocks.of_blocks(line_blocks(path, view))
+
+
+def parts_of(path: Path, view: View) -> list[Part]:
+    """Return the texts of a file: the .txt members of a zip archive, or its lines.
+
+    Raises:
+        UserError: as `line_blocks`.
+    """
+    if not view.encoding and kind_of(path) == "zip":
+        return members_of(path, view.languages[0] if view.languages else "")
+    return [Part("", lambda: line_blocks(path, view))]
+
+
+def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
+    """Yield text of another encoding as UTF-8, without its byte order mark.
+
+    Raises:
+        UserError: a byte does not fit; says where.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    done, first = 0, True
+    for block in _and_end(blocks):
+        try:
+            text = decoder.decode(block, final=not block)
+        except UnicodeDecodeError as problem:
+            raise UserError(
+                f"{path}: is no whole {encoding.upper()}: byte {done + problem.start + 1} and those after it are no "
+                f"letter ({problem.reason})"
+            ) from None
+        done += len(block)
+        text = text.removeprefix("\ufeff") if first and text else text
+        first = first and not text
+        if text:
+            yield text.encode("utf-8", "surrogatepass")
+
+
+def _and_end(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    yield from (block for block in blocks if block)
+    yield b""
+
+
+def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
+    """Yield a line a unit or row; one that lacks a language has nothing there, so that sides stay aligned."""
+    if not view.languages:
+        raise UserError(f"{path}: is a {kind} file; its languages are needed: pair=SOURCE-TARGET")
+    units = units_of(path, kind) if kind in PAIRS else rows_of(path, kind, view.languages, view.fields)  # type: ignore[arg-type]  # the two kinds of each
+    total, lacking, offered = 0, dict.fromkeys(view.languages, 0), set()
+    for unit in units:
+        total += 1
+        names = {language: nearest(language, tuple(unit)) for language in view.languages}
+        texts = ["" if name is None else " ".join(unit[name].split("\n")) for name in names.values()]
+        for language, text in zip(view.languages, texts, strict=True):
+            lacking[language] += not text
+        offered.update(unit)
+        if len(texts) == 1 or view.rows == "tsv":
+            yield "\t".join(text.replace("\t", " ") for text in texts)
+        else:
+            yield json.dumps(dict(zip(SIDES, texts, strict=True)), ensure_ascii=False)
+    for language, missing in lacking.items():
+        if missing == total:
+            raise UserError(f"{path}: has no text in {language}; languages: {', '.join(sorted(offered)) or 'none'}")
+        if missing:
+            logger.warning("%s: %s of %s units have no text in %s", path, f"{missing:,}", f"{total:,}", language)
+
+
+def _joined(lines: Iterable[str]) -> Iterator[bytes]:
+    block: list[str] = []
+    for line in lines:
+        block.append(line)
+        if len(block) == LINES_A_BLOCK:
+            yield "".join(f"{one}\n" for one in block).encode("utf-8", "surrogatepass")
+            block = []
+    if block:
+        yield "".join(f"{one}\n" for one in block).encode("utf-8", "surrogatepass")

@@ -1,0 +1,85 @@
+"""Rows of Parquet and Arrow files: the columns that are asked for, by language."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from model.errors import UserError
+from model.languages import nearest
+
+ROWS = 8192  # in memory at once
+PAIR_COLUMN, TEXT_COLUMN = "translation", "text"  # as data sets on hubs name them
+
+
+def rows_of(
+    path: Path, kind: Literal["parquet", "arrow"], languages: Sequence[str], fields: Sequence[str] = ()
+) -> Iterator[dict[str, str]]:
+    """Yield the texts of each row by language; an empty cell is an empty text.
+
+    `fields` are the dotted names of the languages' columns. Without them a language's column is the one of its code, or
+    of its code in `translation`; of a single language it may be `text`.
+
+    Raises:
+        UserError: the file is damaged, has no such column, or one that holds no text; names the columns there are.
+    """
+    import pyarrow
+
+    try:
+        schema, batches = _open(path, kind)
+        places = [
+            _place(path, schema, language, fields[number] if fields else "", len(languages) == 1)
+            for number, language in enumerate(languages)
+        ]
+        for batch in batches({place[0] for place in places}):
+            for row in batch.to_pylist():
+                yield {language: _text(path, row, place) for language, place in zip(languages, places, strict=True)}
+    except (pyarrow.ArrowInvalid, OSError) as problem:
+        raise UserError(f"{path}: the {kind} file is damaged ({str(problem).splitlines()[0]})") from None
+
+
+def _open(path: Path, kind: str) -> tuple[Any, Any]:
+    """Return the schema, and a function that gives the batches of some columns."""
+    import pyarrow.ipc
+    import pyarrow.parquet
+
+    if kind == "parquet":
+        table = pyarrow.parquet.ParquetFile(path)
+        return table.schema_arrow, lambda names: table.iter_batches(ROWS, columns=sorted(names))
+    source = pyarrow.memory_map(str(path))
+    with path.open("rb") as file:
+        whole = file.read(6) == b"ARROW1"
+    reader = pyarrow.ipc.open_file(source) if whole else pyarrow.ipc.open_stream(source)
+    each = (reader.get_batch(i) for i in range(reader.num_record_batches)) if whole else iter(reader)
+    return reader.schema, lambda names: (batch.select(sorted(names)) for batch in each)
+
+
+def _place(path: Path, schema: Any, language: str, field: str, alone: bool) -> list[str]:
+    """Return the dotted name of a language's column in its parts."""
+    if field and field.partition(".")[0] in schema.names:
+        return field.split(".")
+    found = nearest(language, tuple(schema.names))
+    if found:
+        return [found]
+    if PAIR_COLUMN in schema.names:
+        inner = schema.field(PAIR_COLUMN).type
+        names = tuple(inner.field(i).name for i in range(inner.num_fields)) if hasattr(inner, "num_fields") else ()
+        found = nearest(language, names)
+        if found:
+            return [PAIR_COLUMN, found]
+    if alone and TEXT_COLUMN in schema.names:
+        return [TEXT_COLUMN]
+    raise UserError(
+        f"{path}: has no column for {language}; columns: {', '.join(schema.names)} "
+        f"(corpus.fields='{{source: NAME, target: NAME}}' names them)"
+    )
+
+
+def _text(path: Path, row: dict[str, Any], place: Sequence[str]) -> str:
+    value: Any = row
+    for name in place:
+        value = value.get(name) if isinstance(value, dict) else None
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UserError(f"{path}: column {'.'.join(place)} holds {type(value).__name__}, not text")
+    return value

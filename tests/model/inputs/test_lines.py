@@ -1,0 +1,158 @@
+"""Every kind of file gives its lines, or is named with what to do."""
+
+import gzip
+import json
+import lzma
+import zipfile
+from pathlib import Path
+
+import pyarrow
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+
+from model.errors import UserError
+from model.inputs.kinds import kind_of
+from model.inputs.lines import View, is_in_place, line_blocks, open_lines
+
+PAIR = View(("en", "de"))
+TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header/><body>
+<tu><tuv xml:lang="en-US"><seg>a <bpt i="1">&lt;b></bpt>dog<ept i="1">&lt;/b></ept> runs</seg></tuv>
+<tuv xml:lang="DE"><seg>ein <hi>Hund</hi>
+ rennt</seg></tuv></tu>
+<tu><tuv xml:lang="en-US"><seg>alone &amp; well</seg></tuv></tu>
+</body></tmx>"""
+XLIFF_1 = """<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+<file source-language="en" target-language="de"><body><trans-unit id="1"><source>a <g id="1">dog</g><x id="2"/></source>
+<target>ein <g id="1">Hund</g></target></trans-unit></body></file></xliff>"""
+XLIFF_2 = """<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" trgLang="de"><file id="f">
+<unit id="1"><segment><source>a <pc id="1">dog</pc></source><target>ein Hund</target></segment></unit></file></xliff>"""
+
+
+def text_of(path: Path, view: View) -> str:
+    return b"".join(line_blocks(path, view)).decode()
+
+
+def rows_in(path: Path, view: View = PAIR) -> list[tuple[str, str]]:
+    return [(row["source"], row["target"]) for row in map(json.loads, text_of(path, view).splitlines())]
+
+
+def written(path: Path, data: bytes | str) -> Path:
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "rows"),
+    [
+        ("a.tmx", TMX.encode(), [("a dog runs", "ein Hund rennt"), ("alone & well", "")]),
+        ("b", TMX.encode("utf-16"), [("a dog runs", "ein Hund rennt"), ("alone & well", "")]),
+        ("c.gz", gzip.compress(TMX.encode()), [("a dog runs", "ein Hund rennt"), ("alone & well", "")]),
+        ("d.xlf", XLIFF_1.encode(), [("a dog", "ein Hund")]),
+        ("e.xliff", XLIFF_2.encode(), [("a dog", "ein Hund")]),
+    ],
+)
+def test_units_give_the_texts_of_a_pair_without_codes(
+    tmp_path: Path, name: str, data: bytes, rows: list[tuple[str, str]]
+) -> None:
+    path = written(tmp_path / name, data)
+    assert rows_in(path) == rows
+    assert text_of(path, View(("de",))).splitlines() == [target for _, target in rows]
+
+
+def test_a_language_that_no_unit_has_is_named_with_those_that_are_there(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tmx", TMX)
+    with pytest.raises(UserError, match=r"a\.tmx: has no text in fr; languages: DE, en-US"):
+        text_of(path, View(("en", "fr")))
+    with pytest.raises(UserError, match=r"a\.tmx: is a tmx file; its languages are needed"):
+        text_of(path, View())
+    with pytest.raises(UserError, match=r"a\.tmx: is no whole TMX file"):
+        text_of(written(path, TMX[:-40]), PAIR)
+
+
+def test_an_entity_reads_no_other_file(tmp_path: Path) -> None:
+    secret = written(tmp_path / "secret", "secret")
+    bomb = f'<!DOCTYPE tmx [<!ENTITY e SYSTEM "{secret}">]>' + TMX.partition("\n")[2].replace("dog", "&e;dog")
+    assert "secret" not in text_of(written(tmp_path / "a.tmx", bomb), PAIR)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_tables_give_their_columns(tmp_path: Path, kind: str) -> None:
+    table = pyarrow.table(
+        {
+            "id": [1, 2],
+            "translation": [{"en": "a dog", "de": "ein Hund"}, {"en": "two\nlines", "de": None}],
+            "text": ["x", "y"],
+        }
+    )
+    path = tmp_path / "table"
+    if kind == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        new = pyarrow.ipc.new_file if kind == "file" else pyarrow.ipc.new_stream
+        with new(str(path), table.schema) as writer:
+            writer.write_table(table)
+    assert rows_in(path) == [("a dog", "ein Hund"), ("two lines", "")]
+    assert rows_in(path, View(("en", "de"), ("text", "translation.de")))[0] == ("x", "ein Hund")
+    assert text_of(path, View(("fr",))) == "x\ny\n", "the text of a table of one language"
+    with pytest.raises(UserError, match="has no column for fr; columns: id, translation, text"):
+        text_of(path, View(("en", "fr")))
+    with pytest.raises(UserError, match="column id holds int, not text"):
+        text_of(path, View(("en", "de"), ("id", "text")))
+
+
+def test_an_archive_gives_the_member_of_a_language(tmp_path: Path) -> None:
+    path = tmp_path / "opus.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {"README": "r", "B.de-en.en": "dog\n", "B.de-en.de": "Hund\n", "B.de-en.xml": "<x/>"}.items():
+            archive.writestr(name, text)
+    assert (text_of(path, View(("en",))), text_of(path, View(("DE",)))) == ("dog\n", "Hund\n")
+    with pytest.raises(UserError, match=r"one member for fr is needed.*0 found; members: README, B\.de-en\.en"):
+        text_of(path, View(("fr",)))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_wide_encodings_become_utf_8(tmp_path: Path, encoding: str) -> None:
+    text = "мир\nĊ dog\n"  # U+010A holds the byte of a line feed
+    path = written(tmp_path / "text", text.encode(encoding))
+    view = View() if encoding in ("utf-16", "utf-32") else View(encoding=encoding)
+    assert text_of(path, view) == text
+    assert not is_in_place(path, view)
+    with open_lines(path, view) as file:
+        assert [line.decode() for line in file] == ["мир\n", "Ċ dog\n"]
+    with pytest.raises(UserError, match=r"text: is no whole UTF-\S+: byte \d+"):
+        text_of(written(path, path.read_bytes()[:-1]), view)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"%PDF-1.7 ...", "is a PDF document; save its text as plain text"),
+        (bytes(257) + b"ustar\x0000", "is a tar archive"),
+        (b"\xd0\xcf\x11\xe0 doc", "is an old Office document"),
+        (b"7z\xbc\xaf\x27\x1c", "is a 7-Zip archive"),
+        (gzip.compress(b"%PDF-1.7"), "is a PDF document"),
+    ],
+)
+def test_what_is_not_read_is_named(tmp_path: Path, data: bytes, said: str) -> None:
+    with pytest.raises(UserError, match=f"file: {said}"):
+        kind_of(written(tmp_path / "file", data))
+
+
+@pytest.mark.parametrize(("member", "said"), [("[Content_Types].xml", "an Office document"), ("mimetype", "e-book")])
+def test_office_documents_are_no_archives_of_text(tmp_path: Path, member: str, said: str) -> None:
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as archive:
+        archive.writestr(member, "x")
+    with pytest.raises(UserError, match=said):
+        kind_of(tmp_path / "a.docx")
+
+
+def test_padding_stands_between_streams_of_xz_and_damage_behind_the_first_is_no_end(tmp_path: Path) -> None:
+    one, two = lzma.compress(b"one\n"), lzma.compress(b"two\n")
+    path = tmp_path / "text.xz"
+    assert text_of(written(path, one + bytes(8) + two + bytes(4)), View()) == "one\ntwo\n"
+    with pytest.raises(UserError, match=r"text\.xz: the xz file is damaged"):
+        text_of(written(path, one + bytes(3) + two), View())
+    with pytest.raises(UserError, match=r"text\.xz: the xz file is (damaged|truncated)"):
+        text_of(written(path, one + b"rest"), View())

@@ -1,0 +1,99 @@
+"""A corpus may lie in a container: a zip of OPUS, TMX, XLIFF, Parquet, UTF-16; in any format of `corpus`."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from model.errors import UserError
+from pipelines.corpus.records import encodings_of, read_records
+from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from pipelines.corpus.sources import sources_of
+from pipelines.corpus.staging import blocks_of, stage, staging_tasks
+
+PAIRS = [(f"dog {number}", f"Hund {number}") for number in range(5)]
+
+
+def units(path: Path) -> None:
+    rows = "".join(
+        f'<tu><tuv xml:lang="en"><seg>{a}</seg></tuv><tuv xml:lang="de"><seg>{b}</seg></tuv></tu>' for a, b in PAIRS
+    )
+    path.write_text(f'<?xml version="1.0"?><tmx version="1.4"><body>{rows}</body></tmx>', encoding="utf-8")
+
+
+def table(path: Path) -> None:
+    pyarrow.parquet.write_table(pyarrow.table({"en": [a for a, _ in PAIRS], "de": [b for _, b in PAIRS]}), path)
+
+
+def archive(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        for side, language in enumerate(("en", "de")):
+            file.writestr(f"Books.de-en.{language}", "".join(f"{pair[side]}\n" for pair in PAIRS))
+
+
+def rows(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("rows.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
+
+
+def wide(path: Path) -> None:
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-16")
+
+
+def pairs_of(config: CorpusConfig, folder: Path, pair: str = "en-de") -> list[tuple[str, str]]:
+    sources = sources_of(config, pair)
+    for task in staging_tasks(sources, folder):
+        stage(task)
+    found = [read_records(block, "raise", encodings_of(config)) for block in blocks_of(sources, folder)]
+    return [one for records in found for one in zip(records.source, records.target, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("make", "form"),
+    [(units, "tsv"), (units, "jsonl"), (table, "jsonl"), (table, "tsv"), (rows, "tsv"), (wide, "tsv")],
+)
+def test_one_file_of_pairs(tmp_path: Path, make: Callable[[Path], None], form: Any) -> None:
+    make(tmp_path / "file")
+    config = CorpusConfig(format=form, train=SplitFiles(file=str(tmp_path / "file")))
+    assert pairs_of(config, tmp_path) == PAIRS
+
+
+@pytest.mark.parametrize("make", [units, table, archive])
+def test_both_sides_of_a_moses_corpus_in_one_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "file")
+    name = str(tmp_path / "file")
+    assert pairs_of(CorpusConfig(train=SplitFiles(source=name, target=name)), tmp_path) == PAIRS
+    reverse = tmp_path / "reverse"
+    reverse.mkdir()
+    swapped = pairs_of(CorpusConfig(train=SplitFiles(source=name, target=name)), reverse, "de-en")
+    assert swapped == [(b, a) for a, b in PAIRS]
+
+
+def test_an_encoding_without_its_mark_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes("мир\tMir\n".encode("utf-16-le"))
+    config = CorpusConfig(format="tsv", train=SplitFiles(file=str(tmp_path / "a.tsv")), encoding="utf-16-le")
+    assert pairs_of(config, tmp_path, "ru-de") == [("мир", "Mir")]
+
+
+def test_patterns_name_files_of_every_format(tmp_path: Path) -> None:
+    for number, (a, b) in enumerate(PAIRS):
+        (tmp_path / f"{number}.en").write_text(f"{a}\n")
+        (tmp_path / f"{number}.de").write_text(f"{b}\n")
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"en": a, "de": b}) + "\n")
+    for name in ("moses", "jsonl"):
+        (tmp_path / name).mkdir()
+    moses = CorpusConfig(root=str(tmp_path), train=SplitFiles(source="*.{source}", target="*.{target}"))
+    assert pairs_of(moses, tmp_path / "moses") == PAIRS
+    lines = CorpusConfig(root=str(tmp_path), format="jsonl", train=SplitFiles(file="*.jsonl"))
+    assert pairs_of(lines, tmp_path / "jsonl") == PAIRS
+
+
+def test_a_document_is_named_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes(b"%PDF-1.7")
+    with pytest.raises(UserError, match=r"a\.tsv: is a PDF document"):
+        sources_of(CorpusConfig(format="tsv", train=SplitFiles(file=str(tmp_path / "a.tsv"))), "en-de")
