@@ -54,8 +54,8 @@ def train_subwords(config: TokenizerConfig, lines: Sequence[str]) -> SubwordToke
         if needed is None:
             raise
         raise UserError(
-            f"tokenizer.vocabulary={config.vocabulary}: the text has so many different characters that at least "
-            f"{needed.group(1)} are needed (or a lower tokenizer.character_coverage)"
+            f"tokenizer.vocabulary={config.vocabulary}: the text has so many different characters that it needs "
+            f"tokenizer.vocabulary={needed.group(1)} or more"
         ) from None
     trained = BpeTokenizer if config.type == "bpe" else UnigramTokenizer
     return trained(_without_format(model.getvalue()))

@@ -21,6 +21,7 @@ CLASSES: dict[str, type[Tokenizer]] = {
     "words": WordTokenizer,
     "characters": CharacterTokenizer,
 }
+LEAST_COVERAGE = 0.98  # SentencePiece takes no less
 logger = logging.getLogger(__name__)
 
 
@@ -78,10 +79,14 @@ def check_config(config: TokenizerConfig) -> None:
     """Refuse what no text could make good.
 
     Raises:
-        UserError: a vocabulary without room, rules for words where there are none, a segmenter that is not installed.
+        UserError: a vocabulary without room, a coverage that SentencePiece refuses, rules for words where there are
+            none, a segmenter that is not installed.
     """
     if config.vocabulary <= len(SPECIAL):
         raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
+    if not LEAST_COVERAGE <= config.character_coverage <= 1.0:
+        such = f"expected {LEAST_COVERAGE} to 1.0"
+        raise UserError(f"tokenizer.character_coverage={config.character_coverage}: {such}")
     if config.type != "words" and (config.lowercase or not config.punctuation):
         key = "lowercase=true" if config.lowercase else "punctuation=false"
         raise UserError(f"tokenizer.{key}: for tokenizer.type=words only, not {config.type}")

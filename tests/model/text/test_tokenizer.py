@@ -291,8 +291,16 @@ def test_a_vocabulary_too_large_for_the_text_is_lowered_and_said(kind: Kind, cap
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_vocabulary_too_small_for_the_characters_is_refused(kind: Kind) -> None:
-    with pytest.raises(UserError, match=r"tokenizer\.vocabulary=20: .* at least \d+"):
+    with pytest.raises(UserError, match=r"tokenizer\.vocabulary=20: .* needs tokenizer\.vocabulary=(\d+)") as refused:
         train_pair(config(kind, vocabulary=20), ENGLISH, GERMAN)
+    advised = int(str(refused.value).rpartition("=")[2].split()[0])
+    assert train_pair(config(kind, vocabulary=advised), ENGLISH, GERMAN).source.vocabulary <= advised
+
+
+@pytest.mark.parametrize("coverage", [0.9, 1.1, float("nan")])
+def test_a_coverage_that_the_library_refuses_is_named_with_its_range(coverage: float) -> None:
+    with pytest.raises(UserError, match=r"tokenizer\.character_coverage=\S+: expected 0\.98 to 1\.0"):
+        train_pair(config("bpe", character_coverage=coverage), ENGLISH, GERMAN)
 
 
 @pytest.mark.parametrize("kind", KINDS)
