@@ -121,7 +121,8 @@ def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
     if not view.languages:
         raise UserError(f"{path}: is a {kind} file; its languages are needed: pair=SOURCE-TARGET")
     units = units_of(path, kind) if kind in PAIRS else rows_of(path, kind, view.languages, view.fields)  # type: ignore[arg-type]  # the two kinds of each
-    total, lacking, offered = 0, dict.fromkeys(view.languages, 0), set()
+    total, lacking = 0, dict.fromkeys(view.languages, 0)
+    offered: set[str] = set()
     for unit in units:
         total += 1
         names = {language: nearest(language, tuple(unit)) for language in view.languages}

@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple, TextIO
 
 from conf import compose
@@ -228,7 +229,7 @@ def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextli
         raise UserError("score.input: a file of pairs, or score.source and score.target, not both")
     sides = []
     for key, path, language in zip(("source", "target"), (config.source, config.target), languages, strict=True):
-        file, name = stack.enter_context(open_input(path, "score", key, lambda own=(language,): own))
+        file, name = stack.enter_context(open_input(path, "score", key, partial(tuple, (language,))))
         sides.append(read_lines(file, name, config.on_error, "score"))
     return pairs_of_files(sides[0], sides[1], config.source, config.target)
 

@@ -6,7 +6,7 @@ import pytest
 
 from model.errors import UserError
 from pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
-from pipelines.corpus.sources import languages_of, sources_of
+from pipelines.corpus.sources import sources_of
 
 
 @pytest.fixture
@@ -76,9 +76,3 @@ def test_json_fields_follow_the_pair(folder: Path) -> None:
 def test_mistakes_name_the_key(folder: Path, keys: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         sources_of(_moses(folder, **keys), "en-de")
-
-
-@pytest.mark.parametrize("pair", ["ende", "en-", "en-en", "a-b-c"])
-def test_a_pair_is_two_languages(pair: str) -> None:
-    with pytest.raises(UserError, match=f"pair={pair}"):
-        languages_of(pair)
