@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, func, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import ConflictError, Ledger
@@ -49,6 +50,11 @@ class Intake:
                 self._plan(job, capacity)
             except ConflictError:  # stopped or removed in the meantime
                 logger.info("job %s changed while it was planned", job.id)
+            except SQLAlchemyError:
+                raise
+            except Exception as problem:  # a fault of ours must not keep those behind it from being planned
+                logger.exception("job %s could not be planned", job.id)
+                self.ledger.change(job, State.FAILED, "planner", f"it could not be planned: {problem}"[:300])
         return len(jobs)
 
     def plan(
