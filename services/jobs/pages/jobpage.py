@@ -21,6 +21,7 @@ from services.jobs.states import ACTIVE, ENDED, State
 from services.untrusted import open_regular, read_object
 
 BARS = 40  # attempts in the drawing; the table has all
+LARGEST_MANIFEST = 64 << 20  # bytes that are hashed for a page
 CHANGES = 200  # newest rows of the audit trail
 PARENT = "tracking.parent="  # the word of a sweep's trial that names the run above it
 DONE = {  # words of the address after something was done
@@ -241,6 +242,8 @@ def _sharding_run(site: Site, job: Job, runs: Path) -> Path | None:
     manifest = Path(job.run.partition(" ")[2]) / MANIFEST
     try:
         status = manifest.stat()
+        if status.st_size > LARGEST_MANIFEST:
+            return None
         digest = _sha256(manifest, status.st_mtime_ns, status.st_size)
     except OSError:
         return None
@@ -250,7 +253,7 @@ def _sharding_run(site: Site, job: Job, runs: Path) -> Path | None:
 @lru_cache(maxsize=256)
 def _sha256(path: Path, _changed: int, _size: int) -> str:
     """The sha256 of a file that was last changed then, in hex."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

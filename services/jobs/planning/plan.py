@@ -18,6 +18,7 @@ from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
 from services.verbs import SHARED_MODULES, VERBS
 
+MOST_WORKERS = 1024  # in a range: a plan has a time for each number
 CLAIMS = {"train": "run {name}", "shard": "shards {paths[shards]}"}  # what they write and no other job may at once
 
 # What of a configuration says how long it takes: of sharding, of a training with steps, of all else with the section of
@@ -88,6 +89,7 @@ def _make_plan(
     }
     if work is not None:
         plan |= {"steps": work.steps, "tokens": work.tokens, "flops": work.flops, "parameters": work.parameters}
+        plan |= {"architecture": work.architecture, "width": work.width, "layers": work.layers}
         plan |= {"memory": work.memory, "traffic": {str(n): work.traffic(n) for n in choices}}
     return plan
 
@@ -106,6 +108,8 @@ def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
             raise UserError(f"{word}: {verb} has one number of workers")
         if not 1 <= least <= most:
             raise UserError(f"{word}: a range goes from 1 or more up, such as cluster.workers=1..4")
+        if most > MOST_WORKERS:
+            raise UserError(f"{word}: a range goes up to {MOST_WORKERS:,} workers at most")
     return least, most, others
 
 

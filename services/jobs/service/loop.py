@@ -54,6 +54,7 @@ class Loop:
         self.trouble: str | None = None  # what the last look failed at
         self.admits = True  # false: nothing new is started
         self.pending: dict[str, str] = {}  # attempt -> what the executor says it waits for
+        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # told of every forecast that ended
         self._faults: dict[str, str] = {}  # job -> what the last look at it failed at
         self._looked = float("-inf")
         self._asked: dict[str, float] = {}  # attempt -> when it was first asked to end, monotonic
@@ -338,17 +339,21 @@ class Loop:
         ran = (last.ended or 0) - (last.started or last.decided)
         if training > ran:  # an earlier job had trained a part of it
             return
-        expected = plan.get("seconds", {}).get(str(last.workers))
+        promised = plan.get("seconds", {}).get(str(last.workers)) or {}
+        steps_planned = max(1, int(plan.get("steps") or 1))
         with self.ledger.database.write() as session:
             session.execute(
                 insert(Measurement).values(
                     **{"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb},
                     **{"shape": plan.get("shape", ""), "steps": steps, "workers": last.workers, "training": training},
-                    flops=float(plan.get("flops", 0.0)) / max(1, int(plan.get("steps", 1))),
-                    around=max(0.0, ran - training),
-                    predicted=expected["expected"] if expected else None,
+                    **{key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")},
+                    **{"width": int(plan.get("width", 0)), "layers": int(plan.get("layers", 0))},
+                    **{"architecture": str(plan.get("architecture", "")), "around": max(0.0, ran - training)},
+                    **{"predicted": promised.get("expected"), "low": promised.get("low"), "high": promised.get("high")},
                 )
             )
+        if promised and not before:  # a promise is of the whole job
+            self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
 
     def _end_followers(self) -> None:
         """Jobs that come after one that has not succeeded never will start."""

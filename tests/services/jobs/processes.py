@@ -107,7 +107,9 @@ class StubPlanner:
     def __init__(self, home: Path) -> None:
         self.roots = [home]
 
-    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+    def plan(
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
+    ) -> dict[str, Any]:
         values = {key: value for key, _, value in (word.partition("=") for word in words)}
         if not values.get("steps", "").isdecimal() or "run" not in values:
             raise UserError("the stub needs run= and steps=")
