@@ -4,7 +4,6 @@ words, the configuration files and the shards in sight; run by the planner's pro
 import contextlib
 import importlib
 import io
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -16,6 +15,7 @@ from model.errors import UserError
 from services.jobs.planning.refusals import ELASTIC, SPREADING, check_values, check_words
 from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
+from services.untrusted import read_object, whole
 from services.verbs import SHARED_MODULES, VERBS
 
 MOST_WORKERS = 1024  # in a range: a plan has a time for each number
@@ -147,11 +147,8 @@ def _rehearse(verb: str, words: Sequence[str]) -> None:
 
 def _lanes_of_run(values: Mapping[str, Any]) -> int:
     """Of a run that has begun; 0 where it has not."""
-    path = Path(values["paths"]["runs"]) / str(values["name"]) / "run.json"
-    try:
-        return int(json.loads(path.read_text(encoding="utf-8"))["loader"]["lanes"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+    loader = read_object(Path(values["paths"]["runs"]) / str(values["name"]) / "run.json").get("loader")
+    return whole(loader.get("lanes")) or 0 if isinstance(loader, Mapping) else 0
 
 
 def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
