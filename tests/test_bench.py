@@ -40,7 +40,7 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, hour, jobs, memory, minutes, networks, nodes, pages, quality, read, scale, "
+        "Choices: decode, endpoint, forecasts, hour, jobs, memory, minutes, networks, nodes, pages, quality, read, scale, "
         "scheduling, shard, start, storage, train, word2vec" in capsys.readouterr().err
     )
 
@@ -92,6 +92,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
     ours = {name for name, found in kinds.items() if True in found}
     assert ours == {
         "busy",
+        "forecasts",
         "gpu_training",
         "hour",
         "jobs",
@@ -108,6 +109,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "word2vec",
     }
     assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - {
+        "forecasts",
         "hour",
         "jobs",
         "memory",

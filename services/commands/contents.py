@@ -3,7 +3,6 @@
 Every reader returns plain values, in the order in which they are shown.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from model.files import file_sha256
 from model.shards import verify
 from model.shards.manifest import MANIFEST, read_manifest
 from services.commands.shard_contents import read_json, read_shard, read_shard_directory
+from services.untrusted import JournalReader, read_object, read_word
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
@@ -112,21 +112,22 @@ def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 def read_run(path: Path) -> dict[str, Any]:
     """A run's folder: its checkpoints, the last line of its journal, its MLflow run."""
     found = sorted(entry.name for entry in (path / "checkpoints").glob("step-*")) if path.is_dir() else []
+    journal = JournalReader(path / "steps.jsonl")
     last = None
-    journal = path / "steps.jsonl"
-    if journal.is_file():
-        lines = [line for line in journal.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-        last = json.loads(lines[-1]) if lines else None
-    attempt = path / "attempt"
+    for line in journal.lines():
+        last = line
+    notes = journal.notes
+    start = read_word(path / "attempt")
     return {
         "kind": "run",
         "path": str(path),
-        "starts": int(attempt.read_text(encoding="utf-8")) if attempt.is_file() else None,
+        "starts": int(start) if start and start.isdecimal() else None,
         "checkpoints": found,
         "newest": found[-1] if found else None,
         "last_line": last,
-        "mlflow": read_json(path / "mlflow.json") or None,
+        "mlflow": read_object(path / "mlflow.json", notes) or None,
         "bundle": str(path / "bundle") if (path / "bundle" / "config.json").is_file() else None,
+        **({"damaged": notes} if notes else {}),
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from model.files import is_locked
-from services.commands.shard_contents import read_json
+from services.untrusted import finite, read_object, step_of, whole
 
 LOCKS = ("lock", "spool/writer.lock")  # held by whoever trains the run, or records it
 # What a model is judged by, the first that it has: how a score's name ends, and how it is written.
@@ -32,8 +32,8 @@ class RunFolder:
     @property
     def unsent(self) -> bool:
         """Whether records in it have not reached MLflow: nothing else has them."""
-        records, sent = self.path / "spool" / "records.jsonl", read_json(self.path / "spool" / "sent.json")
-        return records.is_file() and records.stat().st_size > int(sent.get("offset", 0))
+        records, sent = self.path / "spool" / "records.jsonl", read_object(self.path / "spool" / "sent.json")
+        return records.is_file() and records.stat().st_size > (whole(sent.get("offset"), most=2**63) or 0)
 
     @property
     def state(self) -> str:
@@ -42,21 +42,22 @@ class RunFolder:
             return "running"
         if (self.path / "bundle" / "config.json").is_file():
             return "finished"
-        steps = sorted(entry.name for entry in self.path.glob("checkpoints/step-*"))
+        steps = [step_of(entry.name) for entry in self.path.glob("checkpoints/step-*")]
         if steps:
-            return f"at step {int(steps[-1].removeprefix('step-')):,}"
+            return f"at step {max(steps):,}"
         return "record" if not (self.path / "run.json").is_file() else "begun"
 
     @property
     def score(self) -> str:
         """Of its bundle."""
-        return headline(read_json(self.path / "bundle" / "config.json").get("scores") or {})
+        scores = read_object(self.path / "bundle" / "config.json").get("scores")
+        return headline(scores if isinstance(scores, dict) else {})
 
     @property
     def version(self) -> str:
         """MODEL/VERSION in the registry, as the run noted it."""
-        note = read_json(self.path / "release.json")
-        return f"{note['model']}/{note['version']}" if note.get("version") else "-"
+        note = read_object(self.path / "release.json")
+        return f"{note.get('model')}/{note['version']}" if note.get("version") else "-"
 
 
 def run_folders(runs: Path) -> list[RunFolder]:
@@ -90,9 +91,18 @@ def headline(scores: Mapping[str, Any]) -> str:
             flat |= {f"{split}_{name}": value for name, value in values.items()}
     for ending, written in SCORES:
         for name in sorted(flat):
-            if name.endswith(ending):
-                return written.format(float(flat[name]))
+            value = flat[name]
+            number = _number(value) if isinstance(value, str) else finite(value)  # tags are texts
+            if name.endswith(ending) and number is not None:
+                return written.format(number)
     return "-"
+
+
+def _number(text: str) -> float | None:
+    try:
+        return finite(float(text))
+    except ValueError:
+        return None
 
 
 def age(since: float, now: float | None = None) -> str:

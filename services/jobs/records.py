@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model.files import atomic_write
+from services.untrusted import open_regular, read_object, read_word, whole
 
 Request = Literal["yield", "stop"]
 YIELDED = 75  # the exit code of an attempt that made room (EX_TEMPFAIL: try again later)
@@ -39,13 +40,18 @@ class Attempt:
     def lock(self) -> Path:
         return self._path("lock")
 
-    def record(self) -> dict[str, Any]:
-        """What the attempt says of itself: pid, host, started; code and ended at its end. Empty before it has begun."""
-        try:
-            found = json.loads(self._path("json").read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+    def record(self, notes: list[str] | None = None) -> dict[str, Any]:
+        """What the attempt says of itself: pid, host, started; code and ended at its end. Empty before it has begun.
+
+        `notes` is given what is wrong with the file; a `code` that is no exit code is left out.
+        """
+        path = self._path("json")
+        found = read_object(path, notes)
+        if "code" in found and whole(found["code"], most=255) is None:
+            del found["code"]
+            if notes is not None:
+                notes.append(f"{path.name} is damaged (code)")
+        return found
 
     def write(self, **values: Any) -> None:
         """Add to the record."""
@@ -59,11 +65,8 @@ class Attempt:
 
     def asked(self) -> Request | None:
         """What it was asked for."""
-        try:
-            word = self._path("request").read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        return "stop" if word == "stop" else "yield"
+        word = read_word(self._path("request"))
+        return None if word is None else "stop" if word == "stop" else "yield"
 
     def superseded(self) -> bool:
         """Whether a later attempt of the job has begun."""
@@ -88,28 +91,30 @@ class Attempt:
         return descriptor
 
     def held(self) -> bool | None:
-        """Whether a process of the attempt lives; None where none has ever been seen from here."""
+        """Whether a process of the attempt lives; None where none has ever been seen from here.
+
+        Something else in the lock's place says nothing either: then the executor's word counts.
+        """
         try:
-            descriptor = os.open(self.lock, os.O_RDWR)
-        except (FileNotFoundError, NotADirectoryError):
+            file = open_regular(self.lock)
+        except OSError:
             return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as problem:
-            if problem.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
-            return True
-        finally:
-            os.close(descriptor)
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError as problem:
+                if problem.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+                return True
         return False
 
     def read_log(self, offset: int, limit: int) -> bytes:
         """Bytes of the log from `offset` on; none where there are none."""
         try:
-            with self.log.open("rb") as file:
+            with open_regular(self.log) as file:
                 file.seek(offset)
                 return file.read(limit)
-        except FileNotFoundError:
+        except OSError:
             return b""
 
 

@@ -173,6 +173,12 @@ class Measurement(Base):
     training: Mapped[float]  # seconds of steps
     around: Mapped[float]  # seconds of everything else: starting, evaluating, releasing
     predicted: Mapped[float | None]
+    low: Mapped[float | None]  # the ends of the range that was promised
+    high: Mapped[float | None]
+    tokens: Mapped[float] = mapped_column(default=0.0)  # a step's; 0, as the next three: not known
+    width: Mapped[int] = mapped_column(default=0)
+    layers: Mapped[int] = mapped_column(default=0)
+    architecture: Mapped[str] = mapped_column(String(64), default="")
 
 
 class Place(Base):

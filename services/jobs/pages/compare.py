@@ -10,12 +10,14 @@ from model.errors import UserError
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.curves import charts
-from services.jobs.pages.jobpage import read_json, title
+from services.jobs.pages.jobpage import title
 from services.jobs.pages.site import Site
 from services.jobs.pages.words import number, plain, span
 from services.jobs.states import State
+from services.untrusted import finite, read_object
 
 MOST = 8
+EVALUATIONS = 20  # files of a run that are read
 SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "perplexity": "perplexity", "nats": "nats a token"}
 
 
@@ -105,11 +107,12 @@ def _scores(job: Job) -> dict[str, float]:
     """Of the run's last evaluations: `test BLEU` and its like."""
     run_dir = (job.plan or {}).get("run_dir")
     found = {}
-    for path in sorted(Path(run_dir).glob("evaluation.*.json")) if run_dir and job.verb == "train" else ():
-        measured = read_json(path)
+    paths = sorted(Path(run_dir).glob("evaluation.*.json")) if run_dir and job.verb == "train" else []
+    for path in paths[:EVALUATIONS]:
+        measured = read_object(path)
         split, scores = path.name.split(".")[1], measured.get("scores")
         for key, label in SCORES.items():
-            value = scores.get(key) if isinstance(scores, dict) else None
-            if isinstance(value, int | float):
-                found[f"{split} {label}"] = float(value)
+            value = finite(scores.get(key)) if isinstance(scores, dict) else None
+            if value is not None:
+                found[f"{split} {label}"] = value
     return found

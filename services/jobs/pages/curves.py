@@ -4,15 +4,16 @@ The drawing fills its box whatever its size (`preserveAspectRatio="none"`); labe
 readable on a phone. Nothing has an inline style: the content security policy forbids it.
 """
 
-import json
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from services.jobs.pages.words import number
+from services.untrusted import JournalReader, finite
 
 POINTS = 1000  # a line
 KEPT = 64  # journals in memory
@@ -31,19 +32,19 @@ Points = Sequence[tuple[float, float]]
 class Journal:
     """What was read of a run's steps.jsonl so far, thinned."""
 
-    offset: int = 0
+    notes: list[str] = field(default_factory=list)  # what is wrong with it
     last: dict[str, float] = field(default_factory=dict)
     points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     every: dict[str, int] = field(default_factory=dict)  # of a key: one point of how many is kept
     seen: dict[str, int] = field(default_factory=dict)
     tokens: int = 0
 
-    def add(self, line: Mapping[str, float]) -> None:
+    def add(self, line: Mapping[str, Any]) -> None:
         """Take a line of the journal; a step again (after a resume) replaces what came later."""
         step = float(line["step"])
         for key in (*CURVES, "seconds"):
-            value = line.get(key)
-            if not isinstance(value, int | float) or not math.isfinite(value):
+            value = finite(line.get(key))
+            if value is None:
                 continue
             self.last[key] = value
             kept = self.points.setdefault(key, [])
@@ -62,7 +63,7 @@ class Journals:
     """Reads only what was added since the last look."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Path, tuple[int, Journal]] = OrderedDict()
+        self._known: OrderedDict[Path, tuple[int, JournalReader, Journal]] = OrderedDict()
         self._lock = threading.Lock()
 
     def read(self, run_dir: str | None) -> Journal:
@@ -73,22 +74,15 @@ class Journals:
         with self._lock:
             try:
                 status = path.stat()
-                inode, journal = self._known.pop(path, (status.st_ino, Journal()))
-                if inode != status.st_ino or status.st_size < journal.offset:
-                    journal = Journal()
-                with path.open("rb") as file:
-                    file.seek(journal.offset)
-                    block = file.read()
             except OSError:
                 return Journal()
-            whole = block[: block.rfind(b"\n") + 1]
-            for text in whole.splitlines():
-                try:
-                    journal.add(json.loads(text))
-                except (ValueError, KeyError, TypeError, AttributeError):
-                    continue  # a line that a crash has cut
-            journal.offset += len(whole)
-            self._known[path] = (status.st_ino, journal)
+            inode, reader, journal = self._known.pop(path, (status.st_ino, JournalReader(path), Journal()))
+            if inode != status.st_ino or status.st_size < reader.offset:
+                reader, journal = JournalReader(path), Journal()
+            for line in reader.lines():
+                journal.add(line)
+            journal.notes = reader.notes
+            self._known[path] = (status.st_ino, reader, journal)
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
             return journal

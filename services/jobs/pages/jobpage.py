@@ -1,7 +1,6 @@
 """The page of one job: where it is and why, its attempts in time, its curves, where it leads to, its log."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,8 +18,10 @@ from services.jobs.pages.site import Link, Site
 from services.jobs.records import attempt_of
 from services.jobs.service.schemas import ChangeView, WhyView
 from services.jobs.states import ACTIVE, ENDED, State
+from services.untrusted import open_regular, read_object
 
 BARS = 40  # attempts in the drawing; the table has all
+LARGEST_MANIFEST = 64 << 20  # bytes that are hashed for a page
 CHANGES = 200  # newest rows of the audit trail
 PARENT = "tracking.parent="  # the word of a sweep's trial that names the run above it
 DONE = {  # words of the address after something was done
@@ -77,11 +78,13 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     attempts = site.desk.ledger.attempts(name)
     plan = job.plan or {}
     journal = site.journals.read(plan.get("run_dir") if job.verb == "train" else None)
+    notes = [*journal.notes, *site.desk.loop.notes(job)]
+    links = _links(site, job, plan, notes)
     drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
     return {
         **{"job": job, "plan": plan, "attempts": attempts, "bars": _bars(job, attempts, site.now), "now": site.now},
         **{"why": _why(site, person, job), "progress": _progress(job, plan, journal.last), "charts": drawn},
-        **{"links": _links(site, job, plan), "may": _may(person, job), "command": command(job)},
+        **{"links": links, "notes": notes, "may": _may(person, job), "command": command(job)},
         **{"lost": sum(one.lost_seconds for one in attempts), "promise": _promise(job, plan, attempts)},
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
@@ -124,7 +127,7 @@ def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int
     path = attempt_of(site.home, job.id, attempt).log
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             end = size if before is None else min(before, size)
             start = min(after, size) if after is not None else max(0, end - PIECE)
             file.seek(start)
@@ -187,14 +190,14 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
     }
 
 
-def _links(site: Site, job: Job, plan: dict[str, Any]) -> list[Link]:
-    """To the MLflow run, the shards, the model version; and back."""
+def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
+    """To the MLflow run, the shards, the model version; and back. `notes` is given what is wrong with the files."""
     found = []
     run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
     if job.verb == "shard" and run_dir:
         run_dir = _sharding_run(site, job, run_dir.parent)
     tracked, begun, released = (
-        read_json(run_dir / name) if run_dir and job.verb in ("train", "shard") else {}
+        read_object(run_dir / name, notes) if run_dir and job.verb in ("train", "shard") else {}
         for name in ("mlflow.json", "run.json", "release.json")
     )
     if tracked.get("run_id"):
@@ -239,6 +242,8 @@ def _sharding_run(site: Site, job: Job, runs: Path) -> Path | None:
     manifest = Path(job.run.partition(" ")[2]) / MANIFEST
     try:
         status = manifest.stat()
+        if status.st_size > LARGEST_MANIFEST:
+            return None
         digest = _sha256(manifest, status.st_mtime_ns, status.st_size)
     except OSError:
         return None
@@ -248,7 +253,7 @@ def _sharding_run(site: Site, job: Job, runs: Path) -> Path | None:
 @lru_cache(maxsize=256)
 def _sha256(path: Path, _changed: int, _size: int) -> str:
     """The sha256 of a file that was last changed then, in hex."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -260,12 +265,3 @@ def _maker(site: Site, job: Job, shards: str) -> str | None:
     with site.desk.ledger.database.read() as session:
         found = session.scalars(made.where(Job.id.in_(job.after))).first() if job.after else None
         return found or (session.scalars(made.where(Job.run == f"shards {shards}")).first() if shards else None)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Empty where it cannot be read."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

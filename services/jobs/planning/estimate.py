@@ -1,28 +1,62 @@
-"""How long a job will take: from what jobs on this cluster took, the more alike the narrower the range."""
+"""How long a job will take: from what jobs on this cluster took, by what decides it.
+
+A step of a training takes a time for each layer whatever its size, and a time for its operations, at a rate that grows
+with the width of the network and with the number of workers. What is around the steps, starting and evaluating, is
+counted apart. Jobs of the same shape count most, those of the same architecture less, all others a little.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
-from statistics import median
+from functools import lru_cache
+from math import exp, log, log2
 from typing import Any, Protocol
 
-PRIOR_RATE = {False: 2e10, True: 2e13}  # operations a second of a worker, CPU or GPU, before anything was measured
-AROUND = 40.0  # seconds beside the steps: starting Ray's workers, evaluating, releasing
+from services.jobs.planning.regression import Fit, Point, Prior, Spread
+
 EFFICIENCY = 0.85  # of twice the workers, share of twice the speed that is left
-NARROW, SCALED, WIDE, PRIOR = 1.25, 1.6, 2.5, 8.0  # the range's ends are the expected time times and through this
-KEPT = 9  # newest measurements that count
+SCALING = 0.2  # standard deviation of the logarithm, for each doubling between two numbers of workers
+HALF = 128.0  # the width at which half of the fastest rate is reached
+USUAL = 512.0  # width and layers of measurements that do not say theirs
+USUAL_LAYERS = 12.0
+LAYERS = 4.0  # a step takes at least the time of so many layers
+LIKELY = 1.5  # standard deviations to either end: 80 % of a normal distribution has 1.28, and real ones have tails
+KEPT = 200  # newest measurements that count
+# Seconds a step for LAYERS layers, and seconds an operation at the fastest rate of one worker.
+PACE = {gpu: Prior((log(0.006), log(1 / rate)), (1.0, 1.0), 0.5, 0.25, 0.15) for gpu, rate in ((0, 2e11), (1, 5e13))}
+# Seconds of starting, and seconds for each operation that a token takes: an evaluation is of many tokens.
+AROUND = Prior((log(30.0), log(1e-7)), (0.7, 1.5), 0.4, 0.5, 0.2)
+WHOLE = Prior((log(60.0),), (3.0,), 0.5, 1.0, 0.2)  # seconds of a job without steps
 
 
 class Measured(Protocol):
     """A row of the ledger's table of measurements."""
 
-    shape: str
-    verb: str
-    steps: int
-    flops: float
-    workers: int
-    training: float
-    around: float
+    @property
+    def shape(self) -> str: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def flops(self) -> float:
+        """Of a step."""
+
+    @property
+    def workers(self) -> int: ...
+    @property
+    def training(self) -> float: ...
+    @property
+    def around(self) -> float: ...
+    @property
+    def tokens(self) -> float:
+        """Of a step; 0: not known, as with the two that follow."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def architecture(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -36,40 +70,55 @@ class Estimate:
 
 
 def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured], done: int = 0) -> Estimate | None:
-    """The time of a job on so many workers, `done` of its steps behind it; None where nothing can be said.
+    """Return the time of a job on so many workers, `done` of its steps behind it; None where nothing can be said.
 
-    `measured` is what this cluster was measured at, newest first.
+    `measured` is what this cluster was measured at, newest first. Four of five jobs end between `low` and `high`.
     """
-    same = [one for one in measured if one.shape == plan["shape"]]
-    steps = plan.get("steps")
+    measured = [one for one in measured if one.verb == plan["verb"]][:KEPT]
+    shape, steps = str(plan["shape"]), plan.get("steps")
     if steps is None:
-        sized = [one for one in same if one.workers == workers] or same
-        times = [one.training + one.around for one in (sized or [m for m in measured if m.verb == plan["verb"]])[:KEPT]]
-        if not times:
+        if not measured:
             return None
-        spread = NARROW if same else PRIOR
-        return _range(median(times), spread, f"{len(times)} jobs before", min(times), max(times))
-    left = max(0, int(steps) - done)
-    trained = [one for one in measured if one.verb == plan["verb"] and one.steps > 0 and one.training > 0]
-    known = [one for one in same if one.steps] or trained
-    around = median([one.around for one in known[:KEPT]] or [AROUND])
-    equal = [one for one in trained if one.shape == plan["shape"] and one.workers == workers][:KEPT]
-    if equal:
-        paces = [one.training / one.steps for one in equal]
-        basis = f"{len(equal)} like it"
-        return _range(
-            around + left * median(paces), NARROW, basis, around + left * min(paces), around + left * max(paces)
+        points = tuple(Point((1.0,), "", one.shape, one.training + one.around) for one in measured)
+        return _of_parts(
+            [(1.0, _fit(WHOLE, points).predict((1.0,), "", shape, lambda _: ((1.0,), 0.0)))],
+            _basis(shape, workers, measured),
         )
-    alike = [one for one in trained if one.shape == plan["shape"]][:KEPT]
-    if alike:
-        pace = median([one.training / one.steps * _speed(one.workers) for one in alike]) / _speed(workers)
-        return _range(around + left * pace, SCALED, f"{len(alike)} like it on other numbers of workers")
-    per_step = float(plan["flops"]) / int(steps)
-    if trained:
-        rate = median([one.flops * one.steps / one.training / _speed(one.workers) for one in trained[:KEPT]])
-        return _range(around + left * per_step / (rate * _speed(workers)), WIDE, f"{len(trained[:KEPT])} others here")
-    rate = PRIOR_RATE[plan["gpus"] > 0] * _speed(workers)
-    return _range(around + left * per_step / rate, PRIOR, "nothing measured here yet")
+    left = max(0, int(steps) - done)
+    trained = [one for one in measured if one.steps > 0 and one.training > 0]
+    size = (float(plan["flops"]) / max(1, int(steps)), int(plan.get("layers", 0)), int(plan.get("width", 0)))
+    kind = str(plan.get("architecture", ""))
+    paces = tuple(
+        Point(
+            _work(one.flops, one.layers, one.width, one.workers),
+            *(one.architecture, one.shape, one.training / one.steps, one.workers),
+        )
+        for one in trained
+    )
+    pace = _fit(PACE[int(plan["gpus"] > 0)], paces).predict(
+        *(_work(*size, workers), kind, shape),
+        lambda others: (_work(*size, others), (SCALING * log2(others / workers)) ** 2),
+    )
+    arounds = tuple(
+        Point((1.0, one.flops / one.tokens if one.tokens else 0.0), one.architecture, one.shape, one.around)
+        for one in trained
+    )
+    tokens = float(plan.get("tokens") or 0)
+    place = (1.0, float(plan["flops"]) / tokens if tokens else 0.0)
+    around = _fit(AROUND, arounds).predict(place, kind, shape, lambda _: (place, 0.0))
+    return _of_parts([(float(left), pace), (1.0, around)], _basis(shape, workers, trained))
+
+
+@lru_cache(maxsize=16)
+def _fit(prior: Prior, points: tuple[Point, ...]) -> Fit:
+    """The same for every plan until the next job has ended."""
+    return Fit(prior, points)
+
+
+def _work(flops: float, layers: int, width: int, workers: int) -> tuple[float, float]:
+    """(layers' share, operations at the fastest rate of one worker) of a step."""
+    share = (LAYERS + (layers or USUAL_LAYERS)) / LAYERS
+    return share, flops * (1 + HALF / (width or USUAL)) / _speed(workers)
 
 
 def _speed(workers: int) -> float:
@@ -77,6 +126,22 @@ def _speed(workers: int) -> float:
     return float(workers ** (1 + log2(EFFICIENCY)))
 
 
-def _range(expected: float, spread: float, basis: str, least: float = 0.0, most: float = 0.0) -> Estimate:
-    low, high = expected / spread, expected * spread
-    return Estimate(min(low, least) if least else low, expected, max(high, most), basis)
+def _of_parts(parts: Sequence[tuple[float, Spread]], basis: str) -> Estimate:
+    """The range of a sum; each part is a number of times what is spread."""
+    times = [(count * exp(min(spread.mean, 100.0)), spread.variance) for count, spread in parts]
+    expected = sum(time for time, _ in times)
+    if expected <= 0:
+        return Estimate(0.0, 0.0, 0.0, basis)
+    deviation = sum((time / expected) ** 2 * variance for time, variance in times) ** 0.5
+    factor = exp(min(LIKELY * deviation, 20.0))
+    return Estimate(expected / factor, expected, expected * factor, basis)
+
+
+def _basis(shape: str, workers: int, measured: Sequence[Measured]) -> str:
+    same = [one for one in measured if one.shape == shape]
+    equal = [one for one in same if one.workers == workers]
+    if equal:
+        return f"{len(equal)} like it"
+    if same:
+        return f"{len(same)} like it on other numbers of workers"
+    return f"{len(measured)} others here" if measured else "nothing measured here yet"

@@ -4,7 +4,6 @@ words, the configuration files and the shards in sight; run by the planner's pro
 import contextlib
 import importlib
 import io
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -16,8 +15,10 @@ from model.errors import UserError
 from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
+from services.untrusted import read_object, whole
 from services.verbs import SHARED_MODULES, VERBS
 
+MOST_WORKERS = 1024  # in a range: a plan has a time for each number
 CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what they write and no other job may at once
 
 # What of a configuration says how long it takes: of sharding, of a training with steps, of all else with the section of
@@ -101,6 +102,7 @@ def _make_plan(
     }
     if work is not None:
         plan |= {"steps": work.steps, "tokens": work.tokens, "flops": work.flops, "parameters": work.parameters}
+        plan |= {"architecture": work.architecture, "width": work.width, "layers": work.layers}
         plan |= {"memory": work.memory, "traffic": {str(n): work.traffic(n) for n in choices}}
     return plan
 
@@ -119,6 +121,8 @@ def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
             raise UserError(f"{word}: {verb} has one number of workers")
         if not 1 <= least <= most:
             raise UserError(f"{word}: a range goes from 1 or more up, such as cluster.workers=1..4")
+        if most > MOST_WORKERS:
+            raise UserError(f"{word}: a range goes up to {MOST_WORKERS:,} workers at most")
     return least, most, others
 
 
@@ -163,11 +167,8 @@ def _rehearse(verb: str, words: Sequence[str]) -> None:
 
 def _lanes_of_run(values: Mapping[str, Any]) -> int:
     """Of a run that has begun; 0 where it has not."""
-    path = Path(values["paths"]["runs"]) / str(values["name"]) / "run.json"
-    try:
-        return int(json.loads(path.read_text(encoding="utf-8"))["loader"]["lanes"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+    loader = read_object(Path(values["paths"]["runs"]) / str(values["name"]) / "run.json").get("loader")
+    return whole(loader.get("lanes")) or 0 if isinstance(loader, Mapping) else 0
 
 
 def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:

@@ -1,23 +1,34 @@
-"""Asking the planner's process; it is started when it is needed first, and again when it has gone.
+"""Asking the planners' processes; they are started when they are needed, and again when they have gone.
 
-A plan takes as long as composing a configuration and building a network, so the plan of the same words is kept as long
-as the files that it was made from are the same.
+A plan takes as long as composing a configuration, so the plan of the same words is kept as long as the files that it
+was made from are the same. A plan has a limit of time and memory in a process of its own; one that goes beyond is
+refused, and until then others are made beside it.
 """
 
 import contextlib
+import itertools
 import json
+import select
 import subprocess
 import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from model.errors import ServiceError, UserError
 from services.jobs.planning.stamps import Stamp, stamp_of
 
-PATIENCE = 120.0  # seconds for one plan; the first loads torch
+COMMAND = [sys.executable, "-m", "services.jobs.planning.worker"]
+LOADING = 300.0  # seconds until a process is ready; it loads torch
+PATIENCE = 120.0  # seconds of the clock for one plan
+COMPUTING = 15.0  # seconds of a processor for one plan
+PROCESSES = 3  # at most; one owner never holds the last one
+LOOK = 0.2  # seconds between two looks at a plan that is being made
 KEPT = 500  # plans
 
 
@@ -29,28 +40,42 @@ class RefusedPlanError(UserError):
         self.places = places
 
 
+class PlannerClosedError(ServiceError):
+    """The service stops: what was not planned is planned by the next one."""
+
+
 class Planner:
-    """Plans, one at a time, whoever asks."""
+    """Plans of all owners. A caller gets a process in its turn, owners that hold none first."""
 
     def __init__(self, roots: Sequence[Path], secrets: Sequence[Path] = ()) -> None:
         """`roots` are the home and the other folders that jobs may read, `secrets` files of the service in them."""
         self.roots, self.secrets = [str(root) for root in roots], [str(secret) for secret in secrets]
-        self._lock = threading.Lock()
+        self.computing = COMPUTING
+        self._lock = threading.Lock()  # of what is remembered
+        self._changed = threading.Condition()  # of what follows
+        self._all: set[_Process] = set()
+        self._free: list[_Process] = []
+        self._held: Counter[str] = Counter()  # owner -> processes
+        self._waiting: dict[int, str] = {}  # turn -> owner
+        self._turns = itertools.count()
+        self._closed = False
         self._fields: dict[tuple[Any, ...], dict[str, Any]] = {}  # they change with the code alone
-        self._process: subprocess.Popen[str] | None = None
         self._plans: OrderedDict[str, tuple[str, dict[str, Stamp]]] = OrderedDict()  # question -> answer, what it read
 
-    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
-        """The plan of a submission.
+    def plan(
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
+    ) -> dict[str, Any]:
+        """The plan of a submission; `owner` submits it.
 
         Raises:
-            UserError: it is refused.
+            UserError: it is refused, or making it takes too long or too much memory.
             ServiceError: the planner failed.
         """
         where = {"roots": self.roots, "secrets": self.secrets}
         asked = json.dumps({"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early})
         with self._lock:
-            line = self._recall(asked) or self._ask(asked)
+            line = self._recall(asked)
+        line = line or self._ask(asked, owner)
         answer = _read(line, "plan")
         if answer["reads"]:
             with self._lock:
@@ -67,15 +92,29 @@ class Planner:
         """
         key = (verb, *sorted(chosen.items()))
         if key not in self._fields:
-            with self._lock:
-                line = self._ask(json.dumps({"fields": verb, "chosen": dict(chosen)}))
+            line = self._ask(json.dumps({"fields": verb, "chosen": dict(chosen)}))
             self._fields[key] = _read(line, "fields")["fields"]
         return self._fields[key]
 
     def prepare(self) -> None:
-        """Start its process, so that the first question need not wait until everything is loaded."""
-        with self._lock:
-            self._begin()
+        """Start a process, so that the first question need not wait until everything is loaded."""
+        with self._changed:
+            self._free.append(self._start())
+
+    def _live(self) -> "_Process":
+        """A process that waits, or a new one; one that has gone meanwhile is left out."""
+        while self._free:
+            process = self._free.pop()
+            if process.alive():
+                return process
+            process.end()
+            self._all.discard(process)
+        return self._start()
+
+    def _start(self) -> "_Process":
+        process = _Process()
+        self._all.add(process)
+        return process
 
     def _recall(self, question: str) -> str:
         """The line that was answered before; empty where there is none, or a file has changed since."""
@@ -92,46 +131,116 @@ class Planner:
             self._plans.popitem(last=False)
 
     def close(self) -> None:
-        """End the process."""
-        with self._lock:
-            self._end()
+        """End the processes, and what they plan."""
+        with self._changed:
+            self._closed = True
+            for process in self._all:
+                process.kill()
+            while self._free:
+                self._free.pop().end()
+            self._changed.notify_all()
 
-    def _ask(self, question: str) -> str:
-        process = self._begin()
-        assert process.stdin is not None and process.stdout is not None
-        timer = threading.Timer(PATIENCE, process.kill)
-        timer.start()
+    def _ask(self, question: str, owner: str = "") -> str:
+        with self._process(owner) as process:
+            line = process.ask(question, self.computing)
+        if self._closed:
+            raise PlannerClosedError("the service stops")
+        return line
+
+    @contextlib.contextmanager
+    def _process(self, owner: str) -> Iterator["_Process"]:
+        """A process for one question."""
+        with self._changed:
+            turn = next(self._turns)
+            self._waiting[turn] = owner
+            self._changed.wait_for(lambda: self._closed or self._next() == turn)
+            del self._waiting[turn]
+            if self._closed:
+                raise PlannerClosedError("the service stops")
+            self._held[owner] += 1
+            process = self._live()
+            self._changed.notify_all()
         try:
-            process.stdin.write(question + "\n")
-            process.stdin.flush()
-            return process.stdout.readline()
-        except BrokenPipeError:
-            return ""
+            yield process
         finally:
-            timer.cancel()
+            with self._changed:
+                self._held[owner] -= 1
+                if process.alive() and not self._closed:
+                    self._free.append(process)
+                else:
+                    process.end()
+                    self._all.discard(process)
+                self._changed.notify_all()
 
-    def _begin(self) -> "subprocess.Popen[str]":
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "services.jobs.planning.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-        return self._process
+    def _next(self) -> int | None:
+        """Return the turn that gets a process now; None where all who wait must."""
+        if self._held.total() >= PROCESSES:
+            return None
+        able = [turn for turn, owner in self._waiting.items() if self._held[owner] < PROCESSES - 1]
+        return min(able, key=lambda turn: (self._held[self._waiting[turn]], turn), default=None)
 
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        for pipe in (process.stdin, process.stdout):
+
+class _Process:
+    """One process that makes plans, and what it may take."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._ready = False
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, question: str, computing: float) -> str:
+        """Return the line that it answers; empty where it has gone. One that takes too long is ended and refused."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        if not self._ready:
+            if self._wait(LOADING, LOADING):
+                return ""
+            self._ready = bool(self._process.stdout.readline())
+        try:
+            self._process.stdin.write(question + "\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):  # it has gone
+            return ""
+        if late := self._wait(computing, PATIENCE):
+            self.end()
+            return json.dumps({"refused": f"planning it takes more than {late}: its settings are too large"})
+        return self._process.stdout.readline()
+
+    def _wait(self, computing: float, patience: float) -> str:
+        """Wait for a line; return the limit that was passed first, if one was."""
+        assert self._process.stdout is not None
+        began, before = time.monotonic(), self._computed()
+        while not select.select([self._process.stdout], [], [], LOOK)[0]:
+            if self._computed() - before > computing:
+                return f"{computing:g} s of a processor"
+            if time.monotonic() - began > patience:
+                return f"{patience:g} s"
+        return ""
+
+    def _computed(self) -> float:
+        try:
+            times = psutil.Process(self._process.pid).cpu_times()
+        except psutil.Error:
+            return 0.0
+        return float(times.user + times.system)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> None:
+        self.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 assert pipe is not None
                 pipe.close()
-        process.kill()
-        process.wait()
 
 
 def _read(line: str, name: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How much a training is: steps, tokens, floating-point operations, memory of a rank, bytes between ranks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,10 @@ ACTIVATIONS = 34  # values a token, layer and unit of width that a Transformer k
 PROCESS = 700 * 2**20  # bytes of Python and the libraries in a rank
 
 
+STACKS = ("layers", "encoder_layers", "decoder_layers")
+TALL = 3  # layers: one more of a stack that is as tall is like the last one
+
+
 @dataclass(frozen=True)
 class Work:
     """A training's size."""
@@ -25,6 +29,9 @@ class Work:
     flops: float  # of all steps
     parameters: int
     memory: int  # bytes of one rank, about
+    architecture: str = ""
+    width: int = 0
+    layers: int = 0
 
     def traffic(self, workers: int) -> int:
         """Bytes that all ranks together send in the whole training: a ring's all-reduce of the gradients a step."""
@@ -37,19 +44,45 @@ def training(values: Mapping[str, Any], lanes: int) -> Work | None:
     if architecture(config.architecture).kind == "vectors":
         return None
     source, target = _vocabularies(values)
-    with torch.device("meta"):
-        network = any_network(config, source, target)
-    parameters = network.parameter_count()
+    parameters = count_parameters(config, source, target)
     steps, batch = int(values["train"]["max_steps"]), int(values["loader"]["batch_tokens"])
     tokens = steps * lanes * batch
-    width, layers = int(getattr(config, "width", 0)), _layers(config)
+    width, layers = int(getattr(config, "width", 0)), sum(_stacks(config).values())
     kept = 4 * batch * (ACTIVATIONS * width * layers // 2 + 2 * target)
-    return Work(steps, tokens, 6.0 * parameters * tokens, parameters, PROCESS + ADAM * parameters + kept)
+    memory = PROCESS + ADAM * parameters + kept
+    return Work(steps, tokens, 6.0 * parameters * tokens, parameters, memory, config.architecture, width, layers)
 
 
-def _layers(config: Any) -> int:
-    names = ("layers", "encoder_layers", "decoder_layers")
-    return sum(int(getattr(config, name)) for name in names if hasattr(config, name))
+def count_parameters(config: Any, source: int, target: int) -> int:
+    """Return the number of parameters of a network without building it.
+
+    All layers of a stack after the second are alike, so small networks on torch's `meta` device, which have no values,
+    say what a stack of any height has: the cost does not grow with the configuration.
+
+    Raises:
+        UserError: sizes that do not fit each other, or that no tensor can have.
+    """
+    low = replace(config, **{name: min(height, TALL) for name, height in _stacks(config).items()})
+    least = _built(low, source, target)
+    total = least
+    for name, height in _stacks(config).items():
+        if height > TALL:
+            total += (height - TALL) * (_built(replace(low, **{name: TALL + 1}), source, target) - least)
+    return total
+
+
+def _built(config: Any, source: int, target: int) -> int:
+    try:
+        with torch.device("meta"):
+            return any_network(config, source, target).parameter_count()
+    except (RuntimeError, TypeError, OverflowError) as problem:
+        reason = str(problem).splitlines()[0][:160]
+        raise UserError(f"model: no network can have these sizes: {reason}") from None
+
+
+def _stacks(config: Any) -> dict[str, int]:
+    """The key of each stack of layers, and how many there are."""
+    return {name: int(getattr(config, name)) for name in STACKS if hasattr(config, name)}
 
 
 def _vocabularies(values: Mapping[str, Any]) -> tuple[int, int]:

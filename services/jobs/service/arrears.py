@@ -4,7 +4,6 @@ A run keeps its records in a spool on its disk, and sends what it can until it e
 Here the service starts that verb for the trainings of its ledger, one after the other, as soon as the server answers.
 """
 
-import json
 import logging
 import os
 import subprocess
@@ -20,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.states import ENDED
+from services.untrusted import read_object, whole
 
 TICK = 5.0  # seconds between two looks
 NEWEST = 100  # ended jobs that are looked at
@@ -34,11 +34,8 @@ def pending(run: Path) -> int:
         size = (run / "spool" / "records.jsonl").stat().st_size
     except OSError:
         return 0
-    try:
-        sent = int(json.loads((run / "spool" / "sent.json").read_text(encoding="utf-8"))["offset"])
-    except (OSError, ValueError, KeyError):
-        sent = 0
-    return max(0, size - sent)
+    sent = whole(read_object(run / "spool" / "sent.json").get("offset"), most=2**63)
+    return max(0, size - (sent or 0))
 
 
 class Arrears:
@@ -112,6 +109,8 @@ class Arrears:
                 self.look()
             except SQLAlchemyError as problem:  # it comes back
                 logger.debug("the ledger does not answer: %s", problem)
+            except Exception:  # the next look may do better, and others' runs are sent
+                logger.exception("a look at what MLflow has missed failed")
 
 
 def _told(plan: Mapping[str, Any] | None) -> Path | None:

@@ -1,14 +1,17 @@
 """A training's curves, read from the journal in its run's folder and thinned, and what its end released."""
 
-import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from services.jobs.ledger.tables import Job
+from services.untrusted import JournalReader, finite, read_object
 
 POINTS = 1000  # of a curve at most
 NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch"}
+NAME = re.compile(r"[A-Za-z]\w{0,39}", re.ASCII)  # of a curve
+MOST = 40  # curves
 Point = tuple[int, float]  # step, value
 
 
@@ -27,29 +30,23 @@ def read_curves(run: Path | None) -> dict[str, list[Point]]:
     found: dict[str, dict[int, float]] = {}
     before = (0.0, 0)  # seconds and tokens at the last line of a step
     tokens = 0
-    for line in journal(run):
-        step = int(line["step"])
+    for line in JournalReader(run / "steps.jsonl").lines() if run else ():
+        step = line["step"]
         for name, value in line.items():
-            if name not in NOT_CURVES and isinstance(value, int | float):
-                found.setdefault(name, {})[step] = float(value)
+            number = finite(value)
+            if number is None or name in NOT_CURVES or not NAME.fullmatch(name):
+                continue
+            if name in found or len(found) < MOST:
+                found.setdefault(name, {})[step] = number
         if "tokens" in line:
-            tokens += int(line["tokens"])
-            seconds = float(line["seconds"])
+            tokens += line["tokens"]
+            seconds = float(line.get("seconds", 0.0))
             if seconds >= before[0] + 1.0:
                 found.setdefault("tokens_per_second", {})[step] = (tokens - before[1]) / (seconds - before[0])
                 before = (seconds, tokens)
             elif seconds < before[0]:  # begun again from a checkpoint
                 before = (seconds, tokens)
     return {name: thinned(sorted(points.items())) for name, points in found.items()}
-
-
-def journal(run: Path | None) -> list[dict[str, Any]]:
-    """The whole lines of steps.jsonl; the last one may still be being written."""
-    try:
-        text = (run / "steps.jsonl").read_text(encoding="utf-8") if run else ""
-        return [line for line in map(json.loads, text.split("\n")[:-1]) if "step" in line]
-    except (OSError, ValueError):
-        return []
 
 
 def thinned(points: Sequence[Point], most: int = POINTS) -> list[Point]:
@@ -60,13 +57,4 @@ def thinned(points: Sequence[Point], most: int = POINTS) -> list[Point]:
 
 def released(run: Path | None) -> dict[str, Any]:
     """What the end of the run published: its MLflow run, model, version, scores. Empty before that."""
-    return read_json(run / "release.json") if run else {}
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """An object of a file; empty where there is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return dict(found) if isinstance(found, Mapping) else {}
+    return read_object(run / "release.json") if run else {}

@@ -1,10 +1,10 @@
 """What a running training would lose if it made room now, read from its run's folder at little cost."""
 
-import json
-import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from services.untrusted import open_regular, parse_line
 
 TAIL = 65_536  # bytes of the journal's end that are read
 
@@ -39,19 +39,15 @@ def footprint(run_dir: str | None, began: float, before: float, now: float, pree
 def _trained(journal: Path) -> float | None:
     """The seconds of training that the last whole line tells; None where none does."""
     try:
-        with journal.open("rb") as file:
+        with open_regular(journal) as file:
             file.seek(max(0, file.seek(0, 2) - TAIL))
             lines = file.read().split(b"\n")[:-1]
     except OSError:
         return None
     for line in reversed(lines):
-        try:
-            found = json.loads(line)
-        except ValueError:  # cut at the beginning, or damaged
-            continue
-        seconds = found.get("seconds") if isinstance(found, dict) else None
-        if isinstance(seconds, int | float) and math.isfinite(seconds):
-            return float(seconds)
+        found = parse_line(line)  # the first one is cut, and others may be damaged
+        if found is not None and "seconds" in found:
+            return float(found["seconds"])
     return None
 
 

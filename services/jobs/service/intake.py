@@ -2,10 +2,14 @@
 
 import logging
 import re
+import threading
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from sqlalchemy import bindparam, func, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import ConflictError, Ledger
@@ -13,7 +17,7 @@ from services.jobs.ledger.places import Places
 from services.jobs.ledger.tables import Job, Measurement
 from services.jobs.pages.tracking import Tracking
 from services.jobs.planning.estimate import Estimate, estimate
-from services.jobs.planning.planner import Planner, RefusedPlanError
+from services.jobs.planning.planner import Planner, PlannerClosedError, RefusedPlanError
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Room
 from services.jobs.service.ownership import Ownership
@@ -22,6 +26,9 @@ from services.jobs.states import State
 RANGED = ("train", "shard")  # verbs that run with any number of workers
 WORKERS = re.compile(r"\+*cluster\.workers=")
 MOST = 1024  # workers that are tried
+AT_ONCE = 2  # plans of one owner
+THREADS = 16
+BESIDE = 1.0  # seconds until a plan that is still being made no longer holds up others
 NEWEST = 200  # measurements that an estimate is made of
 # Asked for every plan, and so made once.
 NEWEST_MEASUREMENT = select(func.max(Measurement.id)).where(Measurement.cluster == bindparam("cluster"))
@@ -29,24 +36,45 @@ logger = logging.getLogger(__name__)
 
 
 class Intake:
-    """Plans what is submitted, one after the other."""
+    """Plans what is submitted: each owner's jobs by age, the owners' beside each other."""
 
     def __init__(self, ledger: Ledger, planner: Planner, cluster: str, tracking: Tracking | None = None) -> None:
         """`cluster` names what measurements belong to, `tracking` where jobs register models."""
         self.ledger, self.planner, self.cluster = ledger, planner, cluster
         self.ownership = Ownership(ledger, tracking or Tracking("", ""))
         self.places = Places(ledger)
+        self._lock = threading.Lock()
+        self._making: dict[str, str] = {}  # job -> its owner
+        self._pool = ThreadPoolExecutor(THREADS, "plan")
         self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that count
 
     def take(self, capacity: Capacity | None) -> int:
-        """Plan all that is submitted; how many there were."""
-        jobs = self.ledger.jobs([State.SUBMITTED, State.PLANNED], ascending=True, limit=100)
-        for job in jobs:
-            try:
-                self._plan(job, capacity)
-            except ConflictError:  # stopped or removed in the meantime
-                logger.info("job %s changed while it was planned", job.id)
-        return len(jobs)
+        """Plan what is submitted; how many plans were made. One that takes long is not waited for."""
+        made: list[Future[None]] = []
+        for job in self.ledger.jobs([State.SUBMITTED, State.PLANNED], ascending=True, limit=1000):
+            with self._lock:
+                if job.id in self._making or Counter(self._making.values())[job.owner] >= AT_ONCE:
+                    continue
+                self._making[job.id] = job.owner
+            made.append(self._pool.submit(self._take_one, job, capacity))
+        done, _ = wait(made, BESIDE)
+        for one in done:
+            one.result()
+        return len(done)
+
+    def _take_one(self, job: Job, capacity: Capacity | None) -> None:
+        try:
+            self._plan(job, capacity)
+        except ConflictError:  # stopped or removed in the meantime
+            logger.info("job %s changed while it was planned", job.id)
+        except (SQLAlchemyError, PlannerClosedError):  # it stays submitted
+            raise
+        except Exception as problem:  # a fault of ours must not keep those behind it from being planned
+            logger.exception("job %s could not be planned", job.id)
+            self.ledger.change(job, State.FAILED, "planner", f"it could not be planned: {problem}"[:300])
+        finally:
+            with self._lock:
+                del self._making[job.id]
 
     def plan(
         self,
@@ -77,6 +105,10 @@ class Intake:
             self._check_room(plan, capacity)
         self.ownership.check(plan, owner, admin)
         measured = self.measured()
+        if capacity is not None and capacity.nodes:  # a range may name more than the cluster ever holds
+            most = Room(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
+            plan["choices"] = [workers for workers in plan["choices"] if workers <= most]
+            plan["traffic"] = {str(n): plan["traffic"][str(n)] for n in plan["choices"]} if plan.get("traffic") else {}
         times = {workers: estimate(plan, workers, measured) for workers in plan["choices"]}
         plan["seconds"] = {
             str(workers): {"low": one.low, "expected": one.expected, "high": one.high, "basis": one.basis}
@@ -112,6 +144,8 @@ class Intake:
                 early = any(states.get(other) != State.SUCCEEDED for other in job.after)
                 plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, job.admin)
                 self.ownership.claim(plan, job.owner, job.admin)
+            except PlannerClosedError:
+                raise
             except (UserError, ServiceError) as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
@@ -162,7 +196,7 @@ class Intake:
             UserError: it is refused, or a file is another owner's.
         """
         try:
-            plan = self.planner.plan(verb, words, gpus, early)
+            plan = self.planner.plan(verb, words, gpus, early, owner)
         except RefusedPlanError as problem:
             self.places.check(owner, problem.places)
             raise UserError(str(problem)) from None

@@ -55,6 +55,8 @@ class Loop:
         self.trouble: str | None = None  # what the last look failed at
         self.admits = True  # false: nothing new is started
         self.pending: dict[str, str] = {}  # attempt -> what the executor says it waits for
+        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # told of every forecast that ended
+        self._faults: dict[str, str] = {}  # job -> what the last look at it failed at
         self._looked = float("-inf")
         self._asked: dict[str, float] = {}  # attempt -> when it was first asked to end, monotonic
         self._wake, self._wake_intake, self._ending = threading.Event(), threading.Event(), threading.Event()
@@ -140,7 +142,7 @@ class Loop:
                 if job.version not in _versions(active, job)
             ]
             for job in fresh:
-                self._hand_over(job)
+                self._guarded(job, lambda job=job: self._hand_over(job))
 
     def _look_at_cluster(self) -> bool:
         """Whether it answers; its capacity, now and then."""
@@ -157,6 +159,8 @@ class Loop:
 
     def _settle(self, active: Sequence[Job], reachable: bool) -> None:
         seen: dict[str, Observation] = {}
+        for name in self._faults.keys() - {job.id for job in active}:
+            del self._faults[name]
         unknown = [job for job in active if attempt_of(self.home, job.id, job.attempt).held() is None]
         if unknown and reachable:
             try:
@@ -165,16 +169,42 @@ class Loop:
                 self.trouble = str(problem)
                 self._looked = float("-inf")
         for job in active:
-            try:
-                self._settle_one(job, seen.get(f"{job.id}-a{job.attempt}"), reachable)
-            except ConflictError:  # its owner was quicker: the next look sees it
-                logger.info("job %s has changed in the meantime", job.id)
+            observed = seen.get(f"{job.id}-a{job.attempt}")
+            self._guarded(job, lambda job=job, observed=observed: self._settle_one(job, observed, reachable))
+
+    def _guarded(self, job: Job, task: Callable[[], None]) -> None:
+        """Do something for one job; whatever fails there, others have their turn. A failure is logged once."""
+        try:
+            task()
+            self._faults.pop(job.id, None)
+        except ConflictError:  # its owner was quicker: the next look sees it
+            logger.info("job %s has changed in the meantime", job.id)
+        except SQLAlchemyError:  # the ledger is everybody's
+            raise
+        except Exception as problem:
+            fault = f"{type(problem).__name__}: {problem}".splitlines()[0][:300]
+            if self._faults.get(job.id) != fault:
+                known = isinstance(problem, ServiceError | OSError)
+                logger.warning("job %s: %s", job.id, fault, exc_info=None if known else problem)
+            self._faults[job.id] = fault
+            if isinstance(problem, ServiceError):  # perhaps the cluster is away: ask it
+                self._looked = float("-inf")
+
+    def notes(self, job: Job) -> list[str]:
+        """What is wrong with what a job has left, or with the last look at it; phrases for its page."""
+        found: list[str] = []
+        if job.attempt:
+            attempt_of(self.home, job.id, job.attempt).record(found)
+        if job.id in self._faults:
+            found.append(f"the service could not see to this job: {self._faults[job.id]}")
+        return found
 
     def _settle_one(self, job: Job, seen: Observation | None, reachable: bool) -> None:
         """What is known of one attempt, the surest first: its record, its lock, the executor's word."""
         attempt = attempt_of(self.home, job.id, job.attempt)
         held = attempt.held()
-        record = attempt.record()  # after the lock: a record is written before it is freed
+        notes: list[str] = []
+        record = attempt.record(notes)  # after the lock: a record is written before it is freed
         if "code" in record:
             self._end(
                 job, of_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
@@ -182,7 +212,8 @@ class Loop:
         elif held:
             self._alive(job)
         elif held is False:
-            self._end(job, of_vanishing(job, "its processes are gone without a word", self.config.losses))
+            why = " and ".join(["its processes are gone without a word", *(f"its {note}" for note in notes)])
+            self._end(job, of_vanishing(job, why, self.config.losses))
         elif seen is not None:
             self._by_executor(job, seen)
 
@@ -218,7 +249,10 @@ class Loop:
         request: Request = "stop" if job.state == State.STOPPING else "yield"
         key = f"{job.id}-a{job.attempt}"
         since = self._asked.setdefault(key, time.monotonic())
-        self.executor.stop(handed(job), request)
+        try:
+            self.executor.stop(handed(job), request)
+        except OSError as problem:  # the job has put something in the request's place
+            logger.debug("job %s cannot be asked: %s", job.id, problem)
         if time.monotonic() - since > self.config.stop_timeout:
             logger.warning("job %s did not end in order in %g s: it is killed", job.id, self.config.stop_timeout)
             self.executor.kill(handed(job))
@@ -268,7 +302,8 @@ class Loop:
                     values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
         if verdict.state == State.WAITING:
             values |= self.intake.left(job, run.kept)
-        self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, verdict.reason, code, **values)
+        reason = f"{verdict.reason}; {run.damage}" if run.damage else verdict.reason
+        self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, reason, code, **values)
         self._asked.pop(f"{job.id}-a{job.attempt}", None)
         self.pending.pop(f"{job.id}-a{job.attempt}", None)
         if self.executor.queues:  # or it would have another attempt of its own
@@ -309,17 +344,21 @@ class Loop:
         ran = (last.ended or 0) - (last.started or last.decided)
         if training > ran:  # an earlier job had trained a part of it
             return
-        expected = plan.get("seconds", {}).get(str(last.workers))
+        promised = plan.get("seconds", {}).get(str(last.workers)) or {}
+        steps_planned = max(1, int(plan.get("steps") or 1))
         with self.ledger.database.write() as session:
             session.execute(
                 insert(Measurement).values(
                     **{"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb},
                     **{"shape": plan.get("shape", ""), "steps": steps, "workers": last.workers, "training": training},
-                    flops=float(plan.get("flops", 0.0)) / max(1, int(plan.get("steps", 1))),
-                    around=max(0.0, ran - training),
-                    predicted=expected["expected"] if expected else None,
+                    **{key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")},
+                    **{"width": int(plan.get("width", 0)), "layers": int(plan.get("layers", 0))},
+                    **{"architecture": str(plan.get("architecture", "")), "around": max(0.0, ran - training)},
+                    **{"predicted": promised.get("expected"), "low": promised.get("low"), "high": promised.get("high")},
                 )
             )
+        if promised and not before:  # a promise is of the whole job
+            self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
 
     def _end_followers(self) -> None:
         """Jobs that come after one that has not succeeded never will start."""

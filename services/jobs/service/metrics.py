@@ -7,6 +7,8 @@
 | dragoman_scheduler_pass_seconds            | of deciding what starts
 | dragoman_attempts_total{cause}             | attempts that ended, by what ended them
 | dragoman_recovery_seconds{cause}           | from an attempt's end until the next one of its job runs
+| dragoman_forecast_error_ratio              | what jobs took that succeeded at once, in parts of the forecast
+| dragoman_forecasts_total{inside}           | such jobs, by whether the time was inside of the range
 | dragoman_lost_tokens_total{cause}          | trained and not kept
 | dragoman_quota_used{owner,resource}        | what owners' jobs hold
 | dragoman_quota_limit{owner,resource}       | what they may hold together, where that is bounded
@@ -36,6 +38,7 @@ from services.telemetry.telemetry import Telemetry
 WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0)
 PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 RECOVERIES = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0)
+RATIOS = (0.125, 0.25, 0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0)
 # Shown from the start: Prometheus sees no increase in a series that begins with its first event.
 CAUSES = ("end", "stop", "preemption", "shutdown", "signal", "mistake", "cluster", "vanished", "exit 1", "exit 137")
 NO_SLICES = {"cpu": 0.0, "gpu": 0.0}
@@ -64,10 +67,23 @@ class Metrics:
             registry=registry,
         )
         self.lost = Counter("dragoman_lost_tokens_total", "Trained and not kept", ["cause"], registry=registry)
+        self.ratios = Histogram(
+            "dragoman_forecast_error_ratio", "Time taken in parts of the forecast", buckets=RATIOS, registry=registry
+        )
+        self.forecasts = Counter(
+            "dragoman_forecasts_total", "Forecasts, by whether they held", ["inside"], registry=registry
+        )
+        for inside in ("yes", "no"):
+            self.forecasts.labels(inside)
         for cause in CAUSES:
             self.attempts.labels(cause)
             self.lost.labels(cause)
             self.recovery.labels(cause)
+
+    def judge(self, ratio: float, inside: bool) -> None:
+        """Count a forecast whose job has ended: the time taken in parts of the expected one."""
+        self.ratios.observe(ratio)
+        self.forecasts.labels("yes" if inside else "no").inc()
 
     def show(self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path) -> None:
         """Have the ledger's state read whenever metrics are fetched. `cluster` gives what jobs may use, by resource;

@@ -132,5 +132,7 @@ class Observer:
                 self.look()
             except SQLAlchemyError as problem:  # it comes back; what happened meanwhile is told then
                 logger.debug("the ledger does not answer: %s", problem)
+            except Exception:  # one change that cannot be told must not end the telling
+                logger.exception("a change could not be told to metrics and traces")
             if ending:
                 return

@@ -1,8 +1,9 @@
 """How far a run has come, read from its folder: what is left to do, and what an attempt that died has lost."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+
+from services.untrusted import WHOLE, JournalReader, finite, step_of
 
 
 @dataclass(frozen=True)
@@ -15,34 +16,28 @@ class Progress:
     kept_seconds: float = 0.0  # of it until the newest checkpoint
     lost_tokens: int = 0  # of the steps after the checkpoint
     lost_seconds: float = 0.0
+    damage: str = ""  # what is wrong with the journal: "its steps.jsonl line 12 is damaged"
 
 
 def progress(run_dir: str | None) -> Progress:
-    """All zero where the run cannot be seen from here, or has not begun."""
+    """Return the progress of a run; all zero where the run cannot be seen from here, or has not begun.
+
+    Of a journal that is very large only its newest part is read.
+    """
     if not run_dir:
         return Progress()
     run = Path(run_dir)
-    kept = max((_step(path) for path in run.glob("checkpoints/step-*")), default=0)
+    kept = max((step_of(path.name) for path in run.glob("checkpoints/step-*")), default=0)
     step, seconds, at_kept, lost = 0, 0.0, 0.0, 0
-    for line in _lines(run / "steps.jsonl"):
+    journal = JournalReader(run / "steps.jsonl")
+    for line in journal.lines():
         if "loss" not in line:
             continue
-        step, seconds = int(line["step"]), float(line["seconds"])
+        step, seconds = line["step"], finite(line.get("seconds")) or 0.0
         if step <= kept:
             at_kept = seconds
         else:
-            lost += int(line.get("tokens", 0))
-    return Progress(step, kept, seconds, at_kept, lost, max(0.0, seconds - at_kept) if step > kept else 0.0)
-
-
-def _step(path: Path) -> int:
-    number = path.name.removeprefix("step-")
-    return int(number) if number.isdigit() else 0
-
-
-def _lines(path: Path) -> list[dict[str, float]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError:
-        return []
-    return [json.loads(line) for line in text.split("\n")[:-1] if line.startswith("{")]
+            lost += line.get("tokens", 0)
+    lost_seconds = max(0.0, seconds - at_kept) if step > kept else 0.0
+    damage = " and ".join(f"its {note}" for note in journal.notes)
+    return Progress(step, kept, seconds, at_kept, min(lost, WHOLE), lost_seconds, damage)

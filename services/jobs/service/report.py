@@ -13,8 +13,9 @@ from services.jobs.client.table import clock, reason_beyond
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.logs import clean
 from services.jobs.records import attempt_of
-from services.jobs.service.curves import Point, read_curves, read_json, run_of
+from services.jobs.service.curves import Point, read_curves, run_of
 from services.jobs.service.schemas import ChangeView
+from services.untrusted import open_regular, read_object
 
 LOG_END = 20_000  # bytes
 WIDTH, HEIGHT = 600, 180  # of a curve, in units of its own
@@ -108,7 +109,7 @@ def _change(one: ChangeView) -> Sequence[Any]:
 
 def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
     yield "submission", f"sha256 {plan.get('fingerprint', '-')}"
-    begun, released = (read_json(run_dir / name) if run_dir else {} for name in ("run.json", "release.json"))
+    begun, released = (read_object(run_dir / name) if run_dir else {} for name in ("run.json", "release.json"))
     version = released.get("version")
     told = {
         "shards": begun.get("shards") and f"manifest {begun['shards']}",
@@ -123,10 +124,10 @@ def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
 def _log(job: Job, home: Path) -> str:
     path = attempt_of(home, job.id, job.attempt).log
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - LOG_END))
-            return f"<pre>{escape(clean(file.read().decode('utf-8', 'replace')))}</pre>"
+            return f"<pre>{escape(clean(file.read(LOG_END).decode('utf-8', 'replace')))}</pre>"
     except OSError:
         return ""
 

@@ -1,12 +1,37 @@
 """The planner's process and what it has planned before."""
 
+import dataclasses
 import json
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from conf import groups
+from model.errors import ServiceError, UserError
+from model.networks.architectures import ARCHITECTURES, any_network, model_config
+from services.jobs.planning import planner as planners
+from services.jobs.planning import work, worker
 from services.jobs.planning.planner import Planner
 from services.jobs.planning.stamps import stamp_of
+from services.jobs.states import State
+from tests.services.jobs.processes import REPOSITORY, make_loop, words
+
+STUB = """
+import json, sys
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    while asked["words"][0] == "slow":
+        pass
+    print(json.dumps({"plan": {"words": asked["words"]}, "reads": {}}), flush=True)
+"""
+SHIPPED = {groups.merge_choice("model", name)["architecture"]: name for name in groups.choices("model")}
 
 
 def test_the_same_words_are_planned_once_as_long_as_the_files_behind_them_are_the_same(
@@ -14,7 +39,7 @@ def test_the_same_words_are_planned_once_as_long_as_the_files_behind_them_are_th
 ) -> None:
     manifest, asked = tmp_path / "manifest.json", list[str]()
 
-    def ask(_: Planner, question: str) -> str:
+    def ask(_: Planner, question: str, _owner: str = "") -> str:
         words = json.loads(question)["words"]
         asked.append(words[0])
         reads = {} if words == ["doctor"] else {str(manifest): stamp_of(str(manifest))}
@@ -30,3 +55,101 @@ def test_the_same_words_are_planned_once_as_long_as_the_files_behind_them_are_th
     assert planner.plan("train", ["a"])["number"] == 3
     assert planner.plan("train", ["a"])["number"] == 3
     assert [planner.plan("doctor", ["doctor"])["number"] for _ in range(2)] == [4, 5]  # what it reads nobody knows
+
+
+def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planners, "COMMAND", [sys.executable, "-c", STUB])
+    planner = Planner([tmp_path])
+    planner.prepare()
+    planner.computing = float("inf")
+    refused: list[str] = []
+
+    def slow() -> None:
+        try:
+            planner.plan("train", ["slow"], owner="anna")
+        except UserError as problem:
+            refused.append(str(problem))
+        except ServiceError:  # its process was killed
+            refused.append("killed")
+
+    threads = [threading.Thread(target=slow) for _ in range(3)]  # the third waits: one process is kept for others
+    for thread in threads:
+        thread.start()
+    for number in range(5):
+        assert planner.plan("train", [f"quick{number}"], owner="bert")["words"] == [f"quick{number}"]
+    assert all(thread.is_alive() for thread in threads)
+    for process in list(planner._all):
+        process.kill()
+        process._process.wait()
+    planner.computing = 0.2
+    for _ in range(2):
+        slow()
+    for thread in threads:
+        thread.join(60)
+    assert len([one for one in refused if "more than 0.2 s of a processor: its settings are too large" in one]) >= 2
+    assert planner.plan("train", ["after"], owner="anna")["words"] == ["after"]
+    planner.close()
+
+
+def test_a_plan_that_takes_long_holds_up_nobody_elses(tmp_path: Path) -> None:
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    real, done = loop.intake.planner.plan, threading.Event()
+
+    def plan(verb: str, given: Sequence[str], *more: Any) -> dict[str, Any]:
+        if "slow" in given[0]:
+            done.wait(60)
+        return real(verb, given, *more)
+
+    loop.intake.planner.plan = plan  # type: ignore[method-assign]
+    slow = [loop.ledger.submit("anna", "train", words(tmp_path, f"slow{n}", 1)) for n in range(20)]
+    quick = loop.ledger.submit("bert", "train", words(tmp_path, "quick", 1))
+    loop._take()
+    assert loop.ledger.job(quick.id).state == State.WAITING
+    assert {loop.ledger.job(one.id).state for one in slow} == {State.SUBMITTED}
+    done.set()
+    while any(loop.ledger.job(one.id).state == State.SUBMITTED for one in slow):
+        loop._take()
+    assert {loop.ledger.job(one.id).state for one in slow} == {State.WAITING}
+    loop.ledger.database.close()
+
+
+def test_a_plan_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(worker, "make_plan", fail)
+    asked = {"verb": "train", "words": [], "roots": [], "secrets": [], "gpus": 0.0, "early": True}
+    found = worker.answer(asked)
+    assert "more than 2 GiB of memory" in found["refused"] and found["spent"]
+    code = "import services.jobs.planning.worker as w; w._limit_memory(); bytearray(3 << 30)"
+    said = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert said.stderr.strip().endswith("MemoryError")
+
+
+@pytest.mark.parametrize("name", sorted(name for name, row in ARCHITECTURES.items() if row.kind != "vectors"))
+def test_the_size_of_a_network_is_computed_and_not_built(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = model_config(groups.merge_choice("model", SHIPPED[name]))
+    stacks = [key for key in work.STACKS if hasattr(config, key)]
+    assert stacks
+    for number, key in enumerate(stacks):
+        config = dataclasses.replace(config, **{key: 5 + number})
+    with torch.device("meta"):
+        built = any_network(config, 100, 100).parameter_count()
+    heights: list[int] = []
+
+    def spied(small: Any, source: int, target: int) -> Any:
+        heights.extend(getattr(small, key) for key in stacks)
+        return any_network(small, source, target)
+
+    monkeypatch.setattr(work, "any_network", spied)
+    assert work.count_parameters(config, 100, 100) == built
+    assert work.count_parameters(dataclasses.replace(config, **dict.fromkeys(stacks, 20_000)), 100, 100) > built
+    assert max(heights) <= work.TALL + 1
+
+
+def test_sizes_that_no_tensor_has_are_refused() -> None:
+    config = model_config(groups.merge_choice("model", "transformer_tiny"))
+    with pytest.raises(UserError, match="model: no network can have these sizes"):
+        work.count_parameters(dataclasses.replace(config, width=2**31), 100, 100)

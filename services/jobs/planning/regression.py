@@ -1,0 +1,162 @@
+"""Fitting positive quantities that are sums of parts, from few points, with honest ranges: a pure function.
+
+A quantity is y = exp(u_group + u_shape + noise) * sum_j exp(theta_j) x_j. The x are known: work, layers, one. What a
+prior says of theta and of the groups' effects u counts as much as its width lets it, so one point moves the fit a
+little, many move it far, and a point far from all that was measured keeps a wide range. The fit is the maximum of the
+posterior, found by Gauss-Newton; its inverse Hessian (Laplace) is the spread of theta and the groups.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+STEPS = 12  # of Gauss-Newton
+STRIDE = 1.5  # the longest move of one parameter in one of them
+ROBUST = 2.5  # standard deviations beyond which a shape counts less (Huber)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measurement: y at x, of a group and of a shape in it, on so many workers."""
+
+    x: tuple[float, ...]
+    group: str
+    shape: str
+    y: float
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Measurements that are alike in all but y."""
+
+    x: tuple[float, ...]
+    group: str
+    workers: int
+    count: int
+    mean: float  # of log y
+    squares: float  # of log y's differences from the mean
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Means and standard deviations, all of logarithms."""
+
+    means: tuple[float, ...]
+    spreads: tuple[float, ...]
+    group: float  # standard deviation of a group's effect
+    shape: float  # of a shape's
+    noise: float  # of repeated measurements, before any were made
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A prediction: the mean and the variance of log y."""
+
+    mean: float
+    variance: float
+
+
+class Fit:
+    """What a prior and points say."""
+
+    def __init__(self, prior: Prior, points: Sequence[Point]) -> None:
+        self.prior, self._shapes = prior, _cells(points)
+        cells = [cell for alike in self._shapes.values() for cell in alike]
+        free = 4 + sum(cell.count - 1 for cell in cells)  # the prior counts like four repetitions
+        self.noise = (4 * prior.noise**2 + sum(cell.squares for cell in cells)) / free
+        self._groups = {name: index for index, name in enumerate(dict.fromkeys(cell.group for cell in cells))}
+        size = len(prior.means) + len(self._groups)
+        means = [*prior.means, *([0.0] * len(self._groups))]
+        weights = [*(1 / spread**2 for spread in prior.spreads), *([1 / prior.group**2] * len(self._groups))]
+        self._theta = list(means)
+        self._precision = [[weights[i] if i == j else 0.0 for j in range(size)] for i in range(size)]
+        for _ in range(STEPS if cells else 0):
+            matrix = [[weights[i] if i == j else 0.0 for j in range(size)] for i in range(size)]
+            vector = [weights[i] * (means[i] - self._theta[i]) for i in range(size)]
+            for alike in self._shapes.values():
+                residual, variance, slope = self._shape(alike)
+                weight = min(1.0, ROBUST * variance**0.5 / max(abs(residual), 1e-9)) / variance
+                for i in range(size):
+                    if slope[i]:
+                        vector[i] += weight * slope[i] * residual
+                        for j in range(size):
+                            matrix[i][j] += weight * slope[i] * slope[j]
+            self._precision = matrix
+            move = solve(matrix, vector)
+            self._theta = [t + max(-STRIDE, min(STRIDE, m)) for t, m in zip(self._theta, move, strict=True)]
+            if max(map(abs, move)) < 1e-3:
+                break
+
+    def predict(
+        self, x: Sequence[float], group: str, shape: str, alike: Callable[[int], tuple[Sequence[float], float]]
+    ) -> Spread:
+        """Return what a new measurement at `x` gives.
+
+        `alike`: the number of workers of a measurement of the same shape -> its x, as far as they decide it, and the
+        variance that it has for this question beside its own.
+        """
+        mean, slope = self._mean(x, group)
+        variance = sum(s * v for s, v in zip(slope, solve(self._precision, slope), strict=True)) + self.prior.shape**2
+        if group not in self._groups:
+            variance += self.prior.group**2
+        total = weighted = 0.0
+        for cell in self._shapes.get(shape, ()):
+            place, noise = alike(cell.workers)
+            weight = cell.count / (self.noise + noise)
+            total += weight
+            weighted += weight * (cell.mean - self._mean(place, group)[0])
+        kept = 1 / (1 / variance + total)  # of a shape's own effect, after its own measurements
+        return Spread(mean + kept * weighted, kept + self.noise)
+
+    def _shape(self, alike: Sequence[Cell]) -> tuple[float, float, list[float]]:
+        """(mean residual, its variance, mean slope) of the points of one shape."""
+        count = sum(cell.count for cell in alike)
+        residual, slope = 0.0, [0.0] * len(self._theta)
+        for cell in alike:
+            mean, own = self._mean(cell.x, cell.group)
+            residual += cell.count / count * (cell.mean - mean)
+            slope = [s + cell.count / count * o for s, o in zip(slope, own, strict=True)]
+        return residual, self.prior.shape**2 + self.noise / count, slope
+
+    def _mean(self, x: Sequence[float], group: str) -> tuple[float, list[float]]:
+        """(log y, its slope over all parameters) without a shape's own effect."""
+        parts = [exp(theta) * part for theta, part in zip(self._theta, x, strict=False)]
+        total = max(sum(parts), 1e-300)
+        slope = [part / total for part in parts] + [0.0] * len(self._groups)
+        effect = 0.0
+        if group in self._groups:
+            place = len(x) + self._groups[group]
+            effect, slope[place] = self._theta[place], 1.0
+        return log(total) + effect, slope
+
+
+def _cells(points: Sequence[Point]) -> dict[str, list[Cell]]:
+    """Shape -> its measurements."""
+    values: dict[tuple[str, tuple[float, ...], str, int], list[float]] = {}
+    for one in points:
+        if one.y > 0:
+            values.setdefault((one.shape, one.x, one.group, one.workers), []).append(log(one.y))
+    found: dict[str, list[Cell]] = {}
+    for (shape, x, group, workers), logs in values.items():
+        mean = sum(logs) / len(logs)
+        squares = sum((value - mean) ** 2 for value in logs)
+        found.setdefault(shape, []).append(Cell(x, group, workers, len(logs), mean, squares))
+    return found
+
+
+def solve(matrix: Sequence[Sequence[float]], vector: Sequence[float]) -> list[float]:
+    """Solve a symmetric positive definite system by Cholesky's method."""
+    size = len(vector)
+    low = [[0.0] * size for _ in range(size)]
+    for i in range(size):
+        for j in range(i + 1):
+            rest = matrix[i][j] - sum(low[i][k] * low[j][k] for k in range(j))
+            low[i][j] = max(rest, 1e-12) ** 0.5 if i == j else rest / low[j][j]
+    forward: list[float] = []
+    for i in range(size):
+        forward.append((vector[i] - sum(low[i][k] * forward[k] for k in range(i))) / low[i][i])
+    found = [0.0] * size
+    for i in reversed(range(size)):
+        found[i] = (forward[i] - sum(low[k][i] * found[k] for k in range(i + 1, size))) / low[i][i]
+    return found
