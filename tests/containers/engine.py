@@ -91,11 +91,11 @@ class Containers:
         for name in self.containers(service):
             self.until(lambda name=name: is_healthy(name), service, pause=5.0)  # to ask costs a start of Python
 
-    def until(self, good: Callable[[], bool], service: str, patience: float = PATIENCE) -> None:
-        deadline = time.monotonic() + patience
+    def until(self, good: Callable[[], bool], service: str, pause: float = 1.0) -> None:
+        deadline = time.monotonic() + PATIENCE
         while not good():
             assert time.monotonic() < deadline, f"{service}: {self.log(service)}"
-                time.sleep(pause)
+            time.sleep(pause)
 
     def state(self, service: str, wanted: str) -> str:
         return podman("inspect", "--format", wanted, self.containers(service)[0]).stdout.strip()
