@@ -24,7 +24,7 @@ COMPOSITION: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml")
 PORTS = ("JOBS", "MLFLOW", "ENDPOINT", "PROMETHEUS", "RAY")
 NEVER = {"grafana"}  # no package brings it
 LIKE_DOCKER = "--podman-run-args=--read-only-tmpfs=false"  # else podman adds places to write, /run among them
-PATIENCE = 300.0  # seconds until a service is healthy, on a busy machine
+PATIENCE = 600.0  # seconds until a service is healthy, on a busy machine
 OURS = ("conf", "model", "pipelines", "services")  # in the image of trainings
 DIGEST = """
 import hashlib, pathlib, sys
@@ -89,13 +89,13 @@ class Containers:
             self.until(lambda: self.state(service, "{{.State.Status}} {{.State.ExitCode}}") == "exited 0", service)
             return
         for name in self.containers(service):
-            self.until(lambda name=name: podman("healthcheck", "run", name, check=False).returncode == 0, service)
+            self.until(lambda name=name: is_healthy(name), service, pause=5.0)  # to ask costs a start of Python
 
-    def until(self, good: Callable[[], bool], service: str, patience: float = PATIENCE) -> None:
-        deadline = time.monotonic() + patience
+    def until(self, good: Callable[[], bool], service: str, pause: float = 1.0) -> None:
+        deadline = time.monotonic() + PATIENCE
         while not good():
             assert time.monotonic() < deadline, f"{service}: {self.log(service)}"
-            time.sleep(0.5)
+            time.sleep(pause)
 
     def state(self, service: str, wanted: str) -> str:
         return podman("inspect", "--format", wanted, self.containers(service)[0]).stdout.strip()
@@ -103,6 +103,10 @@ class Containers:
     def log(self, service: str) -> str:
         done = podman("logs", "--tail", "60", self.containers(service)[0], check=False)
         return (done.stdout + done.stderr)[-4000:]
+
+
+def is_healthy(container: str) -> bool:
+    return podman("healthcheck", "run", container, check=False).returncode == 0
 
 
 def podman(*words: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
