@@ -12,6 +12,7 @@
 | dragoman_quota_limit{owner,resource}       | what they may hold together, where that is bounded
 | dragoman_cluster_up                        | whether the cluster answered the last look
 | dragoman_cluster_capacity{resource}        | what jobs may use of it
+| dragoman_connections_refused_total{status} | 503: all are in use; 408: no request came in time; 400: no HTTP
 | dragoman_disk_free_bytes, _size_bytes      | of the folder where everything is kept
 """
 
@@ -64,10 +65,19 @@ class Metrics:
             registry=registry,
         )
         self.lost = Counter("dragoman_lost_tokens_total", "Trained and not kept", ["cause"], registry=registry)
+        self.refused = Counter(
+            "dragoman_connections_refused_total", "Connections that were refused", ["status"], registry=registry
+        )
+        for status in (400, 408, 503):
+            self.refused.labels(status)
         for cause in CAUSES:
             self.attempts.labels(cause)
             self.lost.labels(cause)
             self.recovery.labels(cause)
+
+    def refuse(self, status: int) -> None:
+        """Count a connection that was refused."""
+        self.refused.labels(status).inc()
 
     def show(self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path) -> None:
         """Have the ledger's state read whenever metrics are fetched. `cluster` gives what jobs may use, by resource;
