@@ -66,7 +66,7 @@ class Connection(H11Protocol):
         """
         type(self).refused(status)
         begun = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        if begun or self.transport.get_write_buffer_size():  # type: ignore[attr-defined]  # asyncio.Transport has it
+        if begun or self.transport.get_write_buffer_size():
             self.transport.abort()
             return
         body = json.dumps({"error": message}).encode()
