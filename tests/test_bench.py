@@ -213,3 +213,28 @@ def test_an_experiment_that_is_not_known_is_a_mistake(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit, match="2"):
         main(["quality", "parameter"])
     assert "'parameter' is not known. Choices: parameters, multi30k, tatoeba, vectors" in capsys.readouterr().err
+
+
+STAYING = """
+import sys, tempfile, time, types
+import bench.__main__ as command
+
+def run(quick, args):
+    with tempfile.TemporaryDirectory() as folder:
+        print(folder, flush=True)
+        time.sleep(600)
+
+sys.modules["bench.staying"] = types.SimpleNamespace(run=run)
+command.benchmarks = lambda: {"staying": ""}
+command.main(["staying"])
+"""
+
+
+def test_a_benchmark_that_is_terminated_takes_back_what_it_made() -> None:
+    with subprocess.Popen([sys.executable, "-c", STAYING], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        assert folder.is_dir()
+        process.terminate()
+    assert process.returncode == 143
+    assert not folder.exists()
