@@ -52,13 +52,12 @@ class Alone:
             command,
             cwd=REPOSITORY,
             env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             text=True,
             timeout=PATIENCE,
             check=False,
         )
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()[-1]
 
     def look(self) -> None:
@@ -112,6 +111,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
     words = ["service.port=0", f"service.ports={consecutive_ports(3)}", "service.cpus=2"]
     one = Alone(home, words, environment, start(home, words, environment))
     try:
+        _wait_for_ray(home)
         one.look()
         ports = {int(place.rpartition(":")[2]) for place in json.loads(address(home).read_text()).values()}
         dashboard = int(json.loads(address(home).read_text())["ray"].rpartition(":")[2])
@@ -143,6 +143,15 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
 
 def address(home: Path) -> Path:
     return home / "service" / "address.json"
+
+
+def _wait_for_ray(home: Path) -> None:
+    """Until the service sees a node: its job server answers before that."""
+    service = json.loads(address(home).read_text())["jobs"]
+    deadline = time.monotonic() + PATIENCE
+    while not httpx.get(f"{service}/status", timeout=30).json()["nodes"]:
+        assert time.monotonic() < deadline, (home / "service" / "ray.log").read_text()[-2000:]
+        time.sleep(0.3)
 
 
 def ask(port: int) -> object:
