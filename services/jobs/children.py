@@ -13,6 +13,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ import psutil
 from model.files import atomic_write, socket_folder
 
 MARK = "DRAGOMAN_UP"  # the variable: MARK/NAME, of the `up` and of the child
+PREFIX = "dragoman-"  # of the folder of sockets
 PATIENCE = 20.0  # seconds to end in order
 LOOK = 0.5  # seconds between two looks at the children
 AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until one that ended is started again
@@ -54,7 +56,7 @@ class Children:
         """`record` is where they are written down."""
         self.record = record
         self.mark = secrets.token_hex(16)
-        self.folder = socket_folder("dragoman-")
+        self.folder = socket_folder(PREFIX)
         self.running: list[Child] = []
         self._ending = threading.Event()
         self._lock = threading.Lock()
@@ -136,7 +138,8 @@ def end_left_behind(record: Path) -> int:
     except (OSError, ValueError, KeyError, TypeError):
         return 0
     ended = end_marked(mark)
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.name.startswith(PREFIX) and folder.parent in (Path(tempfile.gettempdir()), Path("/tmp")):
+        shutil.rmtree(folder, ignore_errors=True)
     record.unlink(missing_ok=True)
     return ended
 
