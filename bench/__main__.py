@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import signal
 import sys
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def main(argv: list[str]) -> int:
         print(f"bench: {name!r} is not known. Choices: {', '.join(known)}", file=sys.stderr)
         return 2
     limit_spinning()  # before a benchmark imports torch
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # processes and folders of its own go too
     quick = "--quick" in rest
     result: Result = importlib.import_module(f"bench.{name}").run(quick, [word for word in rest if word != "--quick"])
     print(f"{result.name}: {result.unit}")

@@ -27,7 +27,7 @@ from typing import Any
 import psutil
 
 from bench.result import Result
-from services.endpoint.connections import bind
+from services.http.listening import bind
 from services.jobs.executors.base import Observation, Start
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import secrets
 import shutil
 import tempfile
 import threading
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+SOCKET_PATH = 107  # bytes that the path of a Unix socket may have on Linux
+BELOW = 76  # bytes of such a path after the prefix: random letters, r/session_DATE_TIME_PID/sockets/plasma_store of Ray
 PART = ".part-"  # how the name of a file begins that is still being written
 
 
@@ -54,13 +57,13 @@ def atomic_directory(directory: Path) -> Iterator[Path]:
     """
     directory = directory.absolute()
     directory.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    work = directory.parent / f".{directory.name}.{secrets.token_hex(8)}"
+    work.mkdir()  # not mkdtemp, which ignores the umask
     try:
         yield work
         for folder, _, names in os.walk(work):
             for name in [*names, "."]:
                 synchronise(Path(folder) / name)
-        work.chmod(0o755)  # mkdtemp's own is closed to others
         _replace_directory(work, directory)
         synchronise(directory.parent)
     finally:
@@ -76,6 +79,17 @@ def _replace_directory(new: Path, directory: Path) -> None:
     directory.rename(aside / "old")
     new.rename(directory)
     shutil.rmtree(aside)
+
+
+def socket_folder(prefix: str) -> Path:
+    """A new folder of a random name that only this user can enter, with a path short enough for the sockets in it.
+
+    It is in the system's temporary folder, or in /tmp where the path of that one is too long.
+    """
+    place = tempfile.gettempdir()
+    if len(os.fsencode(place)) + len(prefix) + BELOW > SOCKET_PATH:
+        place = "/tmp"
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=place))  # mode 0700
 
 
 def remove_parts(directory: Path) -> None:

@@ -40,8 +40,8 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, forecasts, hour, jobs, memory, minutes, networks, nodes, pages, quality, read, scale, "
-        "scheduling, shard, start, storage, train, word2vec" in capsys.readouterr().err
+        "Choices: decode, endpoint, forecasts, hour, jobs, memory, minutes, networks, nodes, pages, quality, read, "
+        "scale, scheduling, shard, start, storage, train, word2vec" in capsys.readouterr().err
     )
 
 
@@ -215,3 +215,28 @@ def test_an_experiment_that_is_not_known_is_a_mistake(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit, match="2"):
         main(["quality", "parameter"])
     assert "'parameter' is not known. Choices: parameters, multi30k, tatoeba, vectors" in capsys.readouterr().err
+
+
+STAYING = """
+import sys, tempfile, time, types
+import bench.__main__ as command
+
+def run(quick, args):
+    with tempfile.TemporaryDirectory() as folder:
+        print(folder, flush=True)
+        time.sleep(600)
+
+sys.modules["bench.staying"] = types.SimpleNamespace(run=run)
+command.benchmarks = lambda: {"staying": ""}
+command.main(["staying"])
+"""
+
+
+def test_a_benchmark_that_is_terminated_takes_back_what_it_made() -> None:
+    with subprocess.Popen([sys.executable, "-c", STAYING], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        assert folder.is_dir()
+        process.terminate()
+    assert process.returncode == 143
+    assert not folder.exists()

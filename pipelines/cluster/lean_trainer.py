@@ -9,6 +9,7 @@ with us the controller is a thread of the driver, and the workers are processes 
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,6 @@ from typing import Any
 
 import ray
 from ray.train import BackendConfig
-from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
@@ -33,6 +33,8 @@ ALONE = {  # of Ray's settings: on a machine that nobody takes away, with no one
     "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",  # it would set up the logging of our own process
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon the end of the workers is seen
 }
+
+BACKLOG = 2048  # workers that may wait to be let in where they meet
 
 
 class LeanTrainer(DataParallelTrainer):  # type: ignore[misc]  # Ray is untyped
@@ -135,14 +137,39 @@ class _TorchBackend(Backend):  # type: ignore[misc]  # Ray is untyped
     share_cuda_visible_devices = True
 
     def on_start(self, worker_group: Any, backend_config: ProcessGroup) -> None:
-        address, port = worker_group.execute_single(0, get_address_and_port)
-        place = (backend_config.backend, f"tcp://{address}:{port}", len(worker_group), backend_config.timeout_s)
-        ray.get([worker_group.execute_single_async(rank, _join, rank, *place) for rank in range(len(worker_group))])
+        place = worker_group.execute_single(0, _listen)
+        group = (backend_config.backend, *place, len(worker_group), backend_config.timeout_s)
+        ray.get([worker_group.execute_single_async(rank, _join, rank, *group) for rank in range(len(worker_group))])
 
 
-def _join(rank: int, backend: str, address: str, world: int, timeout_s: int) -> None:
+_listening: list[socket.socket] = []  # in the first worker, from `_listen` to `_join`
+
+
+def _listen() -> tuple[str, int]:
+    """Open the socket at which the workers meet, on this node's address alone: torch would open it on every interface.
+
+    Returns its host and its port.
+    """
+    host = ray.util.get_node_ip_address()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    meeting = socket.create_server((host, 0), family=family, backlog=BACKLOG)
+    _listening[:] = [meeting]
+    return host, meeting.getsockname()[1]
+
+
+def _join(rank: int, backend: str, host: str, port: int, world: int, timeout_s: int) -> None:
     import torch.distributed as dist
 
     use_interface(ray.util.get_node_ip_address())
     timeout = timedelta(seconds=timeout_s)
-    dist.init_process_group(backend, init_method=address, rank=rank, world_size=world, timeout=timeout)
+    open_socket = _listening.pop().detach() if rank == 0 else None
+    store = dist.TCPStore(  # type: ignore[attr-defined]  # documented, and not in its __all__
+        host,
+        port,
+        world,
+        is_master=rank == 0,
+        timeout=timeout,
+        wait_for_workers=False,
+        master_listen_fd=open_socket,
+    )
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)

@@ -3,12 +3,15 @@
 It starts while the command that asked for it imports torch, and it ends them when that command says so or is gone.
 """
 
+import atexit
 import json
 import logging
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+from model.files import socket_folder
 from pipelines.cluster import ray_agent
 
 
@@ -25,12 +28,15 @@ def main(settings: dict[str, Any]) -> None:
     services.start_api_server = lambda *_, **__: (None, None)  # what it gives where it cannot start
     utils.get_dashboard_dependency_error = lambda: ImportError("not wanted")  # the agent alone, without HTTP
     services._build_python_executable_command_memory_profileable = _agent
+    folder = socket_folder("dragoman-ray-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # after Ray's own, which end its processes
     started = node.Node(
         parameter.RayParams(
             node_ip_address="127.0.0.1",
             no_monitor=True,
             include_log_monitor=False,
             include_dashboard=False,
+            temp_dir=str(folder / "r"),  # one in ours: Ray opens its own to everybody
             **settings,
         ),
         head=True,

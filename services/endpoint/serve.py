@@ -1,6 +1,5 @@
 """`dragoman serve`: the endpoint of translations, word vectors or both, over bundles or following registry aliases."""
 
-import asyncio
 import contextlib
 import logging
 import signal
@@ -11,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import uvicorn
-
 from conf import compose
 from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError, check_least
@@ -20,17 +17,10 @@ from model.inference.translator import Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.connections import (
-    ACCEPTED_AT_ONCE,
-    QUEUED_BY_THE_KERNEL,
-    QuietAccept,
-    bind,
-    connection_class,
-    reserve_descriptors,
-)
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.metrics import Metrics, ModelMetrics
 from services.endpoint.vector_routes import VectorsQueue
+from services.http.listening import Server, bind, reserve_descriptors
 from services.models.follower import Follower
 from services.models.loaded_model import LoadedModel
 from services.models.loaded_vectors import LoadedVectors
@@ -76,20 +66,20 @@ def serve(
             metrics=metrics,
         )
         metrics.show({"translation": endpoint.translations, "vectors": endpoint.vectors}, Path(config.cache))
-        settings = uvicorn.Config(
+        server = Server(
             create_app(endpoint),
-            http=connection_class(config.connections, config.receive_timeout, metrics.refuse),
-            backlog=ACCEPTED_AT_ONCE,
-            log_config=None,
-            access_log=False,  # uvicorn's own would write down the query string
-            timeout_graceful_shutdown=round(config.stop_timeout),
+            listening,
+            connections=config.connections,
+            patience=config.receive_timeout,
+            grace=config.stop_timeout,
+            refused=metrics.refuse,
+            ready=partial(tell_address, listening),
         )
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         # The server stops gracefully on SIGTERM, then raises it again: for us it has then been dealt with.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
-            run_server(uvicorn.Server(settings), listening)
+            server.serve_requests()
         finally:
             signal.signal(signal.SIGTERM, before)
     return compose.OK
@@ -223,18 +213,8 @@ def read_keys(path: str | None) -> list[str]:
     return keys
 
 
-def run_server(server: uvicorn.Server, listening: socket.socket) -> None:
-    """Run the server on the socket; print its address as soon as it answers."""
+def tell_address(listening: socket.socket) -> None:
+    """Print the server's address."""
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    start = server.startup
-
-    async def startup(sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(QuietAccept())
-        await start(sockets)
-        if server.started:
-            listening.listen(QUEUED_BY_THE_KERNEL)  # the server has asked for as few as it accepts in one go
-            print(f"http://{shown}:{port}", flush=True)
-
-    server.startup = startup  # type: ignore[method-assign]  # the one moment that uvicorn has no hook for
-    server.run(sockets=[listening])
+    print(f"http://{shown}:{port}", flush=True)

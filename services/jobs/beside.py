@@ -1,7 +1,6 @@
 """What `dragoman up` starts beside the job service: a Ray head behind a token, MLflow, the endpoint."""
 
 import contextlib
-import hashlib
 import os
 import secrets
 import shutil
@@ -15,6 +14,15 @@ from model.ports import free_ports
 from services.jobs.children import Child
 from services.jobs.settings import ServiceConfig
 
+# Without the first, `ray start` takes 127.0.0.1 for this machine's address in its network, and listens on every
+# interface. With it Ray means to run on this machine alone. The others end three ports of metrics, which ask nobody for
+# a token: -1 is no port, so Ray writes into its own log that it could not open it, and goes on.
+ON_LOOPBACK = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_enable_metrics_collection": "0",
+    "AUTOSCALER_METRIC_PORT": "-1",
+    "DASHBOARD_METRIC_PORT": "-1",
+}
 OBJECTS = 256 * 2**20  # bytes of Ray's shared memory: our data does not go through it
 
 
@@ -26,6 +34,7 @@ class Places:
     tracking: int
     endpoint: int
     ray: int
+    sockets: Path  # of this `up` alone
 
     @property
     def service(self) -> Path:
@@ -37,15 +46,16 @@ class Places:
 
     @property
     def ray_folder(self) -> Path:
-        """Of Ray's sockets, whose names may not be long."""
-        return Path(f"/tmp/dragoman-ray-{os.getuid()}-{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}")
+        """A folder in ours: Ray opens its own to everybody."""
+        return self.sockets / "r"
 
 
-def choose_places(home: Path, config: ServiceConfig) -> Places:
-    """The ports that are configured, or free ones."""
+def choose_places(home: Path, config: ServiceConfig, sockets: Path) -> Places:
+    """The ports that are configured, or free ones; `sockets` is the folder of Ray's."""
     first = config.ports
     ports = free_ports(3) if first == 0 else [first, first + 1, first + 2]
-    return Places(home, *ports)
+    tracking, endpoint, ray = ports
+    return Places(home, tracking, endpoint, ray, sockets)
 
 
 def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[str, str]:
@@ -53,6 +63,7 @@ def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[s
     found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
     found |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
+    found |= ON_LOOPBACK
     if tracking:
         found |= {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{places.tracking}", "MLFLOW_DISABLE_TELEMETRY": "true"}
     return found

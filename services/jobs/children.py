@@ -1,12 +1,19 @@
-"""The processes that `dragoman up` starts beside itself: started again when they end, ended with everything below them.
+"""The processes that `dragoman up` starts: started again when they end, ended with everything below them.
 
-Who was started stands in a file, so that the next `up` ends what a killed one has left behind.
+Every one has a variable in its environment that names its `up`, and its own children inherit it. So whatever belongs to
+an `up` is found, also where the process that started it is dead. When the `up` itself is killed, a guard
+(`child_guard.py`) ends them. A file names them to the next `up`, in case that the guard was killed too.
 """
 
 import contextlib
 import json
 import logging
+import os
+import secrets
+import shutil
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +22,12 @@ from pathlib import Path
 
 import psutil
 
-from model.files import atomic_write
+from model.files import atomic_write, socket_folder
 
+MARK = "DRAGOMAN_UP"  # the variable: MARK/NAME, of the `up` and of the child
+PREFIX = "dragoman-"  # of the folder of sockets
 PATIENCE = 20.0  # seconds to end in order
+LOOK = 0.5  # seconds between two looks at the children
 AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until one that ended is started again
 STABLE = 120.0  # seconds after which a start counts as the first again
 logger = logging.getLogger(__name__)
@@ -36,18 +46,30 @@ class Child:
     process: "subprocess.Popen[bytes] | None" = None
     starts: int = 0
     since: float = field(default=0.0)
+    ended: bool = False  # noticed, and its own children are ended
 
 
 class Children:
-    """Those of one `up`."""
+    """Those of one `up`, and the folder of their sockets, which goes with them."""
 
     def __init__(self, record: Path) -> None:
         """`record` is where they are written down."""
         self.record = record
+        self.mark = secrets.token_hex(16)
+        self.folder = socket_folder(PREFIX)
         self.running: list[Child] = []
         self._ending = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="children", daemon=True)
+        atomic_write(self.record, json.dumps({"mark": self.mark, "folder": str(self.folder)}))
+        # A session of its own: Ctrl-C at the terminal is for the service, which ends the children in order.
+        self._guard = subprocess.Popen(
+            [sys.executable, "-m", "services.jobs.child_guard", self.mark, str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def start(self, child: Child) -> None:
         """Start it, and again whenever it ends."""
@@ -57,18 +79,19 @@ class Children:
             self._thread.start()
 
     def stop(self) -> None:
-        """End all, the last started first."""
+        """End all."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join(10)
         with self._lock:
-            found = [child.process.pid for child in reversed(self.running) if child.process is not None]
-            end_trees(found)
+            end_marked(self.mark)
             for child in self.running:
                 if child.process is not None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         child.process.wait(5)
+            shutil.rmtree(self.folder, ignore_errors=True)
             self.record.unlink(missing_ok=True)
+        self._guard.communicate()
 
     def _start(self, child: Child) -> None:
         with self._lock:
@@ -80,23 +103,24 @@ class Children:
                 child.process = subprocess.Popen(
                     child.command,
                     cwd=child.cwd,
-                    env=dict(child.environment),
+                    env={**child.environment, MARK: f"{self.mark}/{child.name}"},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
             child.starts += 1
-            child.since = time.monotonic()
-            pids = [one.process.pid for one in self.running if one.process is not None]
-            atomic_write(self.record, json.dumps({str(pid): _born(pid) for pid in pids}))
+            child.since, child.ended = time.monotonic(), False
 
     def _watch(self) -> None:
-        while not self._ending.wait(0.5):
+        while not self._ending.wait(LOOK):
             for child in list(self.running):
                 code = child.process.poll() if child.process is not None else None
                 if code is None:
                     continue
+                if not child.ended:  # a killed program leaves its own children behind, who hold its port
+                    end_marked(f"{self.mark}/{child.name}")
+                    child.ended = True
                 if time.monotonic() - child.since > STABLE:
                     child.starts = 1
                 pause = AGAIN[min(child.starts, len(AGAIN)) - 1]
@@ -107,36 +131,51 @@ class Children:
 
 
 def end_left_behind(record: Path) -> int:
-    """End what an `up` that was killed has left running; how many trees of processes that were."""
+    """End what an `up` that was killed has left running, and remove its folder; returns how many processes it was."""
     try:
         found = json.loads(record.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        mark, folder = str(found["mark"]), Path(found["folder"])
+    except (OSError, ValueError, KeyError, TypeError):
         return 0
-    same = [int(pid) for pid, born in found.items() if _born(int(pid)) == born]
-    end_trees(same)
+    ended = end_marked(mark)
+    if folder.name.startswith(PREFIX) and folder.parent in (Path(tempfile.gettempdir()), Path("/tmp")):
+        shutil.rmtree(folder, ignore_errors=True)
     record.unlink(missing_ok=True)
-    return len(same)
+    return ended
 
 
-def end_trees(pids: Sequence[int]) -> None:
-    """SIGTERM to these processes and all below them, SIGKILL to those that stay."""
-    family: list[psutil.Process] = []
-    for pid in pids:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            one = psutil.Process(pid)
-            family += [one, *one.children(recursive=True)]
-    for one in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            one.terminate()
-    _, left = psutil.wait_procs(family, timeout=PATIENCE)
-    for one in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            one.kill()
-    psutil.wait_procs(left, timeout=5)
+def end_marked(mark: str) -> int:
+    """SIGTERM to all processes with this mark and those below, SIGKILL to those that stay; returns their number."""
+    told: set[psutil.Process] = set()
+    began = time.monotonic()
+    while left := marked(mark):
+        waited = time.monotonic() - began
+        if waited > PATIENCE + 5:
+            logger.warning("%d processes do not end: %s", len(left), ", ".join(str(one.pid) for one in left))
+            break
+        for one in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if waited > PATIENCE:
+                    one.kill()
+                elif one not in told:
+                    one.terminate()
+        told.update(left)
+        psutil.wait_procs(left, timeout=LOOK)
+    return len(told)
 
 
-def _born(pid: int) -> float | None:
-    """When a process was started: a number that is given again belongs to another."""
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).create_time()
-    return None
+def marked(mark: str) -> list[psutil.Process]:
+    """The processes of this user that have this mark, or are below one that has."""
+    user = os.getuid()
+    found: dict[int, psutil.Process] = {}
+    parents: dict[psutil.Process, int] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.uids().real != user or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            parents[process] = process.ppid()
+            if process.environ().get(MARK, "").startswith(mark):
+                found[process.pid] = process
+    while more := {one.pid: one for one, parent in parents.items() if parent in found and one.pid not in found}:
+        found |= more
+    return list(found.values())

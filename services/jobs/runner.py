@@ -33,6 +33,7 @@ NOT_BEGUN = 3  # exit code: the attempt is another's
 def main(argv: Sequence[str]) -> int:
     """The exit code of the verb, 75 where it made room."""
     home, job, number, *words = argv
+    os.umask(0o077)  # a standing cluster has been started by somebody else
     attempt = attempt_of(Path(home), job, int(number))
     descriptor = attempt.hold()
     if descriptor is None or attempt.superseded():

@@ -17,7 +17,7 @@ from model import landlock
 from model.confinement import RAY_FOLDER
 from model.errors import ServiceError, UserError
 from model.files import atomic_write, exclusive
-from services.endpoint.connections import bind
+from services.http.listening import bind, reserve_descriptors
 from services.jobs import beside
 from services.jobs.children import Child, Children, end_left_behind
 from services.jobs.executors.base import Executor
@@ -29,6 +29,7 @@ from services.jobs.ledger.database import Database, answering
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from services.jobs.pages.tracking import Tracking
+from services.jobs.permissions import close_to_others
 from services.jobs.planning.planner import Planner
 from services.jobs.secret_files import enter_tokens, read_secret, secrets_of
 from services.jobs.service.app import Parts, create_app
@@ -56,10 +57,13 @@ def up(root: UpRoot, words: Sequence[str]) -> int:
     """
     root.service.check()
     home = Path(root.paths["root"]).absolute()
-    (home / "service").mkdir(parents=True, exist_ok=True)
-    with exclusive(home / "service" / "lock") as mine, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.umask, os.umask(0o077))  # of everything that is started here, and so of every job
+        (home / "service").mkdir(parents=True, exist_ok=True)
+        mine = stack.enter_context(exclusive(home / "service" / "lock"))
         if not mine:
             raise UserError(f"paths.root={home}: a job service runs on this folder already")
+        close_to_others(home)  # an earlier version left its files open
         signalled = stack.enter_context(_signals())
         _serve(root, home, words, signalled, stack)
     return compose.OK
@@ -69,11 +73,14 @@ def _serve(
     root: UpRoot, home: Path, words: Sequence[str], signalled: "threading.Event", stack: contextlib.ExitStack
 ) -> None:
     config = root.service
+    reserve_descriptors(config.connections, "service")
     listening = stack.enter_context(contextlib.closing(bind(config.host, config.port, "service")))
     left = end_left_behind(home / "service" / "children.json")
     if left:
-        logger.info("ended %d programs that an earlier start had left behind", left)
-    places = beside.choose_places(home, config)
+        logger.info("ended %d processes that an earlier start had left behind", left)
+    children = Children(home / "service" / "children.json")
+    stack.callback(children.stop)
+    places = beside.choose_places(home, config, children.folder)
     beside.write_token(places)
     variables = beside.environment(places, config, config.tracking)
     if config.tracking:
@@ -93,8 +100,6 @@ def _serve(
     if keys and not access.issued:
         name = f"admin-{len(access.tokens()) + 1}"
         print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
-    children = Children(home / "service" / "children.json")
-    stack.callback(children.stop)
     closed = keys or access.issued
     expected = _start_children(children, root, places, words, variables, closed)
     if config.tracking:
@@ -118,9 +123,10 @@ def _serve(
     tracking = Tracking(neighbours["tracking"], neighbours["tracking_pages"])
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
-    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours)
+    metrics = Metrics(telemetry)
+    parts = Parts(ledger, access, loop, config, home, keys, metrics, **neighbours)
     app = create_app(parts)
-    stack.enter_context(serving(app, listening))
+    stack.enter_context(serving(app, listening, config.connections, config.receive_timeout, metrics.refuse))
     if parts.tracking:
         arrears = Arrears(ledger, parts.tracking)
         arrears.start()

@@ -48,6 +48,8 @@ class ServiceConfig:
     burst: int = 200
     waiting: int = 20_000  # jobs of one owner that have not ended
     body: int = 262_144  # bytes of a request
+    connections: int = 1024  # at once; where there are so many, the one that has waited longest makes room
+    receive_timeout: float = 15.0  # for a request's header to come
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
 
     def check(self) -> None:
@@ -61,6 +63,7 @@ class ServiceConfig:
             check_address(self.traces)
         least = {"port": 0, "ports": 0, "cpus": 0, "tick": 0.01, "drivers": 1, "losses": 0, "stop_timeout": 1}
         least |= {"rate": 0.1, "burst": 1, "waiting": 1, "body": 1024, "preempt_after": 0, "patience": 0}
+        least |= {"connections": 1, "receive_timeout": 0.1}
         for name, value in least.items():
             if getattr(self, name) < value:
                 raise UserError(f"service.{name}: {getattr(self, name)} must be at least {value}")

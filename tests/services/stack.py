@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from model.ports import free_ports
-from services.jobs.children import end_trees
+from tests.services.jobs.processes import end_trees
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEPLOY = REPOSITORY / "deploy"

@@ -24,9 +24,8 @@ from model.settings import DecodeConfig
 from services.endpoint import serve
 from services.endpoint.app import Endpoint
 from services.endpoint.app import create_app as create_endpoint
-from services.endpoint.connections import bind
 from services.endpoint.metrics import Metrics
-from services.jobs.children import end_trees
+from services.http.listening import bind
 from services.jobs.client.client import JobClient
 from services.jobs.service.app import Parts, create_app
 from services.settings import Limits, ServeConfig
@@ -74,7 +73,7 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
     with serving(create_app(Parts(loop.ledger, access, loop, loop.config, loop.home, keys=True))) as port:
         yield Jobs(port, anna, viewer)
     loop.stop()
-    end_trees([process.pid for process in processes.PROCESSES])
+    processes.end_trees([process.pid for process in processes.PROCESSES])
     while processes.PROCESSES:
         processes.PROCESSES.pop().wait(20)
     loop.ledger.database.close()

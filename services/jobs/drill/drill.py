@@ -5,6 +5,7 @@ import json
 import logging
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -63,6 +64,7 @@ def drill(scene: Scene, names: Sequence[str]) -> Result:
     Raises:
         UserError: others' jobs run on the service.
         ServiceError: the service did not recover.
+        Interrupted: a signal came; nothing of it is left then, either.
     """
     counts = scene.service.status()["counts"]
     busy = sum(counts.get(state, 0) for state in ("submitted", "planned", "waiting", "starting", "running", "yielding"))
@@ -108,7 +110,7 @@ def _strike(scene: Scene, name: str, fault: Fault) -> Row:
     try:
         if fault.ends:  # they go on for a moment, which is no recovery
             scene.wait(f"the workers are gone after {name}", lambda: not alive(hit))
-        time.sleep(fault.seconds)
+        scene.wait(f"{name} lasts {fault.seconds:g} s", lambda: time.monotonic() - began >= fault.seconds)
     finally:
         if undo is not None:
             row.lasted = time.monotonic() - began
@@ -146,10 +148,17 @@ def _prove(scene: Scene, result: Result) -> None:
             result.problems.append(f"the log of attempt {number} is lost")
     places = [f"paths.runs={scene.folder}/runs", f"paths.shards={scene.folder}/shards"]
     command = [sys.executable, "-m", "services.cli", "verify", scene.name, *places]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    result.verified = found.returncode == 0
+    with tempfile.TemporaryFile("w+") as said:
+        found = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+        try:
+            scene.wait("dragoman verify ends", lambda: found.poll() is not None, 600)
+        finally:
+            found.kill()
+            found.wait()
+        result.verified = found.returncode == 0
+        said.seek(0)
+        lines = said.read().strip().splitlines() or [""]
     if not result.verified:
-        lines = (found.stdout + found.stderr).strip().splitlines() or [""]
         result.problems.append(f"dragoman verify: {lines[-1]}")
     with contextlib.suppress(ServiceError):
         for job in scene.others:

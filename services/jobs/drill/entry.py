@@ -13,7 +13,7 @@ from model.files import atomic_write
 from services.jobs.client import table, verbs
 from services.jobs.drill.drill import Result, drill
 from services.jobs.drill.faults import FAULTS
-from services.jobs.drill.scene import Scene
+from services.jobs.drill.scene import Scene, ended_by_signals
 from services.jobs.entries import Root, address
 
 REPORT = Path("drill.json")
@@ -34,7 +34,9 @@ def main(argv: Sequence[str]) -> int:
             raise UserError(f"paths.root={home}: no job service runs on this folder; {where}")
         where = address(root)
         with verbs.client(root.jobs, where) as service, verbs.client(root.jobs, where, "drill-other") as other:
-            result = drill(Scene(service, other, home, f"drill-{secrets.token_hex(3)}"), names or list(FAULTS))
+            scene = Scene(service, other, home, f"drill-{secrets.token_hex(3)}")
+            with ended_by_signals(scene):
+                result = drill(scene, names or list(FAULTS))
         atomic_write(REPORT, result.json())
         print(told(result))
         logger.info("written: %s", REPORT)

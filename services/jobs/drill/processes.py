@@ -56,6 +56,10 @@ def ray_head() -> list[psutil.Process]:
 def join_ray(folder: Path, environment: Mapping[str, str], cpus: int) -> psutil.Process:
     """Another node of the cluster whose head keeps its files in `folder`."""
     address = (folder / "ray_current_cluster").read_text(encoding="utf-8").strip()
+    # A Ray on the loopback interface alone lets nobody join: the node is told to, and reaches the head by a name of
+    # 127.0.0.1 that Ray does not take for this machine's address in its network. It listens on all interfaces itself.
+    address = address.replace("127.0.0.1:", "[::ffff:127.0.0.1]:")
+    environment = {**environment, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"),
         *(f"--num-cpus={cpus}", f"--object-store-memory={OBJECTS}", "--disable-usage-stats"),

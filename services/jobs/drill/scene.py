@@ -5,13 +5,15 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import psutil
 
+from conf import compose
 from model.errors import ServiceError, UserError
 from services.jobs.client.client import JobClient
 from services.jobs.drill import processes
@@ -33,6 +35,7 @@ class Scene:
     job: str = ""
     others: list[str] = field(default_factory=list)  # what the faults have submitted
     node: psutil.Process | None = None  # of Ray, that a fault has let join
+    signal: int | None = None  # that is to end the drill
 
     @property
     def folder(self) -> Path:
@@ -71,9 +74,13 @@ class Scene:
 
         Raises:
             ServiceError: it never was.
+            Interrupted: a signal came.
         """
         began = time.monotonic()
         while not until():
+            if self.signal is not None:
+                name = signal.Signals(self.signal).name
+                raise compose.Interrupted(f"ended by {name}; its jobs and files are taken back", 128 + self.signal)
             if time.monotonic() - began > patience:
                 raise ServiceError(f"the drill waited {patience:.0f} s in vain for this: {what}")
             time.sleep(LOOK)
@@ -106,14 +113,42 @@ class Scene:
             raise ServiceError(f"job {job} is {found['state']}: {found['reason']}")
 
     def clean(self, jobs: list[str]) -> None:
-        """Take away jobs and files, and a node that has joined."""
-        for job in jobs:
+        """Take away jobs and files, and a node that has joined. A signal that ends the drill has come before.
+
+        A job whose submission was not answered is found by its folder.
+        """
+        self.signal = None
+        with contextlib.suppress(UserError, ServiceError):
+            found = self.service.jobs(limit=200)["jobs"]
+            jobs = [*jobs, *(one["id"] for one in found if f"{self.folder}/" in " ".join(one["words"]))]
+        jobs = list(dict.fromkeys(jobs))
+        for job in jobs:  # all of them first: the signal may come again
             with contextlib.suppress(UserError, ServiceError):
                 if self.service.job(job)["state"] not in ENDED:
                     self.service.act(job, "stop")
+        for job in jobs:
+            with contextlib.suppress(UserError, ServiceError):
                 self.wait(f"job {job} stops", lambda job=job: self.service.job(job)["state"] in ENDED)  # type: ignore[misc]  # bound now
                 self.service.remove(job)
             shutil.rmtree(self.home / "jobs" / job, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.node is not None:
             processes.send(processes.tree(self.node), signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def ended_by_signals(scene: Scene) -> Iterator[None]:
+    """In the block SIGINT, SIGTERM and SIGHUP end the next wait of the drill, which then takes back what it made.
+
+    They raise nothing themselves: that might come between a submission and its answer.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        scene.signal = number
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

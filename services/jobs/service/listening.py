@@ -6,14 +6,16 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-import uvicorn
 from fastapi import FastAPI
 
 from model.errors import ServiceError
+from services.http.listening import Server
 
 PATIENCE = 60.0  # seconds until it takes requests
+CONNECTIONS = 1024  # at once
+HEADER = 15.0  # seconds for a request's header to come
 GRACE = 2  # seconds that requests have to end in
 # Seconds until a thread that computes lets another go on. A request takes its turn after each of its questions to the
 # ledger; beside the loop's passes, each turn would cost it the interpreter's usual 5 ms.
@@ -22,18 +24,22 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def serving(app: FastAPI, listening: socket.socket) -> Iterator[None]:
-    """It answers within the block.
+def serving(
+    app: FastAPI,
+    listening: socket.socket,
+    connections: int = CONNECTIONS,
+    patience: float = HEADER,
+    refused: Callable[[int], None] = lambda _: None,
+) -> Iterator[None]:
+    """It answers within the block: so many `connections` at once, which have `patience` seconds for a header each.
 
     Raises:
         ServiceError: it does not begin.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE, backlog=2048)
-    server = uvicorn.Server(config)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    thread = threading.Thread(target=server.run, args=([listening],), name="http", daemon=True)
+    server = Server(app, listening, connections=connections, patience=patience, grace=GRACE, refused=refused)
+    thread = threading.Thread(target=server.serve_requests, name="http", daemon=True)
     thread.start()
     try:
         deadline = time.monotonic() + PATIENCE

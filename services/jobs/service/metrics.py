@@ -14,6 +14,7 @@
 | dragoman_quota_limit{owner,resource}       | what they may hold together, where that is bounded
 | dragoman_cluster_up                        | whether the cluster answered the last look
 | dragoman_cluster_capacity{resource}        | what jobs may use of it
+| dragoman_connections_refused_total{status} | 503: all are in use; 408: no request came in time; 400: no HTTP
 | dragoman_disk_free_bytes, _size_bytes      | of the folder where everything is kept
 """
 
@@ -75,6 +76,11 @@ class Metrics:
         )
         for inside in ("yes", "no"):
             self.forecasts.labels(inside)
+        self.refused = Counter(
+            "dragoman_connections_refused_total", "Connections that were refused", ["status"], registry=registry
+        )
+        for status in (400, 408, 503):
+            self.refused.labels(status)
         for cause in CAUSES:
             self.attempts.labels(cause)
             self.lost.labels(cause)
@@ -84,6 +90,10 @@ class Metrics:
         """Count a forecast whose job has ended: the time taken in parts of the expected one."""
         self.ratios.observe(ratio)
         self.forecasts.labels("yes" if inside else "no").inc()
+
+    def refuse(self, status: int) -> None:
+        """Count a connection that was refused."""
+        self.refused.labels(status).inc()
 
     def show(self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path) -> None:
         """Have the ledger's state read whenever metrics are fetched. `cluster` gives what jobs may use, by resource;

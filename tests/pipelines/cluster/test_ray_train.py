@@ -12,7 +12,7 @@ from pipelines.cluster.ray_train import most_threads
 from pipelines.settings import ClusterConfig
 
 SCRIPT = """
-import json, logging, pathlib, sys
+import json, logging, os, pathlib, sys
 import psutil
 import ray
 from model.errors import UserError
@@ -33,13 +33,23 @@ def train(folder, ranks):
     if ranks.rank == 1:
         here = [process.cmdline()[:1] for process in psutil.Process().parent().children()]
         (pathlib.Path(folder) / "processes").write_text(" ".join(word for words in here for word in words))
+        driver = psutil.Process(int((pathlib.Path(folder) / "driver").read_text()))
+        sockets = [
+            [" ".join(process.cmdline()[:3]), connection.laddr.ip]
+            for process in [driver, *driver.children(recursive=True)]
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        (pathlib.Path(folder) / "sockets").write_text(json.dumps(sockets))
         raise UserError("shard-00001.tar: damaged")
     ranks.wait()  # for a rank that never comes
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
+(folder / "driver").write_text(str(os.getpid()))
 with connect_ray(ClusterConfig(workers=2, device="cpu")):
     found = {"damaged": mistake(train), "starts": (folder / "starts").read_text()}
     found["processes"] = (folder / "processes").read_text().split()
+    found["sockets"] = json.loads((folder / "sockets").read_text())
     found["cpus"] = ray.cluster_resources()["CPU"]
     taken = ray.util.placement_group([{"CPU": found["cpus"] - 1}])
     ray.get(taken.ready())
@@ -81,6 +91,14 @@ def test_ray_starts_no_process_that_training_does_not_use(outcome: dict[str, Any
     names = {name.removeprefix("ray::").partition(".")[0] for name in outcome["processes"] if name.startswith("ray::")}
     assert "RayTrainWorker" in names
     assert names <= {"RayTrainWorker", "DashboardAgent", "RuntimeEnvAgent", "IDLE"}
+
+
+def test_every_socket_of_a_training_is_on_the_loopback_interface(outcome: dict[str, Any]) -> None:
+    """Those of Ray, and those at which the workers meet and exchange gradients."""
+    sockets = outcome["sockets"]
+    workers = [name for name, _ in sockets if "RayTrainWorker" in name]
+    assert len(workers) >= 5  # Ray's and gloo's of two workers, and the one where they meet
+    assert {address.removeprefix("::ffff:") for _, address in sockets} == {"127.0.0.1"}
 
 
 @pytest.mark.parametrize(

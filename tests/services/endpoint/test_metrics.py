@@ -11,8 +11,8 @@ from model.errors import UserError
 from model.settings import DecodeConfig
 from services.endpoint import serve
 from services.endpoint.app import Endpoint, create_app
-from services.endpoint.connections import Connection, connection_class
 from services.endpoint.metrics import Metrics
+from services.http.connections import Connection, connection_class
 from services.models.follower import Follower
 from services.models.registry import ModelVersion
 from services.settings import Limits, ServeConfig

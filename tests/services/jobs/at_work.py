@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from services.endpoint.connections import bind
+from services.http.listening import bind
 from services.jobs.service.app import Parts, create_app
 from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop

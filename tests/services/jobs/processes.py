@@ -33,6 +33,23 @@ RUNNER = (
 )
 
 
+def end_trees(pids: Sequence[int]) -> None:
+    """SIGTERM to these processes and all below them, SIGKILL to those that stay."""
+    family: list[psutil.Process] = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one = psutil.Process(pid)
+            family += [one, *one.children(recursive=True)]
+    for one in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.terminate()
+    _, left = psutil.wait_procs(family, timeout=20)
+    for one in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    psutil.wait_procs(left, timeout=5)
+
+
 class ProcessExecutor:
     """Runs `runner` with the stub. What it has started it knows from a file, as Ray would."""
 

@@ -1,8 +1,14 @@
 """How the drill measures: at a stub's training, with real processes."""
 
+import json
+import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -13,7 +19,7 @@ from services.jobs.drill import scene as scene_module
 from services.jobs.drill.faults import Fault
 from services.jobs.drill.scene import Scene
 from tests.services.jobs.at_work import at_work
-from tests.services.jobs.processes import STUB, ProcessExecutor, make_loop, words
+from tests.services.jobs.processes import REPOSITORY, STUB, ProcessExecutor, StubPlanner, make_loop, words
 
 
 def test_a_step_of_an_attempt_that_is_ending_is_no_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,3 +65,50 @@ def test_a_step_of_an_attempt_that_is_ending_is_no_recovery(tmp_path: Path, monk
     assert asked.recovered is not None and asked.recovered > 0.5
     assert killed.lost_steps > 0
     assert frozen.lasted > 0.25
+
+
+class RangePlanner(StubPlanner):
+    """Of a range of workers the fewest."""
+
+    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+        return super().plan(verb, [word.partition("..")[0] for word in words], gpus, early)
+
+
+DRILL = """
+import sys, types
+from services.jobs.drill import drill, entry
+
+home = sys.argv[1]
+stub = lambda name, steps: [f"run={home}/drill-stub/runs/{name}", f"steps={steps}", "pause=0.02", "code=0"]
+drill.CORPUS, drill.TRAINING = stub("shards", 1), stub("drill-stub", 1_000_000)
+entry.secrets = types.SimpleNamespace(token_hex=lambda _: "stub")
+sys.exit(entry.main(["service", f"paths.root={home}", "jobs.owner=anna"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_drill_that_is_ended_by_a_signal_takes_back_its_jobs(tmp_path: Path, number: signal.Signals) -> None:
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    loop.intake.planner = RangePlanner(tmp_path)  # type: ignore[assignment]  # as far as it is asked
+    with at_work(loop) as port, JobClient(f"http://127.0.0.1:{port}", owner="anna") as service:
+        (tmp_path / "service").mkdir(exist_ok=True)
+        (tmp_path / "service" / "address.json").write_text(json.dumps({"jobs": f"http://127.0.0.1:{port}"}))
+        kept = service.submit("train", words(tmp_path, "kept", 1))["id"]
+        while service.job(kept)["state"] != "succeeded":
+            time.sleep(0.05)
+        command = [sys.executable, "-c", DRILL, str(tmp_path)]
+        drilled = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+        try:
+            deadline = time.monotonic() + 100
+            while not (tmp_path / "drill-stub" / "runs" / "drill-stub" / "checkpoints").exists():
+                assert drilled.poll() is None and time.monotonic() < deadline
+                time.sleep(0.05)
+            drilled.send_signal(number)
+            _, said = drilled.communicate(timeout=60)
+        finally:
+            drilled.kill()
+        assert drilled.returncode == 128 + number
+        assert f"ended by {number.name}; its jobs and files are taken back" in said
+        assert [one["id"] for one in service.jobs()["jobs"]] == [kept]
+    assert not (tmp_path / "drill-stub").exists()
+    assert {path.name for path in (tmp_path / "jobs").iterdir()} == {kept}

@@ -148,7 +148,7 @@ def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(tmp_p
 @contextlib.contextmanager
 def mlflow_server(folder: Path, port: int) -> Iterator[None]:
     """A real one, until the end of the block."""
-    places = beside.Places(folder, port, 0, 0)
+    places = beside.Places(folder, port, 0, 0, folder)
     child = beside.tracking(places, folder / "mlflow", dict(os.environ))
     with contextlib.ExitStack() as stack:
         children = Children(folder / "children.json")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from services.endpoint.connections import bind
+from services.http.listening import bind
 from services.jobs.ledger.tables import Job
 from services.jobs.planning.planner import Planner
 from services.jobs.records import attempt_of

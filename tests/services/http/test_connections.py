@@ -8,11 +8,12 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from model.errors import UserError
-from services.endpoint.connections import Connection, QuietAccept, bind, connection_class, reserve_descriptors
+from services.http import connections
+from services.http.connections import RETRY_AFTER, Connection
+from services.http.listening import QuietAccept, Server, bind, reserve_descriptors
 
 PATIENCE = 60  # seconds; nothing here takes long, but the machine may be busy
 REQUEST = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -25,11 +26,13 @@ async def hello(_scope: Scope, _receive: Receive, send: Send) -> None:
 
 
 @contextlib.asynccontextmanager
-async def served(most: int = 100, patience: float = PATIENCE) -> AsyncIterator[tuple[uvicorn.Server, "Clients"]]:
+async def served(
+    most: int = 100, patience: float = PATIENCE, refused: Callable[[int], None] = lambda _: None
+) -> AsyncIterator[tuple[Server, "Clients"]]:
     """The server, and what opens connections to it."""
-    http = connection_class(most, patience)
-    server = uvicorn.Server(uvicorn.Config(hello, http=http, log_config=None, lifespan="off", backlog=32))
     with contextlib.closing(bind("127.0.0.1", 0)) as listening:
+        server = Server(hello, listening, connections=most, patience=patience, grace=1, refused=refused)
+        server.config.lifespan = "off"
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         await server.startup([listening])
@@ -112,14 +115,62 @@ def test_a_kept_alive_connection_is_answered_again_and_its_deadline_begins_anew(
     run(test)
 
 
-def test_half_open_connections_keep_nobody_out() -> None:
+def test_half_open_connections_keep_nobody_out_and_are_told_so() -> None:
     async def test() -> None:
-        async with served(most=20) as (server, clients):
-            for _ in range(60):
-                await clients.open(b"POST / HTTP/1.1\r\n")
+        refused: list[int] = []
+        async with served(most=20, refused=refused.append) as (server, clients):
+            opened = [await clients.open(b"POST / HTTP/1.1\r\n") for _ in range(60)]
             reader, _ = await clients.open(REQUEST)
             assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
+            first = await opened[0][0].read()  # until the server closes: no reset
+            assert first.startswith(b"HTTP/1.1 503 ") and f"\r\nRetry-After: {RETRY_AFTER}\r\n".encode() in first
+            assert refused == [503] * 41
+            clients.close()
             await until(lambda: len(server.server_state.connections) <= 20)
+
+    run(test)
+
+
+def test_a_refused_client_that_is_still_sending_gets_its_answer() -> None:
+    """A socket that is closed with unread input would reset the connection, and the answer would be lost."""
+
+    async def test() -> None:
+        async with served(most=1) as (server, clients):
+            reader, writer = await clients.open(b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n")
+            await until(lambda: len(server.server_state.connections) == 1)
+            await clients.open(b"P")
+            for _ in range(10):
+                writer.write(b"x" * 10_000)
+                await asyncio.sleep(0.01)
+            assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+
+    run(test)
+
+
+def test_refused_clients_that_stay_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LINGER", 0.05)
+    monkeypatch.setattr(connections, "LINGERING", 5)
+
+    async def test() -> None:
+        async with served(most=10) as (server, clients):
+            for _ in range(40):
+                await clients.open(b"POST / HTTP/1.1\r\n")
+            await until(lambda: len(server.server_state.connections) <= 10)
+
+    run(test)
+
+
+def test_a_connection_between_two_requests_makes_room_without_a_word() -> None:
+    """Its client would take an answer for that of its next request."""
+
+    async def test() -> None:
+        refused: list[int] = []
+        async with served(most=1, refused=refused.append) as (_, clients):
+            idle, _ = await clients.open(REQUEST)
+            await idle.readuntil(b"hi")
+            reader, _ = await clients.open(REQUEST)
+            assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
+            assert (await idle.read(), refused) == (b"", [])
 
     run(test)
 
@@ -128,10 +179,14 @@ def test_where_every_connection_is_being_answered_one_more_is_a_503(monkeypatch:
     monkeypatch.setattr(Connection, "waits", False)
 
     async def test() -> None:
-        async with served(most=1) as (_, clients):
+        refused: list[int] = []
+        async with served(most=1, refused=refused.append) as (_, clients):
             await clients.open(REQUEST)
-            reader, _ = await clients.open()
-            assert (await reader.read()).endswith(b'{"error": "All 1 connections are in use: try again later"}')
+            reader, _ = await clients.open(REQUEST)
+            got = await reader.read()
+            assert b"\r\nRetry-After: 1\r\n" in got
+            assert got.endswith(b'{"error": "All 1 connections are in use: try again later"}')
+            assert refused == [503]
 
     run(test)
 

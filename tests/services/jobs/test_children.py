@@ -1,0 +1,104 @@
+"""The processes beside the service, with real ones: what they started themselves ends with them."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from services.jobs.children import Child, Children, end_left_behind, marked
+from services.jobs.permissions import close_to_others
+from tests.services.jobs.processes import REPOSITORY
+
+# A program whose own child stays when the program is killed, as MLflow's.
+PROGRAM = """
+import subprocess, sys, time
+sys.argv[1:] or subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+time.sleep(600)
+"""
+UP = f"""
+import sys, time
+from pathlib import Path
+from services.jobs.children import Child, Children
+
+folder = Path(sys.argv[1])
+children = Children(folder / "children.json")
+children.start(Child("one", [sys.executable, "-c", {PROGRAM!r}], {{}}, folder, folder / "log"))
+print(children.mark, children.folder, flush=True)
+time.sleep(600)
+"""
+
+
+def wait_for(mark: str, count: int) -> list[psutil.Process]:
+    deadline = time.monotonic() + 60
+    while len(found := marked(mark)) != count:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found
+
+
+def test_a_program_that_is_killed_is_started_again_without_what_it_left(tmp_path: Path) -> None:
+    children = Children(tmp_path / "children.json")
+    try:
+        child = Child("one", [sys.executable, "-c", PROGRAM], dict(os.environ), tmp_path, tmp_path / "log")
+        children.start(child)
+        before = wait_for(children.mark, 2)
+        assert child.process is not None
+        child.process.kill()
+        psutil.wait_procs(before, timeout=60)
+        assert not any(one.is_running() for one in before)
+        wait_for(children.mark, 2)
+    finally:
+        children.stop()
+    assert marked(children.mark) == []
+    assert not children.folder.exists() and not children.record.exists()
+
+
+def test_what_a_killed_service_leaves_is_ended_by_its_guard(tmp_path: Path) -> None:
+    with _up(tmp_path) as up:
+        mark, folder = _said(up)
+        wait_for(mark, 2)
+        up.kill()
+    wait_for(mark, 0)
+    deadline = time.monotonic() + 30
+    while folder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_a_killed_service_and_its_guard_leave_is_ended_by_the_next_service(tmp_path: Path) -> None:
+    with _up(tmp_path) as up:
+        mark, folder = _said(up)
+        found = wait_for(mark, 2)
+        (guard,) = [one for one in psutil.Process(up.pid).children() if "services.jobs.child_guard" in one.cmdline()]
+        guard.kill()
+        up.kill()
+    assert len(marked(mark)) == 2 and folder.exists()
+    assert end_left_behind(tmp_path / "children.json") == 2
+    assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in found)
+    assert not folder.exists() and end_left_behind(tmp_path / "children.json") == 0
+
+
+def test_files_of_an_earlier_version_are_closed_to_others_and_links_are_left_alone(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    (home / "runs").mkdir(parents=True)
+    for path in (home / "runs" / "log", elsewhere):
+        path.write_text("")
+        path.chmod(0o664)
+    (home / "link").symlink_to(elsewhere)
+    close_to_others(home)
+    modes = [path.stat().st_mode & 0o777 for path in (home, home / "runs", home / "runs" / "log", elsewhere)]
+    assert modes == [0o700, 0o700, 0o600, 0o664]
+
+
+def _up(folder: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", UP, str(folder)]
+    return subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+
+
+def _said(up: "subprocess.Popen[str]") -> tuple[str, Path]:
+    assert up.stdout is not None
+    mark, folder = up.stdout.readline().split()
+    return mark, Path(folder)
