@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from conf import compose
+from conf.interrupts import Interrupted
 from model.errors import ServiceError, UserError
 from services.jobs.client.client import JobClient
 from services.jobs.drill import processes
@@ -80,7 +80,7 @@ class Scene:
         while not until():
             if self.signal is not None:
                 name = signal.Signals(self.signal).name
-                raise compose.Interrupted(f"ended by {name}; its jobs and files are taken back", 128 + self.signal)
+                raise Interrupted(f"ended by {name}; its jobs and files are taken back", 128 + self.signal)
             if time.monotonic() - began > patience:
                 raise ServiceError(f"the drill waited {patience:.0f} s in vain for this: {what}")
             time.sleep(LOOK)

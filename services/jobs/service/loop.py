@@ -142,7 +142,7 @@ class Loop:
                 if job.version not in _versions(active, job)
             ]
             for job in fresh:
-                self._guarded(job, lambda job=job: self._hand_over(job))
+                self._guarded(job, partial(self._hand_over, job))
 
     def _look_at_cluster(self) -> bool:
         """Whether it answers; its capacity, now and then."""
@@ -170,7 +170,7 @@ class Loop:
                 self._looked = float("-inf")
         for job in active:
             observed = seen.get(f"{job.id}-a{job.attempt}")
-            self._guarded(job, lambda job=job, observed=observed: self._settle_one(job, observed, reachable))
+            self._guarded(job, partial(self._settle_one, job, observed, reachable))
 
     def _guarded(self, job: Job, task: Callable[[], None]) -> None:
         """Do something for one job; whatever fails there, others have their turn. A failure is logged once."""
