@@ -50,11 +50,12 @@ class Ending:
             end_at_once(128 + number)
         say("ending what was begun; Ctrl-C once more ends at once, and leaves MLflow to `dragoman sync`")
 
-    def finish(self, code: int) -> None:
-        """The command is over: a signal to what is left of its process changes nothing about its exit code."""
-        for number in SIGNALS:
-            if signal.getsignal(number) is self:
-                signal.signal(number, lambda *_: os._exit(code))
+
+def finish(code: int) -> None:
+    """The command is over: a signal to what is left of its process changes nothing about its exit code."""
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: os._exit(code))
 
 
 @contextlib.contextmanager

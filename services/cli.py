@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from conf.interrupts import Interrupted, interruptible
+from conf.interrupts import Interrupted, finish, interruptible
 from model.errors import UserError, unknown
 from services import completion
 from services.help import general_help, verb_help
@@ -57,10 +57,10 @@ def _dispatch(argv: list[str]) -> int:
 
 def entry() -> None:
     """The console script `dragoman`."""
-    with interruptible() as ending:
+    with interruptible():
         code = main(sys.argv[1:])
-        ending.finish(code)
-        sys.exit(code)
+    finish(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

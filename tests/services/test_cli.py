@@ -139,6 +139,20 @@ def test_sigterm_ends_a_verb_that_still_loads_with_a_line(
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+def test_a_signal_after_the_verb_changes_nothing_about_its_exit_code() -> None:
+    script = """
+import atexit, os, signal, sys
+from services import cli
+atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+sys.argv = ["dragoman", "nonsense"]
+cli.entry()
+"""
+    done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+
+
 class Module(ModuleType):
     """A verb that raises."""
 
