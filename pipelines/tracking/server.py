@@ -1,8 +1,10 @@
 """The MLflow server or database that records go to: its address, its client, and how its errors are to be taken."""
 
+import contextlib
 import dataclasses
 import logging
 import os
+import tempfile
 import warnings
 from dataclasses import dataclass
 from enum import Enum
@@ -73,13 +75,32 @@ def connect(config: TrackingConfig) -> Any:
     for chatty in ("mlflow", "alembic", "botocore"):  # a line for each migration of a new database, for credentials
         logging.getLogger(chatty).setLevel(logging.WARNING)
     if config.uri.startswith("sqlite:///"):
-        Path(config.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        make_database(Path(config.uri.removeprefix("sqlite:///")))
     # Some of MLflow (registering from an embedded database, loading `models:/`) reads the process-wide address. Setting
     # it also writes the environment, where it would reach child processes and later configurations: that is undone.
     with restore_environment("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
         mlflow.set_tracking_uri(config.uri)
         mlflow.set_registry_uri(config.uri)
     return MlflowClient(tracking_uri=config.uri, registry_uri=config.uri)
+
+
+def make_database(path: Path) -> None:
+    """Make MLflow's database where there is none yet: whole, or not at all.
+
+    MLflow makes its tables in many steps, and a file that a killed process leaves in the middle of them is refused by
+    every later one.
+    """
+    if path.exists():
+        return
+    from mlflow.tracking import MlflowClient
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".mlflow-", dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        address = f"sqlite:///{part}"
+        MlflowClient(tracking_uri=address, registry_uri=address).search_experiments(max_results=1)
+        with contextlib.suppress(FileExistsError):
+            os.link(part, path)  # the first of two processes wins
 
 
 def check(config: TrackingConfig) -> None:
