@@ -79,7 +79,7 @@ def circle(path: Path) -> None:
 
 
 def torn(path: Path) -> None:
-    content = b"" if path.is_dir() else path.read_bytes()
+    content = path.read_bytes() if path.is_file() else b""
     replace(path, content[: len(content) // 2] + b"\n" + content)
 
 
@@ -205,7 +205,7 @@ def is_damaged(path: Path) -> bool:
         return bool(progress(str(path.parent)).damage)
     notes: list[str] = []
     found = read_object(path, notes)
-    return bool(notes) or "code" in found
+    return bool(notes) or (path.name == "a1.json" and "code" in found)
 
 
 def look_at_everything(loop: Loop, browser: httpx.Client, job: Job, run: Path) -> str:
