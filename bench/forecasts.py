@@ -95,10 +95,9 @@ def real() -> list[Job]:
     """The recorded trainings, in the order in which they ran."""
     keys = ("shape", "steps", "width", "layers", "architecture", "training", "around", "workers")
     rows = json.loads(RUNS.read_text(encoding="utf-8"))["runs"]
-    per_step = lambda row, key: row[key] / row["steps"]  # noqa: E731
+    each_step = ("flops", "tokens")
     return [
-        Job(**{key: row[key] for key in keys}, flops=per_step(row, "flops"), tokens=per_step(row, "tokens"))
-        for row in rows
+        Job(**{key: row[key] for key in keys}, **{key: row[key] / row["steps"] for key in each_step}) for row in rows
     ]
 
 
@@ -123,7 +122,7 @@ def run(quick: bool, words: Sequence[str]) -> Result:
     """The share of times inside their ranges, now and before."""
     jobs = {"real": real(), "simulated": simulated(100 if quick else 1000, SEED)}
     jobs["all"] = jobs["simulated"] + jobs["real"]
-    methods = {"now": estimate, "before": forecast_baseline.estimate}
+    methods: dict[str, Callable[..., Any]] = {"now": estimate, "before": forecast_baseline.estimate}
     tallies = {(what, name): judge(method, jobs[what]) for what in jobs for name, method in methods.items()}
     for (what, name), tally in tallies.items():
         print(f"{what:<10} {name:<7} {tally.line()}")
