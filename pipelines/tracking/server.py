@@ -1,10 +1,8 @@
 """The MLflow server or database that records go to: its address, its client, and how its errors are to be taken."""
 
-import contextlib
 import dataclasses
 import logging
 import os
-import tempfile
 import warnings
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +12,7 @@ from typing import Any
 from model.addresses import mask_address
 from model.environment import restore_environment
 from model.errors import UserError
+from model.files import exclusive
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 # What MLflow warns of in its own code while it is imported: nobody's business here.
@@ -94,13 +93,14 @@ def make_database(path: Path) -> None:
         return
     from mlflow.tracking import MlflowClient
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".mlflow-", dir=path.parent) as folder:
-        part = Path(folder) / path.name
-        address = f"sqlite:///{part}"
-        MlflowClient(tracking_uri=address, registry_uri=address).search_experiments(max_results=1)
-        with contextlib.suppress(FileExistsError):
-            os.link(part, path)  # the first of two processes wins
+    # a command and its worker begin at once: one of them makes it
+    with exclusive(path.with_name(f".{path.name}.making"), wait=True):
+        part = path.with_name(f".{path.name}.part")
+        part.unlink(missing_ok=True)  # of a process that was killed
+        if not path.exists():
+            address = f"sqlite:///{part}"
+            MlflowClient(tracking_uri=address, registry_uri=address).search_experiments(max_results=1)
+            part.rename(path)
 
 
 def check(config: TrackingConfig) -> None:

@@ -17,7 +17,7 @@ def test_a_process_that_is_killed_while_it_makes_the_database_leaves_none(tmp_pa
     config = TrackingConfig(uri=f"sqlite:///{database}")
     script = f"from pipelines.tracking.server import TrackingConfig, connect\nconnect({config!r}).search_experiments()"
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
-    while not any(path.stat().st_size for path in tmp_path.rglob("*.db")):  # its first tables are there
+    while not any(path.stat().st_size for path in tmp_path.rglob("*mlflow.db*")):  # its first tables are there
         assert process.poll() is None
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
