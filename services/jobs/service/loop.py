@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
