@@ -79,17 +79,22 @@ def read_grant() -> Grant | None:
     return Grant(*(tuple(map(str, values.get(name, ()))) for name in ("roots", "secrets", "read", "write", "record")))
 
 
+def temporary_prefix() -> str:
+    """How the folders of this attempt begin in the system's folder for temporary files."""
+    return f"dragoman-job-{os.environ.get('DRAGOMAN_JOB', '')}-{os.environ.get('DRAGOMAN_ATTEMPT', '')}-"
+
+
 def confine_worker() -> None:
     """Confine this thread of a worker as its job is; once, and only where a job service started the job.
 
     Other threads of the worker, Ray's own, stay as they are. The worker gets a folder for temporary files, which
-    another thread takes away at the end.
+    another thread takes away at the end. Ray ends most workers without one: then the runner does it on its own node.
     """
     grant = read_grant()
     if grant is None or not landlock.version() or getattr(_done, "once", False):
         return
     _done.once = True
-    folder = tempfile.mkdtemp(prefix="dragoman-worker-")
+    folder = tempfile.mkdtemp(prefix=temporary_prefix())
     over = threading.Event()
 
     def clean() -> None:

@@ -10,6 +10,7 @@ that way because it was to make room ends with exit code 75. Should this process
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
-from model.confinement import read_grant
+from model.confinement import read_grant, temporary_prefix
 from services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
@@ -41,9 +42,12 @@ def main(argv: Sequence[str]) -> int:
         return NOT_BEGUN
     attempt.write(pid=os.getpid(), host=socket.gethostname(), started=time.time())
     # in the system's folder for such files, whose name is short enough for a socket's
-    with tempfile.TemporaryDirectory(prefix="dragoman-job-", ignore_cleanup_errors=True) as folder:
+    prefix = temporary_prefix()
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
         os.environ["TMPDIR"] = folder
         code = _run(attempt, [sys.executable, "-m", "services.jobs.confined", *words], descriptor)
+    for left in Path(folder).parent.glob(f"{prefix}*"):  # of workers that Ray has ended
+        shutil.rmtree(left, ignore_errors=True)
     grant = read_grant()
     for place in grant.write if grant else ():
         with contextlib.suppress(OSError):  # made for the verb, which has left it empty

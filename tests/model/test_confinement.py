@@ -111,4 +111,4 @@ def test_a_run_that_is_named_later_is_made_beside_those_of_others(home: Path, tm
 def test_a_worker_is_confined_once_and_leaves_no_folder(home: Path, tmp_path: Path) -> None:
     path = str(home / "service/session_key")
     assert looked_at(home, "worker", [path]) == ["PermissionError", "PermissionError", "cat 1"]
-    assert [one.name for one in tmp_path.glob("dragoman-worker-*")] == []
+    assert [one.name for one in tmp_path.glob("dragoman-job-*")] == []
