@@ -5,13 +5,14 @@ Notes are phrases for people that begin with the file's name: "steps.jsonl line 
 """
 
 import errno
+import io
 import json
 import math
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 OBJECT = 4 << 20  # bytes of a file with one JSON object
 JOURNAL = 32 << 20  # newest bytes of a journal that are read
@@ -21,7 +22,7 @@ WHOLE = 2**31 - 1  # largest step or count: the ledger's columns hold no more
 SECONDS = 1e12
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file for reading, through links too.
 
     Raises:
@@ -134,7 +135,7 @@ class JournalReader:
         except OSError as problem:
             self._unreadable = f"cannot be read ({problem.strerror or problem})"
 
-    def _skip_to(self, file: BinaryIO, start: int) -> None:
+    def _skip_to(self, file: io.BufferedReader, start: int) -> None:
         """Go on at the first whole line after the byte `start`."""
         file.seek(start)
         self.offset = start + len(file.readline(LINE))

@@ -349,7 +349,7 @@ def test_the_job_services_command_is_what_its_settings_take(composition: dict[st
     mounted = {secret if isinstance(secret, str) else secret["source"] for secret in service["secrets"]}
     files = {config.ledger_password, *config.tokens.values(), service["environment"]["RAY_AUTH_TOKEN_PATH"]}
     assert files <= {f"/run/secrets/{name}" for name in mounted}
-    assert not config.tracking and not config.endpoint and set(config.tokens) == {"admin", "viewer"}
+    assert not config.tracking and not config.endpoint and set(config.tokens) == {"admin", "metrics"}
     assert [filled(port) for port in service["ports"]] == [f"127.0.0.1:{config.port}:{config.port}"]
     assert config.url and config.tracking_url, "links lead to where the container listens"
     for name in ("jobs", "ray-head", "ray-worker"):  # what runs makes a checkpoint before any of them goes

@@ -256,7 +256,7 @@ def test_every_pod_that_trains_is_the_one_that_a_single_function_renders() -> No
         assert by_name(container["volumeMounts"]) == by_name(expected["volumeMounts"]), name
         for key in ("envFrom", "securityContext"):
             assert container[key] == expected[key], (name, key)
-        of_job = {"DRAGOMAN_JOB", "DRAGOMAN_ATTEMPT"}
+        of_job = START.variables()
         own = {one["name"]: one["value"] for one in container["env"] if one["name"] not in of_job}
         assert own == {one["name"]: one["value"] for one in expected["env"]}, name
 
@@ -318,7 +318,7 @@ def test_a_pod_is_given_every_variable_that_a_training_reads() -> None:
     assert {"MLFLOW_TRACKING_URI", "DRAGOMAN_HOME", "DRAGOMAN_JOB", "RANK", "TRACEPARENT"} <= read
     for name, pod in of_trainings():
         given = variables(pod, rendered("kueue"))
-        of_job = set() if "RayJob/jab12" in name else {"DRAGOMAN_JOB", "DRAGOMAN_ATTEMPT"}
+        of_job = set() if "RayJob/jab12" in name else START.variables().keys()
         missing = (read | OF_LIBRARIES) - given.keys() - WITHOUT.keys() - of_job
         assert not missing, f"{name}: give it, or say in WITHOUT why not: {missing}"
         assert given["AWS_SHARED_CREDENTIALS_FILE"] == f"{training.SECRETS}/s3_credentials"
