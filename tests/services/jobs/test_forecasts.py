@@ -35,6 +35,8 @@ def test_toy_runs_do_not_make_the_default_training_take_days() -> None:
 @pytest.mark.parametrize("kind", ["simulated", "real"])
 def test_four_of_five_jobs_take_what_was_promised_and_three_of_a_kind_make_it_narrow(kind: str) -> None:
     jobs = forecasts.simulated(120, 7) if kind == "simulated" else forecasts.real()
+    if kind == "real" and len(jobs) < 20:
+        pytest.skip(f"{len(jobs)} trainings are recorded in bench/forecast_runs.json; 20 make a history")
     tally = forecasts.judge(estimate, jobs)
     assert sum(tally.inside) >= 0.8 * len(tally.inside)
     assert max(tally.ranges) <= 8
