@@ -21,7 +21,7 @@ from model.shards.stream import stream_chunks
 from model.shards.verify import verify
 from model.text.tokenizer import EOS, UNK, TokenizerConfig
 from model.text.tokenizers import load_pair
-from model.text.words import WordRules, WordTokenizer
+from model.text.words import WordTokenizer, rules_of
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus import counting, monolingual, text_staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
@@ -116,7 +116,7 @@ def test_every_tokenizer_reads_it(make: Make, kind: str) -> None:
 def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = WordRules(lowercase=True, punctuation=False)
+    words = rules_of(VOCABULARY)
     counts = Counter(word for line in _lines(900, 1) for word in words.split(line.lower()))
     expected = sorted(counts, key=lambda word: (-counts[word], word))
     roomy = shard(make("roomy", tokenizer=VOCABULARY))
