@@ -7,6 +7,7 @@ refusal must never say whether a secret exists.
 import os
 import re
 import types
+import warnings
 from collections.abc import Iterator
 from dataclasses import is_dataclass, make_dataclass
 from pathlib import Path
@@ -185,7 +186,7 @@ HONEST = [
     ("train", "paths.runs={home}/runs/anna name=new cluster=ray"),
     ("evaluate", "evaluate.bundle=models:/m/3 evaluate.against=[other,m@champion]"),
     ("compare", "models=[rnnenc,transformer] compare.name=mine"),
-    ("promote", "registry.name=mine promote.reason='/etc/passwd is only a text'"),
+    ("promote", "registry.name=mine 'promote.reason=\"/etc/passwd is only a text\"'"),
     ("unpack", "unpack.output={home}/corpora/mine"),
     ("doctor", "seed=2"),
     ("sync", "name=one"),
@@ -246,7 +247,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
 
 # Every refusal is for its own reason, and names the key.
 REASONS = (
-    r"lies outside of what jobs may (use|write): /"
+    r"lies outside of what jobs may (use: /|write: a folder of its own below /|write: /)"
     r"|is not known|Choices: |has dots between"
     r"|names no server and no command"
     r"|leave it out"
@@ -336,7 +337,9 @@ def test_a_folder_has_one_claim_however_it_is_written(shards: str, scene: dict[s
 
 def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[str, Path]) -> None:
     """The whole way: HTTP, the planner's process, the ledger. Every seventh attack, and another owner's shards."""
-    from fastapi.testclient import TestClient
+    with warnings.catch_warnings():  # of a package that is not installed
+        warnings.simplefilter("ignore")
+        from fastapi.testclient import TestClient
 
     home, data = scene["home"], scene["data"]
     loop = make_loop(f"sqlite:///{home}/service/ledger.db", home)
