@@ -342,7 +342,7 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
         from fastapi.testclient import TestClient
 
     home, data = scene["home"], scene["data"]
-    loop = make_loop(f"sqlite:///{home}/service/ledger.db", home)
+    loop = make_loop(f"sqlite:///{home.parent}/ledger.db", home)
     loop.capacity = loop.executor.capacity()
     loop.intake.planner = Planner([home, data], [data / "jobs_token"])
     parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, home, False)
