@@ -31,7 +31,9 @@ LOCAL = "http://127.0.0.1:8300"
 class Planner(StubPlanner):
     """Plans that say which model a job writes to: the word model=NAME."""
 
-    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+    def plan(
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
+    ) -> dict[str, Any]:
         own = next((word.partition("=")[2] for word in words if word.startswith("model=")), "")
         return {**super().plan(verb, words, gpus, early), "model": own}
 
