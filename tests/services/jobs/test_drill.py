@@ -70,7 +70,9 @@ def test_a_step_of_an_attempt_that_is_ending_is_no_recovery(tmp_path: Path, monk
 class RangePlanner(StubPlanner):
     """Of a range of workers the fewest."""
 
-    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+    def plan(
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
+    ) -> dict[str, Any]:
         return super().plan(verb, [word.partition("..")[0] for word in words], gpus, early)
 
 
