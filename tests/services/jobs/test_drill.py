@@ -81,7 +81,7 @@ import sys, types
 from services.jobs.drill import drill, entry
 
 home = sys.argv[1]
-stub = lambda name, steps: [f"run={home}/drill-stub/runs/{name}", f"steps={steps}", "pause=0.02", "code=0"]
+stub = lambda name, steps: [f"run={home}/runs/drill-stub/runs/{name}", f"steps={steps}", "pause=0.02", "code=0"]
 drill.CORPUS, drill.TRAINING = stub("shards", 1), stub("drill-stub", 1_000_000)
 entry.secrets = types.SimpleNamespace(token_hex=lambda _: "stub")
 sys.exit(entry.main(["service", f"paths.root={home}", "jobs.owner=anna"]))
@@ -102,7 +102,7 @@ def test_a_drill_that_is_ended_by_a_signal_takes_back_its_jobs(tmp_path: Path, n
         drilled = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
         try:
             deadline = time.monotonic() + 100
-            while not (tmp_path / "drill-stub" / "runs" / "drill-stub" / "checkpoints").exists():
+            while not (tmp_path / "runs" / "drill-stub" / "runs" / "drill-stub" / "checkpoints").exists():
                 assert drilled.poll() is None and time.monotonic() < deadline
                 time.sleep(0.05)
             drilled.send_signal(number)
@@ -112,5 +112,5 @@ def test_a_drill_that_is_ended_by_a_signal_takes_back_its_jobs(tmp_path: Path, n
         assert drilled.returncode == 128 + number
         assert f"ended by {number.name}; its jobs and files are taken back" in said
         assert [one["id"] for one in service.jobs()["jobs"]] == [kept]
-    assert not (tmp_path / "drill-stub").exists()
+    assert not (tmp_path / "runs" / "drill-stub").exists()
     assert {path.name for path in (tmp_path / "jobs").iterdir()} == {kept}
