@@ -60,8 +60,7 @@ def main(shards: Path, steps: int, threads: int) -> float:
     """Target tokens/s of our loop in this process."""
     import torch
 
-    from bench.train import training_speed
-    from bench.trainer import TINY, default_precision
+    from bench.trainer import TINY, default_precision, training_speed
 
     torch.set_num_threads(threads)
     return training_speed(shards, steps, default_precision(TINY))

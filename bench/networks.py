@@ -17,8 +17,7 @@ import torch
 from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
-from bench.train import training_speed
-from bench.trainer import TOKENS, VOCABULARY, default_precision
+from bench.trainer import TOKENS, VOCABULARY, default_precision, training_speed
 from conf import compose
 from model.networks.architectures import any_network, architecture, model_config
 from pipelines.config import Config

@@ -14,10 +14,7 @@ Before its last line it prints two more, of ours against ours with OpenMP's own 
 import argparse
 import subprocess
 import tempfile
-import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -27,11 +24,7 @@ from bench.peers import ROOT, peer_environment, peer_python
 from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
-from bench.trainer import TINY, TOKENS, VOCABULARY, default_precision, plain_paths, trainer
-from model.settings import Precision
-from pipelines.training.loop import Loader
-
-WARM_UP = 4  # steps before the clock starts
+from bench.trainer import TINY, VOCABULARY, WARM_UP, default_precision, plain_paths, training_speed
 
 
 def run(quick: bool, args: list[str]) -> Result:
@@ -68,27 +61,6 @@ def run(quick: bool, args: list[str]) -> Result:
     return Result(
         "train", found["ours"], max(found["marian"], found["eole"]), "target tokens/s, against the faster peer"
     )
-
-
-def training_speed(
-    shards: Path,
-    steps: int,
-    precision: Precision,
-    tokens: int = TOKENS,
-    model: Any = TINY,
-    loader: Loader | None = None,
-) -> float:
-    """Our loop as `dragoman train` runs it in one process, journal and all; target tokens/s after the warm-up."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        trainer(shards, Path(folder), precision, tokens, model, loader) as ours,
-    ):
-        ours.config = replace(ours.config, max_steps=WARM_UP)
-        ours.run(lambda step, values: None)
-        before, began = ours.progress.items, time.perf_counter()
-        ours.config = replace(ours.config, max_steps=WARM_UP + steps)
-        ours.run(lambda step, values: None)
-        return (ours.progress.items - before) / (time.perf_counter() - began)
 
 
 def plain_speed(shards: Path, steps: int) -> float:

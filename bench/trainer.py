@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.training.loop import Loader, Trainer
 
 VOCABULARY, TOKENS = 10_000, 4096
+WARM_UP = 4  # steps before the clock starts
 TINY = TransformerConfig("transformer", "transformer_tiny", 128, 4, 256, 4, 4, dropout=0.3)
 
 
@@ -78,3 +81,24 @@ def trainer(
         yield made
     finally:
         loader.close()
+
+
+def training_speed(
+    shards: Path,
+    steps: int,
+    precision: Precision,
+    tokens: int = TOKENS,
+    model: Any = TINY,
+    loader: Loader | None = None,
+) -> float:
+    """Our loop as `dragoman train` runs it in one process, journal and all; target tokens/s after the warm-up."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        trainer(shards, Path(folder), precision, tokens, model, loader) as ours,
+    ):
+        ours.config = replace(ours.config, max_steps=WARM_UP)
+        ours.run(lambda step, values: None)
+        before, began = ours.progress.items, time.perf_counter()
+        ours.config = replace(ours.config, max_steps=WARM_UP + steps)
+        ours.run(lambda step, values: None)
+        return (ours.progress.items - before) / (time.perf_counter() - began)

@@ -147,7 +147,10 @@ def account(name: str, current: str, method: str, where: str, body: Callable[[st
 def mlflow(address: str) -> Change:
     """MLflow's login, as the files of credentials hold it."""
     users = f"{address.rstrip('/')}/api/2.0/mlflow/users"
-    body = lambda user, old, new: {"username": user, "password": new, "current_password": old}  # noqa: E731
+
+    def body(user: str, old: str, new: str) -> dict[str, str]:
+        return {"username": user, "password": new, "current_password": old}
+
     tell = account("MLflow", f"{users}/current", "PATCH", f"{users}/update-password", body)
 
     def change(old: str, new: str) -> None:
@@ -172,7 +175,10 @@ def new_credentials(old: str) -> str:
 def grafana(address: str) -> Change:
     """The password of Grafana's admin."""
     where = f"{address.rstrip('/')}/api/user"
-    body = lambda _, old, new: {"oldPassword": old, "newPassword": new, "confirmNew": new}  # noqa: E731
+
+    def body(_: str, old: str, new: str) -> dict[str, str]:
+        return {"oldPassword": old, "newPassword": new, "confirmNew": new}
+
     tell = account("Grafana", where, "PUT", f"{where}/password", body)
     return lambda old, new: tell("admin", old.strip(), new.strip())
 

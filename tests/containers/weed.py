@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 options = {name.lstrip("-"): value for name, _, value in (word.partition("=") for word in sys.argv[1:])}
 port = int(options["s3.port"])
@@ -31,7 +32,8 @@ def application(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
     if environ["PATH_INFO"] == "/healthz":
         start("200 OK" if ready.is_set() else "503 Service Unavailable", [("Content-Length", "0")])
         return [b""]
-    if not any(f"Credential={key}/" in environ.get("HTTP_AUTHORIZATION", "") for key in keys):
+    signed = unquote(environ.get("HTTP_AUTHORIZATION", "") + environ["QUERY_STRING"])  # the latter where presigned
+    if not any(f"Credential={key}/" in signed for key in keys):
         start("403 Forbidden", [("Content-Type", "application/xml")])
         return [b"<Error><Code>AccessDenied</Code><Message>no key of ours</Message></Error>"]
     found: Iterable[bytes] = moto(environ, start)
