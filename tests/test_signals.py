@@ -1,6 +1,6 @@
 """A signal at a random moment of a verb: a line, the exit code 130 or 143, MLflow's run KILLED, nothing left behind.
 
-The suite tries each verb once at a moment drawn by a seed; `make test-long` twenty times in all.
+The suite tries each verb once at a moment drawn by a seed; `make test-long` four times each.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,10 @@ VERBS = {
     "demo": RAY,
     "evaluate": ["decode.beam=8"],
     "promote": ["promote.samples=2000"],
+    "sweep": ["cluster.backend=local", "train.optimizer.lr=choice(0.001,0.002)", "sweep.sampler=grid"],
 }
+FIRST = {"demo": "experiment=demo", "sweep": "train"}
+SERVICE = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
 
 
 @dataclass
@@ -114,8 +118,9 @@ def interrupted(home: Path, words: list[str], number: signal.Signals, after: flo
 
 def status(home: Path, run: str) -> str | None:
     """Of the run of this name in MLflow; None where there is none."""
-    note = home / "runs" / run / "mlflow.json"
-    if not note.is_file():
+    notes = [home / folder / run / "mlflow.json" for folder in ("runs", "sweeps")]
+    note = next((one for one in notes if one.is_file()), None)
+    if note is None:
         return None
     tracking = TrackingConfig(uri=f"sqlite:///{home}/mlflow/mlflow.db")
     return str(connect(tracking).get_run(json.loads(note.read_text())["run_id"]).info.status)
@@ -130,12 +135,34 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def service(home: Path) -> Iterator[None]:
+    """The job service, which runs the trials of sweeps."""
+    said = home / "up.txt"
+    with said.open("w") as file:
+        up = subprocess.Popen(
+            [sys.executable, "-m", "services.cli", "up", *SERVICE],
+            cwd=ROOT,
+            env={**os.environ, "DRAGOMAN_HOME": str(home)},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + PATIENCE
+    while "ready" not in said.read_text():
+        assert up.poll() is None and time.monotonic() < deadline, said.read_text()
+        time.sleep(0.3)
+    yield
+    up.send_signal(signal.SIGINT)
+    assert up.wait(PATIENCE) == 0, said.read_text()
+
+
 def tries(home: Path, verb: str, count: int, seed: int) -> list[Try]:
     """`count` tries of a verb at moments drawn between its start and its end."""
     rng = random.Random(seed)
     words = [verb, *SMALL, *VERBS[verb]]
-    if verb == "demo":
-        words.insert(1, "experiment=demo")
+    if verb in FIRST:
+        words.insert(1, FIRST[verb])
     accepted = (0, 1) if verb == "promote" else (0,)
     lasts = seconds_of(home, [*words, *named(home, verb, "measured")], accepted)
     found: list[Try] = []
@@ -172,6 +199,12 @@ def test_a_signal_at_a_random_moment_ends_a_verb_in_order(home: Path, verb: str)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"sweep"}))
 def test_signals_at_many_random_moments_end_a_verb_in_order(home: Path, verb: str) -> None:
     check(tries(home, verb, 4, seed=2), 4)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("service")
+def test_signals_at_many_random_moments_end_a_sweep_in_order(home: Path) -> None:
+    check(tries(home, "sweep", 4, seed=2), 4)

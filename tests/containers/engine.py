@@ -82,6 +82,13 @@ class Containers:
         self.compose("up", "--detach", "--no-build", "--no-deps", *options, service)
         self.wait(service)
 
+    def down(self, check: bool = True) -> None:
+        """Take away containers, networks and volumes. podman-compose forgets volumes of services that share a list of
+        them by a YAML anchor."""
+        self.compose("down", "--volumes", "--timeout", "60", check=check)
+        for name in podman("volume", "ls", "--quiet", "--filter", f"name={self.project}_").stdout.split():
+            podman("volume", "rm", name, check=check)
+
     def wait(self, service: str) -> None:
         """Until a service is healthy, or has ended where it ends by itself. Podman asks for health where systemd has
         timers; here it is asked to."""
@@ -155,4 +162,4 @@ def project(folder: Path) -> Iterator[Containers]:
     try:
         yield one
     finally:
-        one.compose("down", "--volumes", "--timeout", "10", check=False)
+        one.down(check=False)
