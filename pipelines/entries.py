@@ -75,6 +75,5 @@ def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
     """
     if config.languages and not has_manifest(config.shard_dir):
         wanted = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in OF_SHARDS]
-        raise UserError(
-            f"no shards in {config.paths.shards}; this makes them: {shlex.join(['dragoman', 'shard', *own.option(), *wanted])}"
-        )
+        command = shlex.join(["dragoman", "shard", *own.option(), *wanted])
+        raise UserError(f"no shards in {config.paths.shards}; this makes them: {command}")

@@ -1,7 +1,7 @@
 """The command line: `dragoman VERB [key=value ...]`. A verb's module is imported only when the verb is run.
 
-`--config FILE` and `--config-dir FOLDER`, a user's own settings, are read here, so that every verb takes them and what a
-verb starts or submits gets them too.
+`--config FILE` and `--config-dir FOLDER`, a user's own settings, are read here, so that every verb takes them and what
+a verb starts or submits gets them too.
 """
 
 import importlib
