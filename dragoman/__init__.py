@@ -8,9 +8,9 @@
     model = dragoman.load(run.folder)
     print(model.translate("The dog sees the man.").text)
 
-Settings are those of the command line: words (`"model=rnnenc"`), keywords (`name="mine"`, and `**{"train.max_steps": 40}`
-for keys with a dot), and `config=FILE.yaml`; keywords win over words, and both over the file. What is not named in
-`__all__` is private, in every package that Dragoman installs.
+Settings are those of the command line: words (`"model=rnnenc"`), keywords (`name="mine"`, and with a dot
+`**{"train.max_steps": 40}`), and `config=FILE.yaml`; keywords win over words, and both over the file. What is not named
+in `__all__` is private, in every package that Dragoman installs.
 
 Importing this package loads neither torch nor Ray and changes nothing of the process; the first call does.
 """

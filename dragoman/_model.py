@@ -42,8 +42,12 @@ def load(
     with one_exception():
         from pipelines.config import Config
 
+        from services.models.source import check_device
+        from services.settings import BundleSource
+
         words = words_of(overrides, config, settings)
         whole = configure(Config, words)
+        check_device(BundleSource(device=device))
         folder, version = _find(os.fspath(reference), whole)
         return Model(folder, version, whole, words, device)
 
@@ -102,7 +106,9 @@ class Model:
         return (str(pair),) if pair else ()
 
     @overload
-    def translate(self, texts: str, *, nbest: int = 1, split: bool = False) -> Translation: ...
+    def translate(  # type: ignore[overload-overlap]  # a str is a sequence of them too; this one comes first
+        self, texts: str, *, nbest: int = 1, split: bool = False
+    ) -> Translation: ...
     @overload
     def translate(self, texts: Sequence[str], *, nbest: int = 1, split: bool = False) -> list[Translation]: ...
     def translate(

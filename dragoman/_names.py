@@ -55,5 +55,6 @@ def _place(name: str) -> Path | None:
 
 
 def _of_folder(folders: list[str]) -> Path:
-    """A namespace package is only found where there is no ours: as if its folder had a file."""
+    """A folder without code is found where no other path has the package (an editable installation is behind all): as
+    if it had an __init__.py."""
     return Path(folders[0]).resolve() / "__init__.py"
