@@ -41,7 +41,6 @@ def load(
     """
     with one_exception():
         from pipelines.config import Config
-
         from services.models.source import check_device
         from services.settings import BundleSource
 

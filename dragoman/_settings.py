@@ -47,9 +47,8 @@ def _hydra_to_itself() -> Iterator[None]:
     """The caller may be an application of Hydra itself: what it has initialised is put aside and comes back."""
     from hydra.core.global_hydra import GlobalHydra
 
-    instance = GlobalHydra.instance()
-    before, instance.hydra = instance.hydra, None
+    before, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
     try:
         yield
     finally:
-        instance.hydra = before
+        GlobalHydra.instance().hydra = before  # another instance: Hydra has put a copy in its place
