@@ -1,18 +1,16 @@
 """The arguments of a call as words of the command line, and those as a typed configuration."""
 
-import contextlib
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from conf import compose
+from conf.apart import apart
 from conf.own import as_words, read_settings
 from model.errors import UserError
 
 Root = TypeVar("Root")
 Path = str | os.PathLike[str]
-_composing = threading.RLock()  # Hydra keeps what it composes in the process
 
 
 def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[str, Any]) -> list[str]:
@@ -36,19 +34,7 @@ def configure(root: type[Root], words: Sequence[str], facts: Callable[..., Mappi
     Raises:
         UserError: an unknown key or choice, a value out of range.
     """
-    with _composing, _hydra_to_itself():
+    with apart():
         values = compose.values(words, facts)
     compose.home_of(values)
     return compose.typed(root, values)
-
-
-@contextlib.contextmanager
-def _hydra_to_itself() -> Iterator[None]:
-    """The caller may be an application of Hydra itself: what it has initialised is put aside and comes back."""
-    from hydra.core.global_hydra import GlobalHydra
-
-    before, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
-    try:
-        yield
-    finally:
-        GlobalHydra.instance().hydra = before  # another instance: Hydra has put a copy in its place
