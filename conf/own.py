@@ -10,7 +10,8 @@ from conf.groups import FOLDER, VARIABLE, default_choices
 from model.errors import UserError
 
 CHOICE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
-PLAIN = re.compile(r"[A-Za-z_][\w.-]*")
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")  # Hydra reads other letters within quotes alone
+KEY = re.compile(r"\+{0,2}[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def read_settings(name: str) -> list[str]:
@@ -96,6 +97,8 @@ def _chosen(entries: Any, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _flat(key: str, value: Any, where: str) -> Iterator[str]:
+    if not KEY.fullmatch(key):
+        raise UserError(f"{where}: {key!r} is no key; settings are KEY: VALUE, such as `seed: 2`")
     if isinstance(value, Mapping) and value:
         for name, one in value.items():
             yield from _flat(f"{key}.{name}", one, where)
