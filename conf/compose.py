@@ -18,8 +18,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from conf.groups import FOLDER, sections
+from conf.groups import FOLDER, VARIABLE, sections
 from conf.interrupts import Interrupted, interruptible
+from conf.own import search_path
 from conf.parsing import parsing_quickly
 from model.errors import ServiceError, UserError, interrupt_in, unknown
 from model.renamed import current_words
@@ -164,6 +165,7 @@ def values(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, An
     Raises:
         UserError: an override that cannot be parsed, an unknown key or choice, an interpolation that leads nowhere.
     """
+    import yaml
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
@@ -174,6 +176,8 @@ def values(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, An
     except MissingConfigException as problem:
         group, _, choice = str(problem.missing_cfg_file).rpartition("/")
         raise unknown(group, choice, problem.options or ()) from None
+    except yaml.MarkedYAMLError as problem:  # of a user's own folder
+        raise UserError(f"{VARIABLE}: not YAML: {problem.problem} {str(problem.problem_mark).strip()}") from None
     except (HydraException, OmegaConfBaseException) as problem:
         cause = problem.__cause__
         if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
@@ -187,11 +191,11 @@ def _compose(words: Sequence[str]) -> Any:
     from hydra import compose, initialize_config_dir
 
     composed = _composed.get()
-    key = tuple(words)
+    key = (*search_path(), *words)
     if composed is not None and key in composed:
         return copy.deepcopy(composed[key])
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
-        node = compose("config", overrides=list(words))
+        node = compose("config", overrides=[*search_path(), *words])
     if composed is not None:
         composed[key] = copy.deepcopy(node)
     return node
@@ -251,7 +255,7 @@ def _run_by_hydra(
         codes.append(task(_resolve(node, words, facts)) or OK)
 
     before = sys.argv
-    sys.argv = [f"dragoman {verb}", *words]
+    sys.argv = [f"dragoman {verb}", *search_path(), *words]
     try:
         with parsing_quickly():
             application()

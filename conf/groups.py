@@ -1,5 +1,9 @@
-"""The files of this folder as they stand, for whoever shows or searches them and need not wait for Hydra to compose."""
+"""The files of this folder as they stand, for whoever shows or searches them and need not wait for Hydra to compose.
 
+A folder that DRAGOMAN_CONF names has further choices of the same groups.
+"""
+
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -8,12 +12,25 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).resolve().parent
+VARIABLE = "DRAGOMAN_CONF"  # of the environment: a user's own folder
 
 
 def content(name: str) -> dict[str, Any]:
     """The plain values of one file, `config` or GROUP/CHOICE, with its list of defaults."""
-    values: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    values: dict[str, Any] = yaml.safe_load(text(name))
     return values
+
+
+def text(name: str) -> str:
+    """The file of `config` or GROUP/CHOICE as it is written."""
+    paths = [folder / f"{name}.yaml" for folder in folders()]
+    return next((path for path in paths if path.is_file()), paths[0]).read_text(encoding="utf-8")
+
+
+def folders() -> list[Path]:
+    """Where choices are looked for: ours, then the user's own folder."""
+    own = os.environ.get(VARIABLE)
+    return [FOLDER, Path(own).expanduser().absolute()] if own else [FOLDER]
 
 
 def default_choices() -> dict[str, str]:
@@ -29,7 +46,7 @@ def sections() -> set[str]:
 
 def choices(group: str) -> list[str]:
     """The names of a group's files."""
-    return sorted(path.stem for path in (FOLDER / group).glob("*.yaml"))
+    return sorted({path.stem for folder in folders() for path in (folder / group).glob("*.yaml")})
 
 
 def beneath(group: str, choice: str) -> str | None:
@@ -69,10 +86,10 @@ def page(group: str, choice: str) -> str:
     root = choice
     while (base := beneath(group, root)) is not None:
         root = base
-    own, text = ((FOLDER / group / f"{name}.yaml").read_text(encoding="utf-8") for name in (choice, root))
+    own, whole = (text(f"{group}/{name}") for name in (choice, root))
     if root == choice:
-        return text
-    return _heading(own) + with_values(text.removeprefix(_heading(text)), merge_choice(group, choice))
+        return whole
+    return _heading(own) + with_values(whole.removeprefix(_heading(whole)), merge_choice(group, choice))
 
 
 def with_values(text: str, values: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from conf import compose
+from conf import compose, own
 from model.errors import UserError
 from model.shards.manifest import has_manifest
 from pipelines.cluster.embedded_ray import begin_ray
@@ -75,6 +75,5 @@ def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
     """
     if config.languages and not has_manifest(config.shard_dir):
         wanted = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in OF_SHARDS]
-        raise UserError(
-            f"no shards in {config.paths.shards}; this makes them: {shlex.join(['dragoman', 'shard', *wanted])}"
-        )
+        command = shlex.join(["dragoman", "shard", *own.option(), *wanted])
+        raise UserError(f"no shards in {config.paths.shards}; this makes them: {command}")

@@ -8,6 +8,7 @@ dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vec
 
 import logging
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from conf import compose
@@ -16,7 +17,7 @@ from model.bundles.ensemble import load_ensemble
 from model.errors import UserError
 from model.inference.kinds import KINDS
 from pipelines.config import Config
-from pipelines.tasks.base import task_of
+from pipelines.tasks.base import Measured, task_of
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,20 @@ def task(config: Config) -> int:
     Raises:
         UserError: nothing of a name, no such split, bundles of different kinds.
     """
+    _, comparison = evaluate(config)
+    if comparison:
+        print("", comparison, sep="\n")
+    return compose.OK
+
+
+def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Measured, str]:
+    """Evaluate and keep the record; returns it, and the comparison with the others (empty where there are none).
+
+    `say` gets the report as soon as it is known.
+
+    Raises:
+        UserError: as `task`.
+    """
     settings = config.evaluate
     bundle, folder = evaluated(config)
     kind = "translation" if settings.ensemble else bundle_kind(bundle.directory)
@@ -34,13 +49,11 @@ def task(config: Config) -> int:
     against = [settings.against] if isinstance(settings.against, str) else settings.against or []
     rivals = [load(config.bundle_dir(rival, "evaluate.against")) for rival in against]
     measured = row.evaluate(config, bundle)
-    print(measured.report)
+    say(measured.report)
     files = row.write(measured, folder)
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
-    if rivals:
-        print("", row.compare(config, measured, rivals, folder), sep="\n")
-    return compose.OK
+    return measured, row.compare(config, measured, rivals, folder) if rivals else ""
 
 
 def record_folder(config: Config, bundle: Path) -> Path:

@@ -29,7 +29,14 @@ __all__ = ["PromoteConfig", "promote_version"]
 
 def task(config: Config) -> int:
     """Exit code 0 when the version asked for is champion now, 1 when it was not better."""
-    outcome = promote_version(
+    outcome = promote_configured(config)
+    print(f"{config.registry.name}: {outcome.message}")
+    return compose.OK if outcome.accepted else compose.FAILED
+
+
+def promote_configured(config: Config) -> Outcome:
+    """What comes of `promote_version` with the sections of `config`."""
+    return promote_version(
         config.tracking,
         config.registry,
         config.promote,
@@ -37,8 +44,6 @@ def task(config: Config) -> int:
         config.paths.local(config.paths.mlflow),
         config.vectors.evaluate,
     )
-    print(f"{config.registry.name}: {outcome.message}")
-    return compose.OK if outcome.accepted else compose.FAILED
 
 
 def promote_version(

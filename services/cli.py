@@ -1,11 +1,18 @@
-"""The command line: `dragoman VERB [key=value ...]`. A verb's module is imported only when the verb is run."""
+"""The command line: `dragoman VERB [key=value ...]`. A verb's module is imported only when the verb is run.
+
+`--config FILE` and `--config-dir FOLDER`, a user's own settings, are read here, so that every verb takes them and what
+a verb starts or submits gets them too.
+"""
 
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 
+from conf.groups import VARIABLE
 from conf.interrupts import Interrupted, finish, interruptible
+from conf.own import checked_folder, read_settings
+from model.environment import restore_environment
 from model.errors import UserError, unknown
 from services import completion
 from services.help import general_help, verb_help
@@ -18,7 +25,7 @@ OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit c
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code: 0, 1 failed, 2 the user's mistake, 130 or 143 interrupted."""
     try:
-        with interruptible():
+        with interruptible(), restore_environment(VARIABLE):
             code = _dispatch(list(argv))
             sys.stdout.flush()
     except UserError as problem:
@@ -50,9 +57,39 @@ def _dispatch(argv: list[str]) -> int:
     if any(word in ("-h", "--help") for word in rest):
         print(verb_help(name, verb))
         return OK
+    rest = with_own_settings(rest)
     module = importlib.import_module(verb.module)
     code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
     return code
+
+
+def with_own_settings(words: Sequence[str]) -> list[str]:
+    """The words with what the files of `--config` say in front of the command line's own settings, which win.
+
+    `--config-dir` becomes the variable DRAGOMAN_CONF, which processes that are started inherit.
+
+    Raises:
+        UserError: no file or folder is given, or it is not one of settings.
+    """
+    rest: list[str] = []
+    found: list[str] = []
+    given = iter(words)
+    for word in given:
+        option, equals, value = word.partition("=")
+        if option not in ("--config", "--config-dir", "-cd"):
+            rest.append(word)
+            continue
+        value = value if equals else next(given, "")
+        if not value:
+            raise UserError(f"{option}: say which: --config FILE.yaml, --config-dir FOLDER")
+        if option == "--config":
+            found += read_settings(value)
+        else:
+            os.environ[VARIABLE] = str(checked_folder(value))
+    settled = {word.partition("=")[0] for word in rest}
+    found = [word for word in found if word.partition("=")[0] not in settled]
+    first = next((place for place, word in enumerate(rest) if "=" in word or word.startswith("-")), len(rest))
+    return [*rest[:first], *found, *rest[first:]]
 
 
 def entry() -> None:

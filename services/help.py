@@ -30,6 +30,8 @@ usage: dragoman VERB [key=value ...]
 Everything after the verb is configuration: corpus=multi30k model=transformer_tiny train.max_steps=4000
   dragoman VERB --help               the keys of a verb, with their defaults
   dragoman VERB ... --cfg job        the whole configuration, as it would be used
+  dragoman VERB --config FILE        with your own settings from a YAML file, the command line's over them
+  dragoman VERB --config-dir FOLDER  with your own FOLDER/experiment/NAME.yaml, FOLDER/model/NAME.yaml (DRAGOMAN_CONF)
   dragoman --version
   eval "$(dragoman --shell-completion install=bash)"    completion of verbs and keys (bash, zsh, fish)
 

@@ -19,6 +19,7 @@ ALLOWED = {
     "model": {"model"},
     "pipelines": {"pipelines", "model", "conf"},
     "services": {"services", "model", "conf"},
+    "dragoman": {"dragoman", "services", "pipelines", "model", "conf"},
     "conf": {"conf", "model.errors", "model.renamed", "model.schema", "model.storage"},
 }
 HOUSE = ("model", "pipelines", "services")  # the packages with rooms
@@ -50,6 +51,10 @@ INSIDE = {
     "pipelines.corpus.block": "numba, which only the task that cleans needs",
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
+    **dict.fromkeys(
+        ("dragoman._jobs", "dragoman._model", "dragoman._pipelines"), "torch and the rest: `import dragoman` is quick"
+    ),
+    "dragoman.__main__": "the command line, which sets up what it starts first",
     "services.commands.attention": "matplotlib, where a picture is asked for",
     "services.commands.doctor": "torch, which may be what is missing",
 }

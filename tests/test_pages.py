@@ -74,7 +74,9 @@ def verbs_of(page: str) -> list[list[str]]:
         words[words.index("dragoman") + 1 :]
         for line in lines_of(page)
         for words in commands(line)
-        if "dragoman" in words and words[0] != "kubectl"  # whose namespace it is
+        if "dragoman" in words
+        and words[0] != "kubectl"  # whose namespace it is
+        and words[words.index("dragoman") + 1] != "--version"
     ]
 
 
@@ -83,6 +85,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder, and a home that is out of sight: nothing of this machine makes a command right."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "absent"))
+    (tmp_path / "mine.yaml").write_text("corpus: tsv\ncorpus.train.file: pairs.tsv\n")  # as docs/quickstart.md has it
     for name in ("RAY_ADDRESS", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
 
@@ -187,6 +190,7 @@ TEXT = "".join(
     for what in ("cat", "dog", "bird", "fish", "horse", "cow")
 )
 LOCAL = ["cluster.backend=local", "tracking.system_metrics=false"]
+EXPLAINING = {"docs/architecture.md", "docs/glossary.md", "docs/faults.md", "docs/python.md"}
 # A page, the verbs of its first commands of a kind, and what makes them quick.
 FIRST = {
     "README.md": (
@@ -234,3 +238,24 @@ def test_what_python_examples_import_is_there(page: str) -> None:
             if isinstance(node, ast.ImportFrom) and node.module:
                 module = importlib.import_module(node.module)
                 assert [name.name for name in node.names if not hasattr(module, name.name)] == [], page
+
+
+def test_each_message_of_the_page_for_trouble_stands_in_the_code() -> None:
+    headings = re.findall(r"^### (.+)$", PAGES["docs/troubleshooting.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(headings) > 20
+    code = [
+        path.read_text(encoding="utf-8")
+        for package in ("conf", "dragoman", "model", "pipelines", "services")
+        for path in (ROOT / package).rglob("*.py")
+    ]
+    gone = [heading for heading in headings if not any(heading in text for text in code)]
+    assert not gone, "no message has these words; put the page right"
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_a_pages_first_screen_has_a_command_or_what_it_explains(page: str) -> None:
+    """The glossary, the picture of the code and what is said of faults explain; others begin with a command."""
+    if page in EXPLAINING:
+        return
+    first = PAGES[page].read_text(encoding="utf-8").splitlines()[:25]
+    assert any(line.startswith("```sh") or re.match(r"    python -m bench", line) for line in first)

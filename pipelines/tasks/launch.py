@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from pipelines.cluster.bridge import Ends
 
 
-def train(config: Config) -> Path | None:
+def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
     """Train the run `name` to its end, then release it; the same call goes on with what is there.
 
-    Returns the bundle's directory, on the first rank. What is refused leaves no folder of a run.
+    Returns the bundle's directory, on the first rank; `say` gets the report of its scores. What is refused leaves no
+    folder of a run.
 
     Raises:
         UserError: what the task's `validate` refuses, the folder belongs to a run of other settings, or another command
@@ -49,14 +50,14 @@ def train(config: Config) -> Path | None:
         publishing.pull(config.run_dir)
         new = new and not (config.run_dir / RECORD).exists()
     try:
-        return _train(with_lanes(config, [config.run_dir]))
+        return _train(with_lanes(config, [config.run_dir]), say)
     except UserError:
         if new and not (config.run_dir / "spool").exists():  # it has not begun
             shutil.rmtree(config.run_dir, ignore_errors=True)
         raise
 
 
-def _train(config: Config) -> Path | None:
+def _train(config: Config, say: Callable[[str], object]) -> Path | None:
     task = task_for(config.model)
     task.validate(config)
     claim_run_dir(config, task.fingerprint(config))
@@ -71,7 +72,7 @@ def _train(config: Config) -> Path | None:
         with closed_record(config):
             if training:
                 run_ranks(task, config, task.plan(config), values, received)
-            return release(config, task) if is_first() else None
+            return release(config, task, say) if is_first() else None
 
 
 def check(config: Config) -> None:

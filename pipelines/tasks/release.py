@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from pipelines.training import publishing
 logger = logging.getLogger(__name__)
 
 
-def release(config: Config, task: Task) -> Path:
+def release(config: Config, task: Task, say: Callable[[str], object] = print) -> Path:
     """Make the run's bundle, score it, record and register it; a bundle of the same weights is made once.
+
+    `say` gets the report of its scores.
 
     Returns the bundle's directory.
     """
@@ -39,7 +42,7 @@ def release(config: Config, task: Task) -> Path:
         tracked.metrics(newest_step(config), measured.scores)
         tracked.text(f"{measured.report}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
-        print(measured.report)
+        say(measured.report)
         publishing.publish(config.run_dir, "bundle", f"evaluation.{config.evaluate.split}.json")
         if config.registry.register:
             version = register_bundle(config.tracking, config.registry, tracked, directory)

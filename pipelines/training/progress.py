@@ -39,7 +39,7 @@ class _Follower:
         self.path, self.max_steps, self.unit = path, max_steps, unit
         self.over = threading.Event()
         self._decision: Path | None = path.with_name(DECISION)  # None: it was said
-        self._terminal = sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty() and logger.isEnabledFor(logging.INFO)  # a quiet caller has no live line
         self._file = path.stat().st_ino if path.is_file() else 0
         self._offset = path.stat().st_size if path.is_file() else 0
         self._said = max((line["step"] for line in journal.lines(path)), default=0)  # the last step of an evaluation

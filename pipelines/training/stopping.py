@@ -14,6 +14,7 @@ RUN/pause has the workers alone end: a group of another size goes on after them.
 
 import contextlib
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -126,9 +127,15 @@ def forget(run: Path) -> None:
 
 @contextlib.contextmanager
 def signals(run: Path) -> Iterator[Signals]:
-    """SIGINT and SIGTERM end the block in order. What an earlier start was asked for is forgotten."""
+    """SIGINT and SIGTERM end the block in order. What an earlier start was asked for is forgotten.
+
+    In another thread than the main one, which alone hears signals, only what is written into RUN/stop ends it.
+    """
     forget(run)
     handler = Signals(run)
+    if threading.current_thread() is not threading.main_thread():
+        yield handler
+        return
     before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield handler

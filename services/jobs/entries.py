@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         return ray_head.main([ELASTIC.sub(r"cluster.workers=\2", word) for word in argv] if rehearsing else argv)
     if rehearsing:
         return compose.OK
-    rest = [word for word in words if not re.match(r"[+~]*jobs[.=]", word)]
+    rest = [word for word in words if not is_ours(word)]
 
     def ask(root: Root) -> int:
         if root.jobs.address is not None:
@@ -53,6 +53,11 @@ def main(argv: Sequence[str]) -> int:
             return verbs.VERBS[verb](root.jobs, client, rest)
 
     return compose.run(ask, Root, [word for word in words if OURS.match(word)], verb)
+
+
+def is_ours(word: str) -> bool:
+    """Whether a word is for whoever asks, and no setting of the job."""
+    return re.match(r"[+~]*jobs[.=]", word) is not None
 
 
 def address(root: Root) -> str:

@@ -11,7 +11,7 @@ from conf import compose
 from model.errors import UserError, unknown
 from model.files import atomic_write
 from services.jobs.client import admin, table
-from services.jobs.client.client import JobClient
+from services.jobs.client.client import Detail, JobClient
 from services.jobs.job_client import JobsConfig
 from services.telemetry.traceparent import of_environment
 
@@ -40,10 +40,25 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     if not words or "=" in words[0] or words[0].startswith("-"):
         raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
     verb, *overrides = words
-    by = table.moment(config.by) if config.by else None
     if config.plan == "only":
+        by = table.moment(config.by) if config.by else None
         print(table.plan(service.plan(verb, overrides, by)))
         return compose.OK
+    found = enter(config, service, verb, overrides)
+    job = found["id"]
+    if found["plan"]:
+        logger.info("%s", table.plan(found["plan"]))
+    print(job)
+    logger.info("follow it: dragoman logs %s -f    why it waits: dragoman why %s", job, job)
+    return compose.OK
+
+
+def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:
+    """The job of `verb`, planned and queued as the section says.
+
+    Raises:
+        UserError: the planner refuses it.
+    """
     job = service.submit(
         verb,
         overrides,
@@ -51,17 +66,13 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         after=config.after,
         retries=config.retries,
         max_hours=config.max_hours or None,
-        by=by,
+        by=table.moment(config.by) if config.by else None,
     )
     found = service.planned(job["id"])
     if found["state"] == "failed" and not found["attempts"]:
         service.remove(job["id"])
         raise UserError(found["reason"])
-    if found["plan"]:
-        logger.info("%s", table.plan(found["plan"]))
-    print(job["id"])
-    logger.info("follow it: dragoman logs %s -f    why it waits: dragoman why %s", job["id"], job["id"])
-    return compose.OK
+    return found
 
 
 def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:

@@ -1,0 +1,129 @@
+"""A user's own settings: a file (`--config FILE`) as overrides, and a folder of further choices (DRAGOMAN_CONF)."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from conf.groups import FOLDER, VARIABLE, default_choices
+from model.errors import UserError
+
+CHOICE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")  # Hydra reads other letters within quotes alone
+KEY = re.compile(r"\+{0,2}[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def read_settings(name: str) -> list[str]:
+    """The YAML file `name` as overrides. An experiment's file is one too: `override /model: X` chooses as there.
+
+    Raises:
+        UserError: no file of settings.
+    """
+    import yaml
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        values = OmegaConf.to_container(OmegaConf.load(name))
+    except yaml.MarkedYAMLError as problem:
+        line = problem.problem_mark.line + 1 if problem.problem_mark else 1
+        raise UserError(f"--config {name}: line {line} is not YAML: {problem.problem}") from None
+    except OSError as problem:
+        raise UserError(f"--config {name}: {problem.strerror or 'cannot be read as YAML'}") from None
+    except (yaml.YAMLError, OmegaConfBaseException, UnicodeDecodeError, RecursionError):
+        raise UserError(f"--config {name}: not a YAML file of settings") from None
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise UserError(f"--config {name}: must hold settings such as `seed: 2`, a key and its value each")
+    return as_words(values, f"--config {name}")  # type: ignore[arg-type]  # checked above
+
+
+def as_words(values: Mapping[str, Any], where: str) -> list[str]:
+    """Settings as words of the command line: choices (`model=...`) first, then values. `where` opens messages.
+
+    Raises:
+        UserError: a value that is no plain one, or a list of defaults that is not one of choices.
+    """
+    groups = {*default_choices(), "experiment"}
+    choices: list[str] = []
+    words: list[str] = []
+    for key, value in values.items():
+        if key == "defaults":
+            choices += [f"{group}={choice}" for group, choice in _chosen(value, where)]
+        elif key in groups and (value is None or isinstance(value, str)):
+            choices.append(f"{key}={_value(value, key, where)}")
+        else:
+            words += _flat(key, value, where)
+    return choices + words
+
+
+def checked_folder(name: str) -> Path:
+    """The folder of a user's own choices, laid out as conf/ is: experiment/NAME.yaml, model/NAME.yaml ...
+
+    Raises:
+        UserError: it is none, or a file in it has the name of one of ours, which would win in silence.
+    """
+    folder = Path(name).expanduser().absolute()
+    if not folder.is_dir():
+        raise UserError(f"{VARIABLE}={name}: not a folder; name one that holds experiment/NAME.yaml, model/NAME.yaml")
+    if folder != FOLDER:
+        for path in sorted(folder.glob("*/*.yaml")):
+            if (FOLDER / path.relative_to(folder)).is_file():
+                raise UserError(f"{VARIABLE}: {path} has the name of one of Dragoman's own; give it another name")
+    return folder
+
+
+def search_path() -> list[str]:
+    """The word that has Hydra look into the folder that DRAGOMAN_CONF names; none where it names none."""
+    name = os.environ.get(VARIABLE)
+    return [f"hydra.searchpath=[{_value(f'file://{checked_folder(name)}', VARIABLE, VARIABLE)}]"] if name else []
+
+
+def option() -> list[str]:
+    """What a command that is advised needs to find the same choices."""
+    name = os.environ.get(VARIABLE)
+    return ["--config-dir", name] if name else []
+
+
+def _chosen(entries: Any, where: str) -> Iterator[tuple[str, str]]:
+    for entry in entries if isinstance(entries, list) else [entries]:
+        if entry == "_self_":
+            continue
+        key, choice = next(iter(entry.items())) if isinstance(entry, Mapping) and len(entry) == 1 else (str(entry), "")
+        found = CHOICE.fullmatch(str(key))
+        if found is None or not isinstance(choice, str):
+            raise UserError(f"{where}: defaults: {entry}: write `- override /GROUP: CHOICE`, or GROUP: CHOICE outside")
+        yield found[1], choice
+
+
+def _flat(key: str, value: Any, where: str) -> Iterator[str]:
+    if not KEY.fullmatch(key):
+        raise UserError(f"{where}: {key!r} is no key; settings are KEY: VALUE, such as `seed: 2`")
+    if isinstance(value, Mapping) and value:
+        for name, one in value.items():
+            yield from _flat(f"{key}.{name}", one, where)
+    else:
+        yield f"{key}={_value(value, key, where)}"
+
+
+def _value(value: Any, key: str, where: str) -> str:
+    """`value` in Hydra's grammar of overrides; ${...} stays a reference."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(_value(one, key, where) for one in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{name}:{_value(one, key, where)}' for name, one in value.items())}}}"
+    if not isinstance(value, str | os.PathLike):
+        raise UserError(f"{where}: {key}: {value!r} is no text, number, list or mapping of such")
+    text = os.fspath(value)
+    if not isinstance(text, str):
+        raise UserError(f"{where}: {key}: {value!r} is not text")
+    if PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
+        return text
+    # a backslash is an escape before a quote alone
+    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"

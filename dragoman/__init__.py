@@ -1,0 +1,53 @@
+"""Dragoman from Python: the verbs of the command line as functions, and trained models as objects.
+
+    import dragoman
+
+    dragoman.shard("experiment=demo")
+    run = dragoman.train("experiment=demo", **{"train.max_steps": 200})
+    print(run.scores["bleu"])
+    model = dragoman.load(run.folder)
+    print(model.translate("The dog sees the man.").text)
+
+Settings are those of the command line: words (`"model=rnnenc"`), keywords (`name="mine"`, and with a dot
+`**{"train.max_steps": 40}`), and `config=FILE.yaml`; keywords win over words, and both over the file. What is not named
+in `__all__` is private, in every package that Dragoman installs.
+
+Importing this package loads neither torch nor Ray and changes nothing of the process; the first call does.
+"""
+
+from dragoman._names import check_names
+
+check_names()  # before ours are imported: it names what would hide them
+
+from dragoman._errors import DragomanError  # noqa: E402
+from dragoman._jobs import Job, submit  # noqa: E402
+from dragoman._model import Model, load  # noqa: E402
+from dragoman._pipelines import evaluate, promote, shard, train  # noqa: E402
+from dragoman._results import (  # noqa: E402
+    Alternative,
+    Evaluation,
+    Neighbour,
+    Promotion,
+    Run,
+    Shards,
+    Translation,
+)
+
+__all__ = [
+    "Alternative",
+    "DragomanError",
+    "Evaluation",
+    "Job",
+    "Model",
+    "Neighbour",
+    "Promotion",
+    "Run",
+    "Shards",
+    "Translation",
+    "evaluate",
+    "load",
+    "promote",
+    "shard",
+    "submit",
+    "train",
+]

@@ -1,0 +1,16 @@
+"""The command line, as `dragoman` and as `python -m dragoman`."""
+
+import os
+
+
+def entry() -> None:
+    """The console script."""
+    # Programs that a command starts (`python -m ...`) must not look for our packages in the folder that they start in.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    from services.cli import entry as run
+
+    run()
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,99 @@
+"""Jobs of the job service."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dragoman._errors import DragomanError, one_exception
+from dragoman._settings import Path, configure, words_of
+
+if TYPE_CHECKING:
+    from services.jobs.client.client import JobClient
+    from services.jobs.entries import Root
+
+
+def submit(verb: str, *overrides: str, config: Path | None = None, **settings: Any) -> "Job":
+    """Queue a verb as a job of the job service and return it once it is planned; like `dragoman submit`.
+
+    `jobs.service` names the service, else the one of this machine (`dragoman up`) is asked; `jobs.priority`,
+    `jobs.after` and the others of that section are as at the command line.
+
+    Raises:
+        DragomanError: no service answers, or it refuses the job.
+    """
+    with one_exception():
+        from services.jobs import entries
+        from services.jobs.client.verbs import enter
+
+        words = words_of(overrides, config, settings)
+        root = configure(entries.Root, [word for word in words if entries.OURS.match(word)])
+        with _client(root) as service:
+            found = enter(root.jobs, service, verb, [word for word in words if not entries.is_ours(word)])
+        return Job.of(found, root)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it was when it was last asked for."""
+
+    name: str
+    verb: str
+    state: str  # queued, running, succeeded, failed, stopped ...
+    reason: str  # why it is in this state
+    _root: "Root" = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], root: "Root") -> "Job":
+        """Private: of what the service says."""
+        return cls(record["id"], record["verb"], record["state"], record["reason"], root)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        from services.jobs.client.verbs import ENDED
+
+        return self.state in ENDED
+
+    def refresh(self) -> "Job":
+        """The job as it is now.
+
+        Raises:
+            DragomanError: the service does not answer, or has forgotten it.
+        """
+        with one_exception(), _client(self._root) as service:
+            return Job.of(service.job(self.name), self._root)
+
+    def wait(self, timeout: float | None = None, every: float = 1.0) -> "Job":
+        """The job once it has ended; it is asked for `every` so many seconds.
+
+        Raises:
+            DragomanError: it has not ended after `timeout` seconds; as `refresh`.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not (job := self.refresh()).ended:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise DragomanError(f"{job.name} is {job.state} after {timeout:g} seconds", mistake=False)
+            time.sleep(every)
+        return job
+
+    def stop(self) -> "Job":
+        """Ask that it ends; returns it as it is then. Raises as `refresh`."""
+        with one_exception(), _client(self._root) as service:
+            service.act(self.name, "stop")
+            return Job.of(service.job(self.name), self._root)
+
+    def log(self) -> str:
+        """What its newest attempt has written. Raises as `refresh`."""
+        with one_exception(), _client(self._root) as service:
+            return b"".join(service.log(self.name)).decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def _client(root: "Root") -> Iterator["JobClient"]:
+    from services.jobs.client.verbs import client
+    from services.jobs.entries import address
+
+    with client(root.jobs, address(root)) as service:
+        yield service

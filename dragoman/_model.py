@@ -1,0 +1,228 @@
+"""Trained models that answer in this process."""
+
+import contextlib
+import os
+import pathlib
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from dragoman._errors import one_exception
+from dragoman._results import Alternative, Neighbour, Translation
+from dragoman._settings import Path, configure, words_of
+from model.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    from pipelines.config import Config
+    from services.models.registry import ModelVersion
+
+REGISTERED = re.compile(r"[^/@]+(@[^/@]+|/\d+)")  # NAME@ALIAS or NAME/VERSION
+AT_ONCE = 256  # texts
+
+
+def load(
+    reference: Path,
+    *overrides: str,
+    device: Literal["cpu", "cuda"] = "cpu",
+    config: Path | None = None,
+    **settings: Any,
+) -> "Model":
+    """Load a finished model: a run's name or folder, a bundle's folder, `NAME@ALIAS` or `NAME/VERSION` of the registry
+    (`models:/` may stand before it), or the name of a registered model, of which it is the champion.
+
+    Settings say where to look (`paths.root`, `tracking.uri`) and how to decode (`decode.beam`).
+
+    Raises:
+        DragomanError: nothing of that name, or no sound bundle.
+    """
+    with one_exception():
+        from pipelines.config import Config
+        from services.models.source import check_device
+        from services.settings import BundleSource
+
+        words = words_of(overrides, config, settings)
+        whole = configure(Config, words)
+        check_device(BundleSource(device=device))
+        folder, version = _find(os.fspath(reference), whole)
+        return Model(folder, version, whole, words, device)
+
+
+class Model:
+    """A loaded model. What it answers depends on its `kind`; another question raises DragomanError. Safe to call from
+    several threads."""
+
+    kind: str  # "translation", "language", "masked" or "vectors"
+    name: str  # in the registry, else that of its run
+    version: str | None  # in the registry
+    folder: pathlib.Path  # of its bundle
+
+    def __init__(
+        self, folder: pathlib.Path, version: "ModelVersion", config: "Config", words: Sequence[str], device: str
+    ) -> None:
+        """Private: `dragoman.load` makes one."""
+        from model.bundles.directory import bundle_kind
+        from model.inference.kinds import KINDS, kind_of
+        from services.models.loaded_model import load_model
+        from services.models.loaded_vectors import load_vectors_model
+
+        self.kind = bundle_kind(folder)
+        self.name = version.name or (folder.parent.name if folder.name == "bundle" else folder.name)
+        self.version = version.version or None
+        self.folder = folder
+        self._device = device
+        self._lock = threading.Lock()
+        self._sentences: Any = None
+        kind_of(folder)  # refuses what is none
+        self._loaded: Any
+        if self.kind == "translation":
+            self._loaded = load_model(
+                folder,
+                device=device,
+                version=version,
+                section=config.decode,
+                overrides=words,
+                alignment=config.alignment,
+            )
+        elif self.kind == "vectors":
+            self._loaded = load_vectors_model(folder, version)
+        else:
+            self._loaded = KINDS[self.kind].load(folder)
+            self._loaded.network.to(device)
+
+    def __repr__(self) -> str:
+        return f"<dragoman.Model {self.name}: {self.kind}{f', version {self.version}' if self.version else ''}>"
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Source and target of a translation model; else the one language, where it is known."""
+        if self.kind == "translation":
+            return (self._loaded.source, self._loaded.target)
+        pair = getattr(self._loaded, "pair", "") if self.kind != "vectors" else self._loaded.origin.pair
+        return (str(pair),) if pair else ()
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a str is a sequence of them too; this one comes first
+        self, texts: str, *, nbest: int = 1, split: bool = False
+    ) -> Translation: ...
+    @overload
+    def translate(self, texts: Sequence[str], *, nbest: int = 1, split: bool = False) -> list[Translation]: ...
+    def translate(
+        self, texts: str | Sequence[str], *, nbest: int = 1, split: bool = False
+    ) -> Translation | list[Translation]:
+        """The translation of a text, or of each of several in order; with `split` sentence by sentence.
+
+        Raises:
+            DragomanError: the model does not translate, more alternatives than its search finds (`decode.beam`), or a
+                text that fails.
+        """
+        with one_exception():
+            self._must("translation", "translate")
+            from services.commands.translate import translate_lines
+            from services.settings import TranslateConfig
+
+            most = self._loaded.decode.candidates
+            if not 1 <= nbest <= most:
+                raise UserError(f"nbest={nbest}: the search finds 1 to {most}; load with **{{'decode.beam': {nbest}}}")
+            how = TranslateConfig(nbest=nbest, split=split)
+            lines = _texts(texts)
+            found: list[Translation] = []
+            for start in range(0, len(lines), AT_ONCE):
+                for place, answer in enumerate(
+                    translate_lines(self._loaded, lines[start : start + AT_ONCE], how), start
+                ):
+                    if answer.error:
+                        raise UserError(f"text {place + 1}: {answer.error}")
+                    more = tuple(Alternative(one.text, one.score) for one in answer.nbest)
+                    found.append(Translation(answer.text, answer.score, more, answer.truncated, answer.unknown))
+            return found[0] if isinstance(texts, str) else found
+
+    def neighbours(self, word: str, k: int = 10) -> list[Neighbour]:
+        """The words nearest to a word, by its vector.
+
+        Raises:
+            DragomanError: the model is of another kind, or does not know the word.
+        """
+        with one_exception():
+            self._must("vectors", "neighbours")
+            return [Neighbour(one.word, one.similarity) for one in self._loaded.embeddings.neighbours(word, k)]
+
+    def analogy(self, a: str, b: str, c: str, k: int = 1) -> list[Neighbour]:
+        """What is to `c` as `b` is to `a`.
+
+        Raises:
+            DragomanError: as `neighbours`.
+        """
+        with one_exception():
+            self._must("vectors", "analogy")
+            return [Neighbour(one.word, one.similarity) for one in self._loaded.embeddings.analogy(a, b, c, k)]
+
+    def generate(self, prompt: str, **settings: Any) -> str:
+        """How a language model goes on with a text; settings are those of the section `generate` (`max_tokens=50`).
+
+        Raises:
+            DragomanError: the model is of another kind, or a setting cannot be.
+        """
+        with one_exception():
+            self._must("language", "generate")
+            from model.decoding.generation import generate
+            from model.schema import convert
+            from model.settings import GenerateConfig
+
+            how = convert(GenerateConfig, settings, "generate")
+            bundle = self._loaded
+            network, (text,) = bundle.language_network, _texts(prompt)
+            return str(generate(network, bundle.tokenizer, [text], how, bundle.normalisation)[0][0].text)
+
+    def embed(self, texts: str | Sequence[str]) -> "NDArray[numpy.float32]":
+        """The texts as vectors, a row each, like `dragoman embed`; of one text a single row.
+
+        Raises:
+            DragomanError: the model makes no vectors of texts.
+        """
+        with one_exception():
+            from model.inference.sentence_vectors import open_sentence_vectors
+
+            with self._lock:
+                if self._sentences is None:
+                    self._sentences = open_sentence_vectors(self.folder, self._device)
+                found: NDArray[numpy.float32] = self._sentences(_texts(texts))
+            return found[0] if isinstance(texts, str) else found
+
+    def _must(self, kind: str, method: str) -> None:
+        if self.kind != kind:
+            from model.inference.kinds import KINDS
+
+            can = {"translation": "translate, embed", "language": "generate", "masked": "embed"}
+            answers = can.get(self.kind, "neighbours, analogy, embed")
+            raise UserError(f"{self.name} holds {KINDS[self.kind].what}: {method} is not for it; it has {answers}")
+
+
+def _texts(texts: str | Sequence[str]) -> list[str]:
+    found = [texts] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
+    wrong = [one for one in found if not isinstance(one, str)]
+    if wrong:
+        raise UserError(f"{wrong[0]!r} is no text; give a str, or several in a list")
+    return found
+
+
+def _find(reference: str, config: "Config") -> tuple[pathlib.Path, "ModelVersion"]:
+    """The bundle's folder, and the version where it is one of the registry."""
+    from model.storage.mirror import local_folder
+    from services.models.registry import UNREGISTERED, Registry
+
+    registry = Registry(config.tracking.uri, local_folder(config.paths.root, config.paths.cache) / "cache" / "models")
+    name = reference.removeprefix("models:/")
+    if name != reference or (REGISTERED.fullmatch(reference) and not pathlib.Path(reference).exists()):
+        version = registry.resolve(f"models:/{name}" if "@" in name or "/" in name else f"models:/{name}@champion")
+        return registry.fetch(version), version
+    try:
+        return config.bundle_dir(reference, "load"), UNREGISTERED
+    except UserError:
+        with contextlib.suppress(UserError):  # no registered model of this name either
+            version = registry.resolve(f"models:/{name}@champion")
+            return registry.fetch(version), version
+        raise

@@ -1,0 +1,40 @@
+"""The arguments of a call as words of the command line, and those as a typed configuration."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from conf import compose
+from conf.apart import apart
+from conf.own import as_words, read_settings
+from model.errors import UserError
+
+Root = TypeVar("Root")
+Path = str | os.PathLike[str]
+
+
+def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[str, Any]) -> list[str]:
+    """The words: of the file, then those given, then the keywords. A choice that comes again later is left out.
+
+    Raises:
+        UserError: a word that is none, a file that cannot be read, a value of a type that no setting has.
+    """
+    for word in overrides:
+        if not isinstance(word, str) or word.startswith("-") or "=" not in word:
+            raise UserError(f"{word!r} is no setting: write 'KEY=VALUE', for example 'model=transformer_small'")
+    found = read_settings(os.fspath(config)) if config is not None else []
+    found += [*overrides, *as_words(settings, "a keyword")]
+    last = {word.partition("=")[0]: place for place, word in enumerate(found)}
+    return [word for place, word in enumerate(found) if last[word.partition("=")[0]] == place]
+
+
+def configure(root: type[Root], words: Sequence[str], facts: Callable[..., Mapping[str, Any]] | None = None) -> Root:
+    """The sections that `root` declares, composed, checked and typed. `facts` is as for `compose.run`.
+
+    Raises:
+        UserError: an unknown key or choice, a value out of range.
+    """
+    with apart():
+        values = compose.values(words, facts)
+    compose.home_of(values)
+    return compose.typed(root, values)

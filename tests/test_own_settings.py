@@ -1,0 +1,130 @@
+"""--config FILE, --config-dir FOLDER and DRAGOMAN_CONF: a user's own settings, for every verb."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conf import compose, groups
+from conf.own import as_words, read_settings
+from services import cli
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(groups.VARIABLE, raising=False)
+    return tmp_path
+
+
+def composed(*words: str) -> dict[str, Any]:
+    return compose.values(cli.with_own_settings(words))
+
+
+def test_a_file_stands_before_the_command_line_which_wins(folder: Path) -> None:
+    (folder / "mine.yaml").write_text(
+        "defaults:\n  - override /model: transformer_small\n"
+        "model: {dropout: 0.3}\ntrain:\n  max_steps: 40\n  optimizer: {lr: 1e-3}\n"
+        "corpus.name: theirs\nname: ${corpus.name}-it's\npair: en-no\n"
+    )
+    found = composed("train.max_steps=41", "--config", "mine.yaml")
+    assert (found["train"]["max_steps"], found["train"]["optimizer"]["lr"]) == (41, 0.001)
+    assert (found["model"]["name"], found["model"]["dropout"], found["pair"]) == ("transformer_small", 0.3, "en-no")
+    assert found["name"] == "theirs-it's"
+    assert composed("model=rnnenc", "--config=mine.yaml")["model"]["name"] == "rnnenc"
+
+
+def test_a_verbs_own_words_stay_in_front(folder: Path) -> None:
+    (folder / "mine.yaml").write_text("seed: 2\n")
+    assert cli.with_own_settings(["RUN", "--config", "mine.yaml", "seed=3"]) == ["RUN", "seed=3"]
+    assert cli.with_own_settings(["train", "--config", "mine.yaml", "pair=en-fr"]) == ["train", "seed=2", "pair=en-fr"]
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="$"), max_size=12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(TEXTS)
+def test_any_text_arrives_as_it_is(text: str) -> None:
+    assert compose.values(as_words({"promote.reason": text}, "here"))["promote"]["reason"] == text
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(TEXTS, max_size=3))
+def test_any_list_arrives_as_it_is(texts: list[str]) -> None:
+    assert compose.values(as_words({"models": texts}, "here"))["models"] == texts
+
+
+def test_an_experiments_file_is_one_too() -> None:
+    found = read_settings(str(groups.FOLDER / "experiment" / "demo.yaml"))
+    expected = compose.values(["experiment=demo"])
+    assert compose.values(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "--config mine.yaml: No such file or directory"),
+        (b"a: [b\n", "is not YAML"),
+        (b"\xff\xfe\xff", "not a YAML file of settings"),
+        (b"- a\n- b\n", "must hold settings"),
+        (b"just text\n", "'just text' is no key"),
+        (b"2: 3\n", "must hold settings"),
+        (b"defaults:\n  - model: rnnenc\n", "write `- override /GROUP: CHOICE`"),
+        (b"train: {max_stps: 3}\n", "Did you mean 'max_steps'"),
+        (b"model: nosuch\n", "model: 'nosuch' is not known"),
+    ],
+)
+def test_a_bad_file_is_one_line_and_exit_code_2(
+    content: bytes | None, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (folder / "mine.yaml").write_bytes(content)
+    assert cli.main(["shard", "--config", "mine.yaml"]) == 2
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 1, told
+
+
+def own_choice(folder: Path, text: str = "# @package _global_\nseed: 5\n") -> Path:
+    own = folder / "own" / "experiment"
+    own.mkdir(parents=True)
+    (own / "mine.yaml").write_text(text)
+    return own.parent
+
+
+def test_choices_of_ones_own_folder_stand_beside_ours(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = own_choice(folder)
+    assert cli.main(["train", "experiment=mine"]) == 2
+    assert "'mine' is not known" in capsys.readouterr().err
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(groups.VARIABLE, "own")
+        assert composed("experiment=mine")["seed"] == 5
+        assert {"mine", "demo"} <= set(groups.choices("experiment"))
+    assert cli.main(["train", "--config-dir", str(own), "experiment=mine"]) == 2
+    assert f"dragoman shard --config-dir {own} experiment=mine" in capsys.readouterr().err
+    assert groups.VARIABLE not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda own: None, "not a folder"),
+        (
+            lambda own: (own / "model").mkdir(parents=True) or (own / "model" / "rnnenc.yaml").touch(),
+            "one of Dragoman's",
+        ),
+        (lambda own: own_choice(own.parent, "a: [b\n"), "not YAML"),
+    ],
+)
+def test_a_bad_folder_is_one_line_and_exit_code_2(
+    make: Callable[[Path], object], said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(folder / "own")
+    assert cli.main(["shard", "--config-dir", "own", "experiment=mine"]) == 2
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 1, told
+    assert cli.main(["shard", "--config-dir"]) == 2
