@@ -19,6 +19,7 @@ from pipelines.corpus.sharded import as_sharded
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
+SPREADING = {"shard", *READERS}  # verbs that start workers
 OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # what a training imports, and Ray Train for itself
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
@@ -31,6 +32,8 @@ def main(argv: Sequence[str]) -> int:
     def task(config: Config) -> int:
         if run is not None:
             config = of_run(config, run)
+        if verb in SPREADING:
+            refuse_without_gpu(config)
         if verb in READERS:
             refuse_without_shards(config, words)
         with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
@@ -65,6 +68,23 @@ def needs_ray(verb: str, config: Config) -> bool:
     if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
         return False
     return not (config.run_dir / "release.json").is_file()
+
+
+def refuse_without_gpu(config: Config) -> None:
+    """Refuse a GPU that is not here before anything starts; what a cluster elsewhere has is its own to say.
+
+    Raises:
+        UserError: `cluster.device=cuda` on a machine where torch sees none.
+    """
+    if config.cluster.device != "cuda" or config.cluster.address is not None:
+        return
+    from torch import cuda
+
+    if not cuda.is_available():
+        raise UserError(
+            "cluster.device=cuda: torch sees no GPU here; cluster.device=cpu trains on the processor's cores, "
+            "cluster.address=HOST:PORT on a cluster that has GPUs, and `dragoman doctor` says what is missing"
+        )
 
 
 def refuse_without_shards(config: Config, words: Sequence[str]) -> None:

@@ -52,13 +52,17 @@ VERBS: dict[str, Verb] = {
     "unpack": Verb("pipelines.unpack", "shards back to text", sections=("shards",)),
     "translate": Verb(
         "services.entries",
-        "translate files or standard input, no server",
-        sections=("translate", "decode", "alignment"),
+        "translate a text, files or standard input, no server",
+        "[TEXT] [key=value ...]",
+        ("translate", "decode", "alignment"),
     ),
     "generate": Verb(
-        "services.entries", "a language model goes on with texts, no server", sections=("generate", "registry")
+        "services.entries",
+        "a language model goes on with texts, no server",
+        "[TEXT] [key=value ...]",
+        ("generate", "registry"),
     ),
-    "embed": Verb("services.entries", "texts as vectors, no server", sections=("embed", "registry")),
+    "embed": Verb("services.entries", "texts as vectors, no server", "[TEXT] [key=value ...]", ("embed", "registry")),
     "score": Verb("services.entries", "log-probabilities of given pairs or texts, no server", sections=("score",)),
     "rerank": Verb(
         "services.entries", "reorder another system's n-best lists with our model's score", sections=("rerank",)

@@ -29,8 +29,9 @@ def translate(
     decode: DecodeConfig,
     overrides: Sequence[str] = (),
     alignment: AlignmentConfig | None = None,
+    text: str | None = None,
 ) -> int:
-    """Translate all lines in order; an empty line gives an empty line.
+    """Translate all lines in order, or the `text` of the command line; an empty line gives an empty line.
 
     Raises:
         UserError: an input that cannot be read, a line that is not UTF-8, more translations asked for than there are,
@@ -38,7 +39,7 @@ def translate(
     """
     check_attention(config.attention)
     check_least("translate", config, nbest=1, lines=1, longest=1)
-    with open_input(config.input, "translate", languages=lambda: (served.source,)) as (file, name):
+    with open_input(config.input, "translate", languages=lambda: (served.source,), text=text) as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:
             served = served.aligning
