@@ -25,7 +25,6 @@ from conf.interrupts import interruptible
 from conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, unknown_key
 from conf.options import PAGES, Options, check_info, each_run, read_options
 from conf.parsing import parsing_quickly
-from model.environment import restore_environment
 from model.errors import UserError, unknown
 from model.renamed import current_words
 from model.schema import convert
@@ -281,14 +280,13 @@ def _show_page(argv: Sequence[str], verb: str) -> int:
     words = current_words(argv)
     if "completion" not in verb:
         check_info(words)
-    before = sys.argv
-    sys.argv = [f"dragoman {verb}", *words]
+    before, raising = sys.argv, os.environ.get(RAISE)
+    sys.argv, os.environ[RAISE] = [f"dragoman {verb}", *words], "1"
     try:
-        with parsing_quickly(), restore_environment(RAISE), _in_our_words(words):
-            os.environ[RAISE] = "1"
+        with parsing_quickly(), _in_our_words(words):
             application()
-    except SystemExit as ended:  # argparse has said why
-        return int(ended.code or OK)
     finally:
         sys.argv = before
+        if raising is None:
+            del os.environ[RAISE]
     return OK

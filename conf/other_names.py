@@ -282,10 +282,10 @@ def suggest(key: str, value: str, keys: Iterable[str]) -> str | None:
     name = key.lstrip("-+~").lower().replace("-", "_")
     last = name.rpartition(".")[2].rpartition("/")[2]
     known = list(keys)
-    settings = [one for one in known if one.endswith(f".{last}")]
+    settings = [one for one in known if one.endswith(f".{name}")]
     if last in OTHER_NAMES:
         settings = list(OTHER_NAMES[last])
-    elif not settings:
+    elif not settings and name == last:
         by_end = {one.rpartition(".")[2]: one for one in reversed(known)}
         settings = [by_end[near] for near in get_close_matches(last, by_end, n=1, cutoff=0.8)]
     if not settings:

@@ -5,6 +5,7 @@ Torch takes longer to load than everything that comes before it, so a verb's mod
 
 import contextlib
 import importlib
+import logging
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +21,9 @@ from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
 SPREADING = {"shard", *READERS}  # verbs that start workers
+NEXT = {"shard": "train", "train": "evaluate", "evaluate": "promote"}  # verb -> what is done after it
 OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # what a training imports, and Ray Train for itself
+logger = logging.getLogger(__name__)
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
 
@@ -38,6 +41,8 @@ def main(argv: Sequence[str]) -> int:
             refuse_without_shards(config, words)
         with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
+        if code == compose.OK and (after := next_command(verb, config, words)) is not None:
+            logger.info("next: %s", after)
         return code
 
     def check(config: Config) -> None:
@@ -48,6 +53,19 @@ def main(argv: Sequence[str]) -> int:
 
     root = VerifyRoot if verb == "verify" else Config
     return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None)
+
+
+def next_command(verb: str, config: Config, words: Sequence[str]) -> str | None:
+    """The command that goes on with what `verb` made; None where it depends on what is wanted."""
+    if verb not in NEXT or any(word.startswith("-") for word in words):
+        return None
+    again = list(words)
+    if verb == "shard" and config.languages[1:] == () and not any(word.startswith("model=") for word in words):
+        whole_words = config.tokenizer.type in ("words", "vocabulary")  # what word vectors are of
+        again += ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
+    if verb == "evaluate" and (config.evaluate.bundle is not None or config.evaluate.ensemble):
+        return None  # another's bundle is promoted under its own name
+    return shlex.join(["dragoman", NEXT[verb], *again])
 
 
 def names_run(word: str) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from conf import compose
 from model.errors import UserError, unknown
 from services.choices import choices
-from services.entries import TEXT_FIRST
+from services.verbs import TEXT_FIRST
 
 # `=` is no word break for us: a key and its value are one word. A finished verb gets a blank after it, a key does not.
 BASH = r"""_dragoman() {

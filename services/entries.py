@@ -13,8 +13,8 @@ from conf import compose
 from conf.mistakes import is_setting
 from model.errors import UserError
 from services.settings import ContinueConfig, EmbedConfig, RerankRoot, ScoreConfig, ServeRoot, TranslateRoot
+from services.verbs import TEXT_FIRST
 
-TEXT_FIRST = {"translate", "generate", "embed"}  # verbs that take a text on the command line
 PROMPT = "generate.prompt="
 MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")} | {
     "serve": "services.endpoint.serve"

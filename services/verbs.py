@@ -88,7 +88,7 @@ VERBS: dict[str, Verb] = {
         "PATH [key=value ...]",
         ("inspect",),
     ),
-    "runs": Verb("services.commands.runs", "list the runs: state, score, age, size"),
+    "runs": Verb("services.commands.runs", "list the runs: state, score, age, size", sections=("runs",)),
     "models": Verb(
         "services.commands.models", "list the registered versions: alias, score, age, size", sections=("tracking",)
     ),
@@ -145,5 +145,6 @@ VERBS: dict[str, Verb] = {
     ),
     "demo": Verb("services.commands.demo", "the whole main job on the built-in corpus, in minutes"),
 }
+TEXT_FIRST = {"translate", "generate", "embed"}  # verbs that take a text on the command line
 # Modules of several verbs: they are told which one.
 SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.entries", "services.commands.query"}

@@ -17,6 +17,7 @@ import pytest
 from conf import compose, endings, options
 from conf.mistakes import is_setting
 from conf.other_names import OTHER_NAMES
+from pipelines import entries
 from pipelines.config import Config
 from services import cli
 from services.config import Config as ServicesConfig
@@ -104,7 +105,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("evaluate evaluate.bundle=nosuch", 2, "evaluate.bundle: 'nosuch' is neither a bundle's directory nor a run"),
     ("inspect nosuch", 2, "nosuch: no such file or directory"),
     ("unpack", 2, "no shards here (`dragoman shard` makes them)"),
-    ("submit trian", 2, "submit: verb: 'trian' is not known. Did you mean 'train'?"),
+    ("jobs", 2, "no job service runs here. Start one with `dragoman up`"),
 ]
 
 
@@ -156,6 +157,33 @@ def lookup(values: object, key: str) -> bool:
             return False
         values = values[name]
     return True
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "after"),
+    [
+        ("shard", ["corpus=tsv"], "dragoman train corpus=tsv"),
+        ("shard", ["corpus=text", "pair=hi", "tokenizer=vocabulary"], "model=skipgram registry=vectors"),
+        ("shard", ["corpus=text", "pair=en"], "dragoman train corpus=text pair=en model=gpt_tiny registry=language"),
+        ("train", ["paths.root=a b"], "dragoman evaluate 'paths.root=a b'"),
+        ("evaluate", [], "dragoman promote"),
+        ("evaluate", ["evaluate.bundle=x"], None),
+        ("promote", [], None),
+        ("train", ["-m", "seed=1,2"], None),
+    ],
+)
+def test_the_next_command_is_one_that_can_be_run(verb: str, words: list[str], after: str | None) -> None:
+    config = compose.typed(
+        Config, compose.values([word for word in words if not word.startswith("-") and "," not in word])
+    )
+    said = entries.next_command(verb, config, words)
+    if after is None or said is None:
+        assert said == after
+        return
+    assert said.endswith(after)
+    _, following, *settings = shlex.split(said)
+    assert following in cli.VERBS
+    compose.typed(Config, compose.values(settings))
 
 
 def test_names_are_written_as_they_are_looked_up() -> None:

@@ -189,7 +189,8 @@ class Registry:
                 f"{name} has the aliases: {aliases}; the versions: {', '.join(map(str, versions)) or 'none'}. "
                 f"`dragoman promote registry.name={name}` gives the alias to the better version"
             )
-        return f"Registered models: {', '.join(sorted(models)) or 'none; `dragoman train` registers one, `dragoman promote` makes it the champion'}"
+        none = "none; `dragoman train` registers one, `dragoman promote` makes it the champion"
+        return f"Registered models: {', '.join(sorted(models)) or none}"
 
 
 def bundle_within(directory: Path) -> Path:
