@@ -136,4 +136,4 @@ def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:
 def check_device(source: BundleSource) -> None:
     """Raises UserError where a GPU is asked for and torch sees none."""
     if source.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("device=cuda: torch sees no GPU here; choose device=cpu")
+        raise UserError("the verb's .device is cuda, and torch sees no GPU here; set it to cpu")
