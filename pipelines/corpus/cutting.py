@@ -32,7 +32,7 @@ def with_auto_cut(config: CorpusConfig, lines: int) -> CorpusConfig:
     share = float(f"{min(MOST, HELD_OUT / lines):.2g}")  # short enough to be given by hand
     logger.info(
         f"corpus.cut.valid=auto: no held-out files were given, so about {round(share * lines):,} of {lines:,} sentences "
-        f"each become the validation and the test set (as corpus.cut.valid={share:g} corpus.cut.test={share:g} does; give "
-        f"corpus.valid and corpus.test files for sets of your own, 0 for none)"
+        f"each become the validation and the test set (as corpus.cut.valid={share:g} corpus.cut.test={share:g} does; "
+        f"give corpus.valid and corpus.test files for sets of your own, 0 for none)"
     )
     return replace(config, cut=replace(config.cut, valid=share, test=share))
