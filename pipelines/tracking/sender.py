@@ -119,7 +119,7 @@ class Sender:
         return str(found.experiment_id)
 
     def _experiments(self) -> list[str]:
-        """The ids of the experiments of trainings, where shardings were once, and of shardings; those that there are."""
+        """The ids of the experiments of trainings, where shardings once were, and of shardings: those that exist."""
         asked = (self.config.experiment, self.config.experiment + OF_SHARDS)
         found = [self._client.get_experiment_by_name(name) for name in asked]
         return [str(one.experiment_id) for one in found if one is not None] or [self._experiment()]
