@@ -13,6 +13,7 @@ from model.inputs.lines import Rows, View, is_in_place, line_blocks
 from model.inputs.streams import Blocks
 
 T = TypeVar("T")
+BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # between the columns of Moses' lists, and inside one
 BOM = b"\xef\xbb\xbf"
 
 
@@ -85,4 +86,14 @@ def batches(lines: Iterator[T], size: int) -> Iterator[list[T]]:
 
 def flat(text: str) -> str:
     """One line of it: a translation must not add lines to the output."""
-    return " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text
+    return " ".join(text.splitlines())
+
+
+def to_column(text: str) -> str:
+    """One column of a Moses list: a line, in which the bars between columns are Moses' own escape."""
+    return flat(text).replace(BAR, ESCAPED_BAR)
+
+
+def from_column(column: str) -> str:
+    """The text that `to_column` wrote, without blanks at its ends."""
+    return column.strip().replace(ESCAPED_BAR, BAR)

@@ -15,7 +15,7 @@ from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from model.text.sentences import join, split
 from services.commands.attention import Show, attention_file, check_attention
-from services.commands.lines import batches, flat, open_input, read_lines
+from services.commands.lines import batches, flat, open_input, read_lines, to_column
 from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
@@ -148,9 +148,9 @@ def format_translation(number: int, line: str | None, answer: Translation, form:
         return flat(answer.text) + "\n"
     found = answer.nbest or [Alternative("", 0.0)]
     if form == "nbest":
-        return "".join(f"{number} ||| {flat(one.text)} ||| {one.score:.4f}\n" for one in found)
+        return "".join(f"{number} ||| {to_column(one.text)} ||| {one.score:.4f}\n" for one in found)
     if form == "moses":
-        rows = ((flat(one.text), f"LogP= {one.log_probability:.6f}", f"{one.score:.6f}") for one in found)
+        rows = ((to_column(one.text), f"LogP= {one.log_probability:.6f}", f"{one.score:.6f}") for one in found)
         return "".join(f"{number} ||| {' ||| '.join(row)}\n" for row in rows)
     record = {
         "line": number,
