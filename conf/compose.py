@@ -7,22 +7,26 @@ that the verb's root declares for it. Nothing here knows what a section means.
 import contextlib
 import copy
 import dataclasses
-import errno
 import hashlib
 import json
 import logging
+import os
+import shlex
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from conf.groups import FOLDER, VARIABLE, sections
-from conf.interrupts import Interrupted, interruptible
+from conf import endings
+from conf.endings import end
+from conf.groups import FOLDER, sections
+from conf.interrupts import interruptible
+from conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, unknown_key
+from conf.options import PAGES, Options, check_info, each_run, read_options
 from conf.own import search_path
 from conf.parsing import parsing_quickly
-from model.errors import ServiceError, UserError, interrupt_in, unknown
+from model.errors import UserError, unknown
 from model.renamed import current_words
 from model.schema import convert
 from model.storage.mirror import local_folder
@@ -31,12 +35,9 @@ Root = TypeVar("Root")
 Section = TypeVar("Section")
 Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 
-OK, FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130  # exit codes
+OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
 CHATTY = ("alembic", "httpx")  # they log a line for each plugin at import, and for each request
-UNUSABLE = {  # errors of the system that starting again does not mend
-    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
-    errno.ENAMETOOLONG,
-}
+RAISE = "HYDRA_FULL_ERROR"  # set: Hydra raises its errors, where else it prints them and exits
 logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
 _composed: ContextVar[dict[tuple[str, ...], Any] | None] = ContextVar("composed", default=None)  # words -> node
@@ -55,60 +56,58 @@ def run(
 
     `root` is a dataclass of the sections that the verb reads. In a rehearsal `check` is called in place of `task`.
     `facts` gets what was composed and the words of the command line, and gives dotted keys with the values that they
-    have in truth. Options (`--help`, `--cfg job`, `--multirun`, `--shell-completion` ...) are Hydra's own.
+    have in truth. `conf/options.py` has the options (`--cfg job`, `--multirun` ...).
     """
     task = check if _rehearsing.get() else task
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    homes: list[str] = []
 
-    def work(values: Mapping[str, Any]) -> int | None:
-        homes.extend(home_of(values))
-        return task(typed(root, values))
+    def once(words: Sequence[str], options: Options | None = None) -> int:
+        homes: list[str] = []
+        try:
+            found = values(words, facts, options)
+            homes.extend(home_of(found))
+            return task(typed(root, found)) or OK
+        except Exception as problem:
+            return end(verb, problem, homes_hint(homes))
 
     try:
         with interruptible():
-            if any(word.startswith("-") for word in argv):
-                _refuse_unknown_options(argv)
-                return _run_by_hydra(work, argv, verb, facts)
-            return work(values(argv, facts)) or OK
-    except UserError as problem:
-        print(f"dragoman {verb}: {problem}", file=sys.stderr)
-        return USER_MISTAKE
-    except ServiceError as problem:
-        print(f"dragoman {verb}: {problem}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt as problem:
-        return _ended(verb, problem)
-    except BrokenPipeError:
-        raise  # the reader of our output has gone; the command line ends without a word
-    except OSError as problem:
-        if problem.errno == errno.ENOSPC:
-            where = f" at {problem.filename}" if problem.filename else ""
-            said = f"the disk is full{where}; free some space, then start again: it goes on"
-            print(f"dragoman {verb}: {said}", file=sys.stderr)
-            return FAILED
-        if problem.filename is None:  # of no file: a mistake of ours
-            traceback.print_exc()
-            return FAILED
-        print(f"dragoman {verb}: {problem.filename}: {problem.strerror or problem}{homes_hint(homes)}", file=sys.stderr)
-        return USER_MISTAKE if problem.errno in UNUSABLE else FAILED
-    except Exception as problem:  # the last line of defence: whatever it was, exit code 1 and the trace shown
-        interrupt = interrupt_in(problem)
-        if interrupt is not None:
-            return _ended(verb, interrupt)
-        traceback.print_exc()
-        return FAILED
+            if not any(word.startswith("-") for word in argv):
+                return once(argv)
+            if any(word.partition("=")[0] in PAGES for word in argv):
+                return _show_page(argv, verb)
+            options = read_options(current_words(argv), misspelt_option)
+            if options.cfg is not None:
+                return _show(options, root)
+            if not options.multirun:
+                return once(options.overrides, options)
+            codes = []
+            with composed_once():
+                with _in_our_words(options.overrides):
+                    runs = each_run(options.overrides)
+                for words in runs:  # a mistake in one of them is said before the first begins
+                    typed(root, values(words, facts, options))
+                for number, words in enumerate(runs, 1):
+                    logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
+                    codes.append(once(words, options))
+            return max(codes, default=OK)
+    except (Exception, KeyboardInterrupt) as problem:
+        return end(verb, problem)
 
 
 def home_of(values: Mapping[str, Any]) -> list[str]:
     """The home that a configuration names, where it is a folder or is to become one; none where it is in a bucket.
 
     Raises:
-        UserError: it is a file, or lies below one.
+        UserError: it is a file, or lies below one, or a path is empty.
     """
-    home = str((values.get("paths") or {}).get("root", ""))
+    paths = values.get("paths") or {}
+    for key, value in paths.items():
+        if value == "":
+            raise UserError(f"paths.{key} is empty; name a folder, or leave it out")
+    home = str(paths.get("root") or "")
     if not home or "://" in home:
         return []
     there = next(place for place in (Path(home).absolute(), *Path(home).absolute().parents) if place.exists())
@@ -122,13 +121,6 @@ def home_of(values: Mapping[str, Any]) -> list[str]:
 def homes_hint(homes: Sequence[str]) -> str:
     """What to look at where a file cannot be used."""
     return f" (the home is {homes[0]}: it must be a folder that can be written, see paths.root)" if homes else ""
-
-
-def _ended(verb: str, problem: KeyboardInterrupt) -> int:
-    """Say by what the verb was ended; its exit code."""
-    interrupted = problem if isinstance(problem, Interrupted) else Interrupted("interrupted", INTERRUPTED)
-    print(f"dragoman {verb}: {interrupted}", file=sys.stderr)
-    return interrupted.code
 
 
 def run_section(
@@ -159,43 +151,50 @@ def composed_once() -> Iterator[None]:
         _composed.reset(before)
 
 
-def values(overrides: Sequence[str], facts: Facts | None = None) -> dict[str, Any]:
+def values(overrides: Sequence[str], facts: Facts | None = None, options: Options | None = None) -> dict[str, Any]:
     """The composed and fully resolved configuration as plain values.
 
     Raises:
         UserError: an override that cannot be parsed, an unknown key or choice, an interpolation that leads nowhere.
     """
-    import yaml
-    from hydra.errors import HydraException, MissingConfigException
-    from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
-
     words = current_words(overrides)
+    with _in_our_words(words), parsing_quickly():
+        return _resolve(_compose(words, options), words, facts)
+
+
+@contextlib.contextmanager
+def _in_our_words(words: Sequence[str]) -> Iterator[None]:
+    """A block whose errors of Hydra and OmegaConf are the user's mistakes in `words`."""
     try:
-        with parsing_quickly():
-            return _resolve(_compose(words), words, facts)
-    except MissingConfigException as problem:
-        group, _, choice = str(problem.missing_cfg_file).rpartition("/")
-        raise unknown(group, choice, problem.options or ()) from None
-    except yaml.MarkedYAMLError as problem:  # of a user's own folder
-        raise UserError(f"{VARIABLE}: not YAML: {problem.problem} {str(problem.problem_mark).strip()}") from None
-    except (HydraException, OmegaConfBaseException) as problem:
-        cause = problem.__cause__
-        if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
-            section = str(cause.full_key).rpartition(".")[0]
-            choices = [key for key in cause.parent_node if key not in ("hydra", "experiment")]
-            raise unknown(f"{section}: unknown key" if section else "unknown key", cause.key, choices) from None
-        raise UserError(str(problem).strip().splitlines()[0]) from None
+        yield
+    except UserError:
+        raise
+    except Exception as problem:
+        mistake = refusal(problem, words)
+        if mistake is None:
+            raise
+        raise mistake from None
 
 
-def _compose(words: Sequence[str]) -> Any:
+def _compose(words: Sequence[str], options: Options | None = None) -> Any:
     from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException
 
+    refuse_hydras(words)
+    options = options or Options()
     composed = _composed.get()
-    key = (*search_path(), *words)
+    own = search_path()
+    key = (options.config_name, *own, *words)
     if composed is not None and key in composed:
         return copy.deepcopy(composed[key])
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
-        node = compose("config", overrides=[*search_path(), *words])
+        try:
+            node = compose(options.config_name, overrides=[*own, *words])
+        except HydraException:
+            quoted = quote_plain(words)
+            if quoted == list(words):
+                raise
+            node = compose(options.config_name, overrides=[*own, *quoted])
     if composed is not None:
         composed[key] = copy.deepcopy(node)
     return node
@@ -205,14 +204,24 @@ def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, 
     """The plain values of a composed node; what is made of keys that `facts` corrects is made anew."""
     from omegaconf import OmegaConf
 
-    # ${local:PLACE,CACHE}: the folder of this machine that a place is, or that stands for an address
-    OmegaConf.register_new_resolver("local", lambda place, cache: str(local_folder(place, cache)), replace=True)
+    _register_resolvers()
     if facts is not None:
         for key, value in facts(OmegaConf.to_container(node, resolve=True), words).items():  # type: ignore[arg-type]
             OmegaConf.update(node, key, value)
-    values = {str(key): value for key, value in OmegaConf.to_container(node, resolve=True).items()}  # type: ignore[union-attr]
+    plain_node = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+    values = {str(key): value for key, value in plain_node.items()}  # type: ignore[union-attr]
     values.pop("experiment", None)
     return values
+
+
+def _register_resolvers() -> None:
+    """What the configuration's files compute: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`."""
+    from omegaconf import OmegaConf
+
+    # the folder of this machine that a place is, or that stands for an address
+    OmegaConf.register_new_resolver("local", lambda place, cache: str(local_folder(place, cache)), replace=True)
+    # of the environment; an empty variable, as compose files and CI write one, is one that is not set
+    OmegaConf.register_new_resolver("variable", lambda name, other: os.environ.get(name) or other, replace=True)
 
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
@@ -220,13 +229,14 @@ def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
     hints = get_type_hints(root)
     found: dict[str, Any] = {}
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
-        if field.name not in values:
-            continue
-        found[field.name] = convert(hints[field.name], values[field.name], field.name)
+        if field.name in values:
+            found[field.name] = convert(hints[field.name], values[field.name], field.name)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise UserError(f"~{field.name}: the section cannot be left out")
     known = sections()
     for key in values:
         if key not in known:
-            raise unknown("unknown key", key, known)
+            raise unknown_key(key, known)
     return root(**found)
 
 
@@ -241,53 +251,43 @@ def fingerprint(values: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _run_by_hydra(
-    task: Callable[[dict[str, Any]], int | None], argv: Sequence[str], verb: str, facts: Facts | None
-) -> int:
+def _show(options: Options, root: type[Any]) -> int:
+    """Print the composed configuration, or one section of it, after the check of its types."""
+    from omegaconf import OmegaConf
+
+    words = options.overrides
+    typed(root, values(words, options=options))
+    with _in_our_words(words), parsing_quickly():
+        node = _compose(words, options)
+        package = options.package
+        shown = node if package is None else OmegaConf.select(node, package)
+        if shown is None:
+            raise unknown("--package", package, sections())
+        if options.resolve:
+            OmegaConf.resolve(node)
+        text = OmegaConf.to_yaml(shown) if OmegaConf.is_config(shown) else f"{shown}\n"
+    print(text if package is None else f"# @package {package}\n{text}", end="")
+    return OK
+
+
+def _show_page(argv: Sequence[str], verb: str) -> int:
+    """Hydra's own pages: where each value comes from (`--info`), and what could stand at the end of a line."""
     import hydra
     from omegaconf import DictConfig
 
-    codes: list[int] = []
-    words = current_words(argv)
-
     @hydra.main(config_path=str(FOLDER), config_name="config", version_base="1.3")
-    def application(node: DictConfig) -> None:
-        codes.append(task(_resolve(node, words, facts)) or OK)
+    def application(_: DictConfig) -> None: ...
 
-    before = sys.argv
-    sys.argv = [f"dragoman {verb}", *search_path(), *words]
+    words = current_words(argv)
+    if "completion" not in verb:
+        check_info(words)
+    before, raising = sys.argv, os.environ.get(RAISE)
+    sys.argv, os.environ[RAISE] = [f"dragoman {verb}", *search_path(), *words], "1"
     try:
-        with parsing_quickly():
+        with parsing_quickly(), _in_our_words(words):
             application()
     finally:
         sys.argv = before
-    return max(codes, default=OK)
-
-
-def _refuse_unknown_options(argv: Sequence[str]) -> None:
-    """Whoever writes `--max_steps 10` is told of `train.max_steps=10`.
-
-    Raises:
-        UserError: an option that is none of Hydra's.
-    """
-    from hydra._internal.utils import get_args_parser
-
-    for word in get_args_parser().parse_known_args(list(argv))[1]:
-        if not word.startswith("-"):
-            continue
-        option, equals, value = word.partition("=")
-        after = [*argv[argv.index(word) + 1 :], ""][0]
-        if not equals and not after.startswith("-") and "=" not in after:
-            value = after
-        name = option.lstrip("-").replace("-", "_")
-        keys = [key for key in _dotted(values([])) if key == name or key.endswith(f".{name}")]
-        meant = " or ".join(f"{key}={value or 'VALUE'}" for key in keys)
-        raise UserError(f"{option}: no such option; " + (f"write {meant}" if keys else "settings are key=value"))
-
-
-def _dotted(values: Mapping[str, Any], where: str = "") -> Iterator[str]:
-    """Every key of nested sections, as it is overridden."""
-    for key, value in values.items():
-        yield f"{where}{key}"
-        if isinstance(value, Mapping):
-            yield from _dotted(value, f"{where}{key}.")
+        if raising is None:
+            del os.environ[RAISE]
+    return OK

@@ -22,7 +22,7 @@ def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:
     names = sorted(str(choice) for choice in choices)
     near = get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return UserError(f"{what}: {str(value)!r} is not known.{hint} Choices: {', '.join(names)}")
+    return UserError(f"{what}: {str(value)!r} is not known.{hint} Choices: {', '.join(names) or 'none'}")
 
 
 def interrupt_in(problem: BaseException | None) -> KeyboardInterrupt | None:

@@ -5,6 +5,7 @@ Torch takes longer to load than everything that comes before it, so a verb's mod
 
 import contextlib
 import importlib
+import logging
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +20,10 @@ from pipelines.corpus.sharded import as_sharded
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
+SPREADING = {"shard", *READERS}  # verbs that start workers
+NEXT = {"shard": "train", "train": "evaluate", "evaluate": "promote"}  # verb -> what is done after it
 OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # what a training imports, and Ray Train for itself
+logger = logging.getLogger(__name__)
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
 
@@ -31,10 +35,14 @@ def main(argv: Sequence[str]) -> int:
     def task(config: Config) -> int:
         if run is not None:
             config = of_run(config, run)
+        if verb in SPREADING:
+            refuse_without_gpu(config)
         if verb in READERS:
             refuse_without_shards(config, words)
         with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
+        if code == compose.OK and (after := next_command(verb, config, words)) is not None:
+            logger.info("next: %s", after)
         return code
 
     def check(config: Config) -> None:
@@ -45,6 +53,19 @@ def main(argv: Sequence[str]) -> int:
 
     root = VerifyRoot if verb == "verify" else Config
     return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None)
+
+
+def next_command(verb: str, config: Config, words: Sequence[str]) -> str | None:
+    """The command that goes on with what `verb` made; None where it depends on what is wanted."""
+    if verb not in NEXT or any(word.startswith("-") for word in words):
+        return None
+    again = list(words)
+    if verb == "shard" and config.languages[1:] == () and not any(word.startswith("model=") for word in words):
+        whole_words = config.tokenizer.type in ("words", "vocabulary")  # what word vectors are of
+        again += ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
+    if verb == "evaluate" and (config.evaluate.bundle is not None or config.evaluate.ensemble):
+        return None  # another's bundle is promoted under its own name
+    return shlex.join(["dragoman", NEXT[verb], *again])
 
 
 def names_run(word: str) -> bool:
@@ -65,6 +86,23 @@ def needs_ray(verb: str, config: Config) -> bool:
     if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
         return False
     return not (config.run_dir / "release.json").is_file()
+
+
+def refuse_without_gpu(config: Config) -> None:
+    """Refuse a GPU that is not here before anything starts; what a cluster elsewhere has is its own to say.
+
+    Raises:
+        UserError: `cluster.device=cuda` on a machine where torch sees none.
+    """
+    if config.cluster.device != "cuda" or config.cluster.address is not None:
+        return
+    from torch import cuda
+
+    if not cuda.is_available():
+        raise UserError(
+            "cluster.device=cuda: torch sees no GPU here; cluster.device=cpu trains on the processor's cores, "
+            "cluster.address=HOST:PORT on a cluster that has GPUs, and `dragoman doctor` says what is missing"
+        )
 
 
 def refuse_without_shards(config: Config, words: Sequence[str]) -> None:

@@ -9,8 +9,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from conf.endings import BROKEN_PIPE, OK, close_output, end
 from conf.groups import VARIABLE
-from conf.interrupts import Interrupted, finish, interruptible
+from conf.interrupts import finish, interruptible
 from conf.own import checked_folder, read_settings
 from model.environment import restore_environment
 from model.errors import UserError, unknown
@@ -19,25 +20,25 @@ from services.help import general_help, verb_help
 from services.verbs import SHARED_MODULES, VERBS
 from services.version import version
 
-OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
-
 
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code: 0, 1 failed, 2 the user's mistake, 130 or 143 interrupted."""
+    verb = argv[0] if argv and argv[0] in VERBS else ""
     try:
         with interruptible(), restore_environment(VARIABLE):
             code = _dispatch(list(argv))
-            sys.stdout.flush()
-    except UserError as problem:
-        print(f"dragoman: {problem}", file=sys.stderr)
-        return USER_MISTAKE
-    except KeyboardInterrupt as problem:
-        print("dragoman: interrupted", file=sys.stderr)
-        return problem.code if isinstance(problem, Interrupted) else INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has gone: say nothing, and let the interpreter's last flush write to nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            if sys.stdout is not None:  # as after `>&-`
+                sys.stdout.flush()
+    except BrokenPipeError:  # the reader (head, less) has gone: say nothing
+        close_output()
         return BROKEN_PIPE
+    except (Exception, KeyboardInterrupt) as problem:
+        try:
+            code = end(verb, problem)
+        except BrokenPipeError:
+            code = BROKEN_PIPE
+        if isinstance(problem, OSError):
+            close_output()  # what waits for a full disk cannot be written at the end either
     return code
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from conf import compose
 from model.errors import UserError, unknown
 from services.choices import choices
+from services.verbs import TEXT_FIRST
 
 # `=` is no word break for us: a key and its value are one word. A finished verb gets a blank after it, a key does not.
 BASH = r"""_dragoman() {
@@ -32,7 +33,19 @@ REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish
 VERB_FIRST = {"submit"}  # verbs whose first word is a verb again
 OF_A_JOB = {"job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "report"}
 # Verbs that take words of no key.
-WORDS_FIRST = {"inspect", "neighbours", "analogy", "export", "bill", "drill", "quota", "owner", "token", *OF_A_JOB}
+WORDS_FIRST = {
+    *TEXT_FIRST,
+    "inspect",
+    "neighbours",
+    "analogy",
+    "export",
+    "bill",
+    "drill",
+    "quota",
+    "owner",
+    "token",
+    *OF_A_JOB,
+}
 
 
 @dataclass

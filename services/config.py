@@ -9,6 +9,7 @@ from services.commands.clean import CleanConfig
 from services.commands.export import ExportConfig
 from services.commands.inspect import InspectConfig
 from services.commands.query import QueryConfig
+from services.commands.runs import RunsConfig
 from services.jobs.job_client import JobsConfig
 from services.jobs.settings import ServiceConfig
 from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
@@ -18,7 +19,7 @@ from services.sweeps.settings import SweepConfig
 @dataclass
 class Config:
     """What `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`, `export`,
-    `inspect`, `clean`, `up`, `sweep` and the verbs of jobs read."""
+    `inspect`, `runs`, `clean`, `up`, `sweep` and the verbs of jobs read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -37,4 +38,5 @@ class Config:
     jobs: JobsConfig = field(default_factory=JobsConfig)
     sweep: SweepConfig = field(default_factory=SweepConfig)
     service: ServiceConfig = field(default_factory=ServiceConfig)
+    runs: RunsConfig = field(default_factory=RunsConfig)
     clean: CleanConfig = field(default_factory=CleanConfig)

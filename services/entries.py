@@ -6,10 +6,14 @@ Torch takes longer to load than everything that comes before it, so a verb's mod
 import importlib
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from conf import compose
+from conf.mistakes import is_setting
+from model.errors import UserError
 from services.settings import ContinueConfig, EmbedConfig, RerankRoot, ScoreConfig, ServeRoot, TranslateRoot
+from services.verbs import TEXT_FIRST
 
 PROMPT = "generate.prompt="
 MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")} | {
@@ -20,6 +24,9 @@ MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate
 def main(argv: Sequence[str]) -> int:
     """The exit code of the verb that is the first word. Of `serve`: 0 after SIGTERM, 130 after SIGINT."""
     verb, *words = argv
+    text = None
+    if verb in TEXT_FIRST:
+        text, words = text_of(words, f"{verb}.input")
 
     def work(*settings: Any) -> int:
         module = importlib.import_module(MODULES[verb])
@@ -29,20 +36,34 @@ def main(argv: Sequence[str]) -> int:
     match verb:
         case "translate":
             return compose.run(
-                lambda root: work(root.translate, root.decode, words, root.alignment), TranslateRoot, words, verb
+                lambda root: work(root.translate, root.decode, words, root.alignment, text), TranslateRoot, words, verb
             )
         case "serve":
             return compose.run(
                 lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb
             )
         case "generate":
-            return compose.run_section(work, verb, ContinueConfig, verbatim(words), verb)
+            return compose.run_section(lambda config: work(config, text), verb, ContinueConfig, verbatim(words), verb)
         case "embed":
-            return compose.run_section(work, verb, EmbedConfig, words, verb)
+            return compose.run_section(lambda config: work(config, text), verb, EmbedConfig, words, verb)
         case "rerank":
             return compose.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
         case _:
             return compose.run_section(work, verb, ScoreConfig, words, verb)
+
+
+def text_of(argv: Sequence[str], key: str) -> tuple[str | None, list[str]]:
+    """The words before the first option that are no settings, as a text (None: there are none), and all others.
+
+    Raises:
+        UserError: the words are the name of a file, which `key` takes.
+    """
+    options = next((place for place, word in enumerate(argv) if word.startswith("-") and " " not in word), len(argv))
+    words = [word for word in argv[:options] if not is_setting(word)]
+    if len(words) == 1 and Path(words[0]).is_file():
+        raise UserError(f"{words[0]}: is a file; {key}={words[0]} reads it")
+    rest = [word for word in argv[:options] if is_setting(word)] + list(argv[options:])
+    return " ".join(words) if words else None, rest
 
 
 def verbatim(argv: Sequence[str]) -> list[str]:

@@ -52,13 +52,17 @@ VERBS: dict[str, Verb] = {
     "unpack": Verb("pipelines.unpack", "shards back to text", sections=("shards",)),
     "translate": Verb(
         "services.entries",
-        "translate files or standard input, no server",
-        sections=("translate", "decode", "alignment"),
+        "translate a text, files or standard input, no server",
+        "[TEXT] [key=value ...]",
+        ("translate", "decode", "alignment"),
     ),
     "generate": Verb(
-        "services.entries", "a language model goes on with texts, no server", sections=("generate", "registry")
+        "services.entries",
+        "a language model goes on with texts, no server",
+        "[TEXT] [key=value ...]",
+        ("generate", "registry"),
     ),
-    "embed": Verb("services.entries", "texts as vectors, no server", sections=("embed", "registry")),
+    "embed": Verb("services.entries", "texts as vectors, no server", "[TEXT] [key=value ...]", ("embed", "registry")),
     "score": Verb("services.entries", "log-probabilities of given pairs or texts, no server", sections=("score",)),
     "rerank": Verb(
         "services.entries", "reorder another system's n-best lists with our model's score", sections=("rerank",)
@@ -84,7 +88,7 @@ VERBS: dict[str, Verb] = {
         "PATH [key=value ...]",
         ("inspect",),
     ),
-    "runs": Verb("services.commands.runs", "list the runs: state, score, age, size"),
+    "runs": Verb("services.commands.runs", "list the runs: state, score, age, size", sections=("runs",)),
     "models": Verb(
         "services.commands.models", "list the registered versions: alias, score, age, size", sections=("tracking",)
     ),
@@ -141,5 +145,6 @@ VERBS: dict[str, Verb] = {
     ),
     "demo": Verb("services.commands.demo", "the whole main job on the built-in corpus, in minutes"),
 }
+TEXT_FIRST = {"translate", "generate", "embed"}  # verbs that take a text on the command line
 # Modules of several verbs: they are told which one.
 SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.entries", "services.commands.query"}

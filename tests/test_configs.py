@@ -87,7 +87,7 @@ def test_a_variant_holds_only_what_it_changes(group: str) -> None:
         ("model=transfomer_tiny", "model: 'transfomer_tiny' is not known. Did you mean 'transformer_tiny'?"),
         ("train.optimizer.lrr=1", "train.optimizer: unknown key: 'lrr' is not known. Did you mean 'lr'?"),
         ("nonsense.key=1", "unknown key: 'nonsense' is not known"),
-        ("name=a,b", "Ambiguous value for argument 'name=a,b'"),
+        ("name=a,b", "name=a,b: a list stands in brackets, 'name=[a,b]'"),
         ("~nonsense", "'nonsense' does not exist"),
         ("++tokenizer.typ=bpe", "tokenizer: unknown key: 'typ'"),
         ("train.optimizer.lr=[1]", "train.optimizer.lr: expected a number"),

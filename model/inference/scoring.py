@@ -31,6 +31,7 @@ from model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
 MOST_PAIRS = 1024  # of a batch
 
 TooLong = Literal["error", "truncate"]
+CUTTING = ("score.too_long", "rerank.too_long")  # what cuts a text that is too long for the network
 
 
 @dataclass(frozen=True)
@@ -213,10 +214,12 @@ def pair_batches(sources: Sequence[int], targets: Sequence[int], budget: int) ->
         yield batch
 
 
-def fit(ids: np.ndarray, positions: int | None, too_long: TooLong, side: str, name: str) -> np.ndarray:
+def fit(
+    ids: np.ndarray, positions: int | None, too_long: TooLong, side: str, name: str, keys: Sequence[str] = CUTTING
+) -> np.ndarray:
     """The ids where the network has a position for each, else its beginning with the end of sentence.
 
-    `side`: source or target, or text where there is one.
+    `side`: source or target, or text where there is one. `keys`: the settings that cut what is too long.
     """
     if positions is None or len(ids) <= positions:
         return ids
@@ -224,7 +227,7 @@ def fit(ids: np.ndarray, positions: int | None, too_long: TooLong, side: str, na
         places = "positions" if side == "text" else f"{side} positions"
         raise UserError(
             f"{name}: the {side} has {len(ids)} tokens, more than the model's {positions} {places}; "
-            f"take it out, or set too_long=truncate to score its beginning"
+            f"take it out, or have its beginning read: {' or '.join(f'{key}=truncate' for key in keys)}"
         )
     return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])
 

@@ -103,7 +103,7 @@ class NetworkVectors:
         if len(tokens) >= self.positions and self.too_long == "error":
             raise UserError(
                 f"{name}: {len(tokens) + 1} tokens are more than the model's {self.positions} positions; "
-                f"split it, or set too_long=truncate"
+                f"split it, or have its beginning read: embed.too_long=truncate"
             )
         return np.append(tokens[: self.positions - 1].astype(np.int64), EOS)
 

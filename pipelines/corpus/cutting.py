@@ -30,9 +30,10 @@ def with_auto_cut(config: CorpusConfig, lines: int) -> CorpusConfig:
     if config.cut.valid != "auto":
         return config
     share = float(f"{min(MOST, HELD_OUT / lines):.2g}")  # short enough to be given by hand
+    shares = f"corpus.cut.valid={share:g} corpus.cut.test={share:g}"
     logger.info(
-        f"corpus.cut=auto: no held-out files were given, so about {round(share * lines):,} of {lines:,} sentences each "
-        f"become the validation and the test set (as corpus.cut.valid={share:g} corpus.cut.test={share:g} does; give "
-        f"corpus.valid and corpus.test files for sets of your own, 0 for none)"
+        f"corpus.cut.valid=auto: no held-out files were given, so about {round(share * lines):,} of {lines:,} "
+        f"sentences each become the validation and the test set (as {shares} does; give corpus.valid and corpus.test "
+        f"files for sets of your own, 0 for none)"
     )
     return replace(config, cut=replace(config.cut, valid=share, test=share))

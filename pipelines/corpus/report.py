@@ -12,6 +12,7 @@ from pipelines.corpus.plan import Plan
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block
 
+FEW = 100  # records of a held-out split: on fewer a BLEU has an interval of ten points and more
 WITHOUT = {  # a held-out split: what then cannot be done
     "valid": "word vectors can be trained on these shards, networks cannot",
     "test": "a network's last scores need evaluate.split=valid",
@@ -53,6 +54,26 @@ def source_records(
     return records
 
 
+def too_small(manifest: Manifest, split: str) -> str | None:
+    """The warning about a held-out split of too few records to tell models apart; None where there are enough."""
+    there = manifest.splits.get(split)
+    if there is None or there.records >= FEW:
+        return None
+    what = "pairs" if manifest.kind == "parallel" else "records"
+    share = FEW / max(1, sum(one.records for one in manifest.splits.values()))
+    more = (
+        f"a larger share ({_cut(min(0.3, 1.2 * share))}) or files of your own give more"
+        if share < 0.3
+        else "such a corpus is for trying out"
+    )
+    return f"warning: the {split} split has {there.records} {what}: scores on fewer than {FEW} say little; {more}"
+
+
+def _cut(share: float) -> str:
+    """Both held-out splits cut alike, as it is written on the command line."""
+    return " ".join(f"corpus.cut.{split}={share:.2g}" for split in WITHOUT)
+
+
 def missing(manifest: Manifest, split: str) -> str:
     """What cannot be done without a held-out split, and how to get it."""
     files = f"corpus.{split}.source and .target" if manifest.kind == "parallel" else f"corpus.{split}.file"
@@ -76,6 +97,7 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
     lines += [f"warning: {warning}" for warning in manifest.warnings] if found else []
     lines += [missing(manifest, name) for name in WITHOUT if name not in manifest.splits]
+    lines += [warning for name in WITHOUT if (warning := too_small(manifest, name)) is not None]
     tokens = sum(split.source_tokens + split.target_tokens for split in manifest.splits.values())
     if found:
         lines.append(f"already there and complete ({seconds:.1f} s)")

@@ -33,6 +33,7 @@ from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.alignment_report import measure_run, record_alignment
 from pipelines.tasks.base import Measured
 from pipelines.tasks.run_directory import newest_step, origin_facts
+from pipelines.tasks.translation_pictures import save_pictures
 from pipelines.tracking.gate import set_name
 from pipelines.tracking.hypotheses import hypotheses
 from pipelines.tracking.lineage import log_hypotheses
@@ -126,6 +127,8 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
         record_alignment(config, bundle, tracked, newest_step(config))
     rows = [[one.source, one.hypothesis, one.reference] for one in evaluation.samples]
     tracked.table(["source", "translation", "reference"], rows, "samples.json")
+    for picture in save_pictures(evaluation.samples, bundle, config.run_dir / "pictures"):
+        tracked.artifact(picture)
     if evaluation.decode == bundle.decode:  # as the endpoint would answer: a promotion can take these
         log_hypotheses(tracked, bundle.directory, evaluation.split, evaluation.sources, evaluation.hypotheses)
     else:

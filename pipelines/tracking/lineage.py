@@ -22,6 +22,7 @@ from model.names import check_name
 from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
 from pipelines.tracking.author import user
+from pipelines.tracking.changed_values import shown_values
 from pipelines.tracking.commit import git_commit
 from pipelines.tracking.descriptions import NOTE, describe_run, job_tags
 from pipelines.tracking.hypotheses import file_name
@@ -168,7 +169,7 @@ def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_ha
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})
     shown = without_secrets(config)
     run.text(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), "config.yaml")
-    run.params({key: value for key, value in shown.items() if key not in NOT_PARAMETERS})
+    run.params(shown_values({key: value for key, value in shown.items() if key not in NOT_PARAMETERS}))
 
 
 def _versions() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,8 @@ BATCH_TEXTS = 100  # parameters and tags
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 SPOOL_TAG = "dragoman.spool"
 REGISTRATIONS = "versions.json"
+OF_SHARDS = "/shards"  # how the experiment of shardings is called, behind the name of the trainings'
+SHARDING = re.compile(r"shard-.+-[0-9a-f]{12}")  # what `record_sharding` calls a run
 # What MLflow's pages call "model training"; pages that go by it guess without it.
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
 
@@ -35,6 +38,7 @@ class Sender:
         self.spool = spool
         self.config = config
         self.name = name
+        self.experiment = experiment_of(config, name)
         self._client: Any = None
         self._mark: Mark | None = None
 
@@ -98,25 +102,31 @@ class Sender:
         return mark
 
     def _experiment(self) -> str:
-        found = self._client.get_experiment_by_name(self.config.experiment)
+        found = self._client.get_experiment_by_name(self.experiment)
         if found is None:
             place = self.config.artifacts if is_database(self.config.uri) else None
             try:
                 tags = dict([EXPERIMENT_KIND, (NOTE, EXPERIMENT)])
-                return str(self._client.create_experiment(self.config.experiment, place, tags))
+                return str(self._client.create_experiment(self.experiment, place, tags))
             except Exception:  # another process was faster: then it exists now; any other cause is raised below
-                found = self._client.get_experiment_by_name(self.config.experiment)
+                found = self._client.get_experiment_by_name(self.experiment)
                 if found is None:
                     raise
         if found.lifecycle_stage != "active":
-            raise UserError(f"tracking.experiment: {self.config.experiment!r} was deleted in MLflow; restore or rename")
+            raise UserError(f"tracking.experiment: {self.experiment!r} was deleted in MLflow; restore or rename")
         if EXPERIMENT_KIND[0] not in found.tags:
             self._client.set_experiment_tag(found.experiment_id, *EXPERIMENT_KIND)
         return str(found.experiment_id)
 
+    def _experiments(self) -> list[str]:
+        """The ids of the experiments of trainings, where shardings once were, and of shardings: those that exist."""
+        asked = (self.config.experiment, self.config.experiment + OF_SHARDS)
+        found = [self._client.get_experiment_by_name(name) for name in asked]
+        return [str(one.experiment_id) for one in found if one is not None] or [self._experiment()]
+
     def _find(self) -> str | None:
         query = f"tags.`{SPOOL_TAG}` = '{self.spool.identity()}'"
-        found = self._client.search_runs([self._experiment()], query, max_results=1)
+        found = self._client.search_runs(self._experiments(), query, max_results=1)
         return str(found[0].info.run_id) if found else None
 
     def _create(self) -> str:
@@ -264,7 +274,7 @@ class Sender:
     def _link(self, run_id: str, record: Record) -> None:
         """Tag the run with the one it was made from, and that one with this run."""
         query = " and ".join(f"tags.`{key}` = '{value}'" for key, value in record.fields["where"].items())
-        found = self._client.search_runs([self._experiment()], query, max_results=1)
+        found = self._client.search_runs(self._experiments(), query, max_results=1)
         if not found:
             logger.info("no run on the server has %s; the tags of this run name it all the same", query)
             return
@@ -295,6 +305,11 @@ class Sender:
         known = self._client.get_run(run_id).data.tags.get(NOTE, "")
         if (text := with_lines(known, lines)) != known:
             self._set_tags(run_id, {NOTE: text})
+
+
+def experiment_of(config: TrackingConfig, name: str) -> str:
+    """The experiment of the run `name`: the records of shardings have one of their own beside the trainings'."""
+    return config.experiment + (OF_SHARDS if SHARDING.fullmatch(name) else "")
 
 
 def _groups(records: Iterable[Record]) -> Iterable[list[Record]]:

@@ -49,12 +49,13 @@ def create_version(
     author = {AUTHOR_TAG: run.data.tags[USER]} if USER in run.data.tags else {}
     every_tag = {BUNDLE_TAG: digest, **of_run, **author, **facts(config), **tags}
     model = _logged_model(client, run_id, bundle, name, every_tag)
+    sharding = client.get_run(of_run["shard_run_id"]) if "shard_run_id" in of_run else run
     made = client.create_model_version(
         name,
         source=f"models:/{model.model_id}",
         run_id=run_id,
         tags=every_tag,
-        description=describe(run.info.experiment_id, run_id, every_tag),
+        description=describe(run.info.experiment_id, run_id, every_tag, sharding.info.experiment_id),
         model_id=model.model_id,
     )
     return str(made.version)
@@ -106,9 +107,9 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
 
 
-def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
+def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: str) -> str:
     """The version's description: scores first, for lists show the beginning; then from here to its run, its job, its
-    configuration, its shards and their sources.
+    configuration, its shards (whose run is in the experiment `of_shards`) and their sources.
 
     Links are relative to MLflow's page, so they hold at whatever address it is looked at.
     """
@@ -117,9 +118,9 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str]) -> str:
     if "shard_run_id" in tags:
         made, folder = tags["shard_run_id"], "artifacts/shards"
         shards += (
-            f"[the run that made them]({run_page(experiment, made)}), "
-            f"[their sources]({run_page(experiment, made, f'{folder}/sources.json')}), "
-            f"[their manifest]({run_page(experiment, made, f'{folder}/manifest.json')})"
+            f"[the run that made them]({run_page(of_shards, made)}), "
+            f"[their sources]({run_page(of_shards, made, f'{folder}/sources.json')}), "
+            f"[their manifest]({run_page(of_shards, made, f'{folder}/manifest.json')})"
         )
     else:
         shards += "recorded elsewhere, by a run with the same tag `manifest_hash` and `kind` = `shard`"

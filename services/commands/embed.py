@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 Write = Callable[[Sequence[str | None], Floats], None]
 
 
-def embed(config: EmbedConfig) -> int:
-    """A vector a line, in order; a line without a token has zeros.
+def embed(config: EmbedConfig, text: str | None = None) -> int:
+    """A vector a line, in order, or of the `text` of the command line; a line without a token has zeros.
 
     Raises:
         UserError: an input that cannot be read, a line that is no UTF-8 or too long, no bundle with sentence vectors.
@@ -30,7 +30,7 @@ def embed(config: EmbedConfig) -> int:
     if config.format == "npy" and config.output is None:
         raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
     with contextlib.ExitStack() as stack:
-        file, name = stack.enter_context(open_input(config.input, "embed"))
+        file, name = stack.enter_context(open_input(config.input, "embed", text=text))
         directory, _ = bundle_directory(config, "sentence")
         vectors = open_sentence_vectors(
             directory, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long

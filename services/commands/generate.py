@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from conf import compose
@@ -23,12 +24,16 @@ logger = logging.getLogger(__name__)
 HALF = "\ufffd"  # how a character reads of which only some bytes have been drawn
 
 
-def continue_texts(config: ContinueConfig) -> int:
-    """Go on with the prompt, or with all lines in order.
+def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
+    """Go on with the prompt, which may be the `text` of the command line, or with all lines in order.
 
     Raises:
-        UserError: a setting out of range, an input that cannot be read, a bundle of another kind.
+        UserError: a setting out of range, two prompts, an input that cannot be read, a bundle of another kind.
     """
+    if text is not None:
+        if config.prompt is not None:
+            raise UserError(f"generate.prompt: {text[:60]!r} stands on the command line too; give one of them")
+        config = replace(config, prompt=text)
     config.check()
     check_least("generate", config, at_once=1)
     with contextlib.ExitStack() as stack:

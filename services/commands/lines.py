@@ -1,6 +1,7 @@
 """Lines of a file or of standard input, as sharding reads them: ended by LF or CR LF, never cut at U+0085 or U+2028."""
 
 import contextlib
+import io
 import itertools
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from model.inputs.lines import Rows, View, is_in_place, line_blocks
 from model.inputs.streams import Blocks
 
 T = TypeVar("T")
+BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # between the columns of Moses' lists, and inside one
 BOM = b"\xef\xbb\xbf"
 
 
@@ -44,15 +46,24 @@ def open_input(
     key: str = "input",
     languages: Callable[[], tuple[str, ...]] = tuple,
     rows: Rows = "json",
+    text: str | None = None,
 ) -> Iterator[tuple[BinaryIO, str]]:
     """Open the lines of a file of any kind that `model.inputs` reads, or standard input, with its name for messages.
 
-    `languages` are asked for once a container of several languages is read; `rows` is how its pairs are written.
+    `languages` are asked for once a container of several languages is read; `rows` is how its pairs are written;
+    `text` is what stood on the command line and is read instead.
 
     Raises:
-        UserError: it cannot be read; names the setting SECTION.KEY.
+        UserError: it cannot be read, or a text was given too; names the setting SECTION.KEY.
     """
+    if text is not None:
+        if path is not None:
+            raise UserError(f"{section}.{key}={path}: give a file or a text, not both ({text[:60]!r})")
+        yield io.BytesIO(text.encode("utf-8", "surrogateescape")), "the command line"
+        return
     if path is None:
+        if sys.stdin is None:  # closed, as by `<&-`
+            raise UserError(f"{section}.{key}: standard input is closed; name a file")
         yield sys.stdin.buffer, "standard input"
         return
     try:
@@ -75,4 +86,14 @@ def batches(lines: Iterator[T], size: int) -> Iterator[list[T]]:
 
 def flat(text: str) -> str:
     """One line of it: a translation must not add lines to the output."""
-    return " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text
+    return " ".join(text.splitlines())
+
+
+def to_column(text: str) -> str:
+    """One column of a Moses list: a line, in which the bars between columns are Moses' own escape."""
+    return flat(text).replace(BAR, ESCAPED_BAR)
+
+
+def from_column(column: str) -> str:
+    """The text that `to_column` wrote, without blanks at its ends."""
+    return column.strip().replace(ESCAPED_BAR, BAR)

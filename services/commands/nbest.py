@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from model.errors import UserError
-from services.commands.lines import flat
-
-BAR = "|||"
+from services.commands.lines import BAR, from_column, to_column
 
 
 @dataclass
@@ -31,7 +29,7 @@ class Entry:
         """As a line of a list, its end included, with `features` behind those that it has."""
         added = " ".join(f"{name}= {value:.6f}" for name, value in features.items())
         total = [] if score is None else [f"{score:.6f}"]
-        columns = [str(number), flat(self.text), f"{self.written} {added}".strip(), *total, *self.rest]
+        columns = [str(number), to_column(self.text), f"{self.written} {added}".strip(), *total, *self.rest]
         return f" {BAR} ".join(columns) + "\n"
 
 
@@ -80,7 +78,7 @@ def read_entry(line: str, place: str) -> tuple[int, Entry]:
         )
     if not (columns[0].isascii() and columns[0].isdigit()):
         raise UserError(f"{place}: the sentence's number is {columns[0]!r}, not a whole number from 0")
-    number, text, third, rest = int(columns[0]), columns[1], columns[2], columns[3:]
+    number, text, third, rest = int(columns[0]), from_column(columns[1]), columns[2], columns[3:]
     if not rest and _is_number(third):  # number ||| hypothesis ||| score
         return number, Entry(place, text, {}, "", _number(third, "score", place))
     score = _number(rest[0], "score", place) if rest else None

@@ -36,6 +36,11 @@ class RunFolder:
         return records.is_file() and records.stat().st_size > (whole(sent.get("offset"), most=2**63) or 0)
 
     @property
+    def is_sharding(self) -> bool:
+        """Whether it is no run but what MLflow was told of a sharding."""
+        return self.path.name.startswith("shard-") and not (self.path / "run.json").is_file()
+
+    @property
     def state(self) -> str:
         """What it has come to."""
         if self.alive:

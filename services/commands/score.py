@@ -23,7 +23,7 @@ from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
 from model.inference.text_scoring import TextScorer, open_text_scorer
 from model.languages import languages_of
 from model.settings import DecodeConfig
-from services.commands.lines import batches, flat, open_input, read_lines
+from services.commands.lines import batches, open_input, read_lines, to_column
 from services.commands.output import open_output
 from services.models.source import bundle_directory
 from services.settings import ScoreConfig
@@ -171,7 +171,7 @@ def format_score(
     measured = score.log_probability if config.measure == "sum" else score.mean
     if config.format == "moses":
         features = f"Dragoman= {score.log_probability:.6f} Tokens= {score.tokens}"
-        return f"{number} ||| {flat(pair.target)} ||| {features} ||| {measured:.6f}\n"
+        return f"{number} ||| {to_column(pair.target)} ||| {features} ||| {measured:.6f}\n"
     if config.format == "json":
         record: dict[str, object] = {
             "line": number,

@@ -15,7 +15,7 @@ from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from model.text.sentences import join, split
 from services.commands.attention import Show, attention_file, check_attention
-from services.commands.lines import batches, flat, open_input, read_lines
+from services.commands.lines import batches, flat, open_input, read_lines, to_column
 from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
@@ -29,8 +29,9 @@ def translate(
     decode: DecodeConfig,
     overrides: Sequence[str] = (),
     alignment: AlignmentConfig | None = None,
+    text: str | None = None,
 ) -> int:
-    """Translate all lines in order; an empty line gives an empty line.
+    """Translate all lines in order, or the `text` of the command line; an empty line gives an empty line.
 
     Raises:
         UserError: an input that cannot be read, a line that is not UTF-8, more translations asked for than there are,
@@ -38,7 +39,7 @@ def translate(
     """
     check_attention(config.attention)
     check_least("translate", config, nbest=1, lines=1, longest=1)
-    with open_input(config.input, "translate", languages=lambda: (served.source,)) as (file, name):
+    with open_input(config.input, "translate", languages=lambda: (served.source,), text=text) as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:
             served = served.aligning
@@ -147,9 +148,9 @@ def format_translation(number: int, line: str | None, answer: Translation, form:
         return flat(answer.text) + "\n"
     found = answer.nbest or [Alternative("", 0.0)]
     if form == "nbest":
-        return "".join(f"{number} ||| {flat(one.text)} ||| {one.score:.4f}\n" for one in found)
+        return "".join(f"{number} ||| {to_column(one.text)} ||| {one.score:.4f}\n" for one in found)
     if form == "moses":
-        rows = ((flat(one.text), f"LogP= {one.log_probability:.6f}", f"{one.score:.6f}") for one in found)
+        rows = ((to_column(one.text), f"LogP= {one.log_probability:.6f}", f"{one.score:.6f}") for one in found)
         return "".join(f"{number} ||| {' ||| '.join(row)}\n" for row in rows)
     record = {
         "line": number,

@@ -155,7 +155,8 @@ class Registry:
         """
         if self.uri.startswith("sqlite:///") and not Path(self.uri.removeprefix("sqlite:///")).is_file():
             raise UserError(
-                f"tracking_uri: {self} is not there. Train a model first, or serve a bundle's directory (bundle=PATH)"
+                f"tracking_uri: {self} is not there: no model has been trained here yet. `dragoman demo` trains one in "
+                "minutes; a bundle's folder is named by the verb's key, such as translate.bundle=PATH"
             )
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -188,7 +189,8 @@ class Registry:
                 f"{name} has the aliases: {aliases}; the versions: {', '.join(map(str, versions)) or 'none'}. "
                 f"`dragoman promote registry.name={name}` gives the alias to the better version"
             )
-        return f"Registered models: {', '.join(sorted(models)) or 'none (train one, and promote it)'}"
+        none = "none; `dragoman train` registers one, `dragoman promote` makes it the champion"
+        return f"Registered models: {', '.join(sorted(models)) or none}"
 
 
 def bundle_within(directory: Path) -> Path:

@@ -49,7 +49,9 @@ class Loader:
         if self.source.bundle is not None:
             return self._load(bundle_folder(self.source.bundle, self.source.cache))
         if self.source.model is None:
-            raise UserError("no translation model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
+            raise UserError(
+                "no translation model is named: set the verb's .bundle to a folder, or its .model to models:/NAME@ALIAS"
+            )
         return self.load_version(self.registry.resolve(self.source.model))
 
     def load_version(self, version: ModelVersion) -> LoadedModel:
@@ -113,7 +115,9 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
     if source.bundle is not None:
         return bundle_folder(source.bundle, source.cache), ""
     if source.model is None:
-        raise UserError(f"no {what} model is named: set bundle to a directory, or model to models:/NAME@ALIAS")
+        raise UserError(
+            f"no {what} model is named: set the verb's .bundle to a folder, or its .model to models:/NAME@ALIAS"
+        )
     registry = Registry(source.tracking_uri, Path(source.cache))
     version = registry.resolve(source.model)
     return registry.fetch(version), version.name
@@ -132,4 +136,4 @@ def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:
 def check_device(source: BundleSource) -> None:
     """Raises UserError where a GPU is asked for and torch sees none."""
     if source.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("device=cuda: torch sees no GPU here; choose device=cpu")
+        raise UserError("the verb's .device is cuda, and torch sees no GPU here; set it to cpu")

@@ -45,5 +45,7 @@ def check_address(traces: str) -> str:
     """Raises UserError where it is no http:// or https:// address."""
     parts = urlsplit(traces)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"traces={traces}: an address of OTLP over HTTP is expected, such as http://collector:4318")
+        raise UserError(
+            f"serve.traces or service.traces is {traces!r}: an address of OTLP over HTTP is expected, such as http://collector:4318"
+        )
     return traces.rstrip("/")

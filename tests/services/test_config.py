@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from conf import compose
+from conf.interrupts import Interrupted
 from services.config import Config
 
 
@@ -17,7 +18,7 @@ def test_the_composed_configuration_is_typed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "code"), [(compose.Interrupted("interrupted; step 400 is kept", 75), 75), (KeyboardInterrupt(), 130)]
+    ("given", "code"), [(Interrupted("interrupted; step 400 is kept", 75), 75), (KeyboardInterrupt(), 130)]
 )
 def test_a_signal_while_a_compiled_module_is_imported_is_an_interrupt(
     given: KeyboardInterrupt, code: int, capsys: pytest.CaptureFixture[str]
@@ -36,6 +37,7 @@ def test_no_verb_prints_the_lines_of_the_http_client(capfd: pytest.CaptureFixtur
 import http.server, sys, threading
 import httpx
 from conf import compose
+from conf.interrupts import Interrupted
 from services.config import Config
 
 class Answer(http.server.BaseHTTPRequestHandler):

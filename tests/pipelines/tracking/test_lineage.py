@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from conf import compose
 from model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from pipelines.tracking.author import user
+from pipelines.tracking.changed_values import shown_values
 from pipelines.tracking.commit import git_commit
 from pipelines.tracking.descriptions import with_lines
-from pipelines.tracking.lineage import log_training, record_sharding, without_secrets
+from pipelines.tracking.lineage import log_sharding, log_training, record_sharding, without_secrets
 from pipelines.tracking.plots import curves
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
@@ -68,10 +70,11 @@ def test_the_whole_way_back_from_a_version(
     runs = f"#/experiments/{client.get_run(version.run_id).info.experiment_id}/runs"
     view = "?workflowType=machine_learning"
     made = client.get_run(version.run_id).data.tags["shard_run_id"]
+    shardings = f"#/experiments/{client.get_run(made).info.experiment_id}/runs"
     assert f"[a]({runs}/{version.run_id}{view})" in described
     assert f"[config.yaml]({runs}/{version.run_id}/artifacts/config.yaml{view})" in described
-    assert f"[the run that made them]({runs}/{made}{view})" in described
-    assert f"[their sources]({runs}/{made}/artifacts/shards/sources.json{view})" in described
+    assert f"[the run that made them]({shardings}/{made}{view})" in described
+    assert f"[their sources]({shardings}/{made}/artifacts/shards/sources.json{view})" in described
     job = "**Job** [j1-7](http://jobs.example:8300/jobs/j1-7)"
     assert job in described.split("\n\n") and "**Author** anna" in described.split("\n\n")
     assert version.tags["author"] == "anna" and client.get_registered_model("demo").tags["dragoman.owner"] == "anna"
@@ -81,7 +84,7 @@ def test_the_whole_way_back_from_a_version(
     assert said == [
         f"Training, demo en-de; shards `{digest[:12]}`",
         job,
-        f"**Shards** [the run that made them]({runs}/{made}{view})",
+        f"**Shards** [the run that made them]({shardings}/{made}{view})",
         f"**Model** [demo version {version.number}](#/models/demo/versions/{version.number}{view})",
     ]
     assert "`kind`" in client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
@@ -101,6 +104,9 @@ def test_the_whole_way_back_from_a_version(
     origin = client.get_run(run.data.tags["shard_run_id"])
     assert origin.info.run_id == sharding.mark().run_id
     assert origin.data.tags["kind"] == "shard"
+    named = {one.name: one.experiment_id for one in client.search_experiments()}
+    assert origin.info.experiment_id == named[f"{tracking.experiment}/shards"]
+    assert run.info.experiment_id == named[tracking.experiment]
     assert origin.data.tags["used_by.a"] == training.run_id
     assert origin.data.metrics["train/dropped/blank"] == 10
     assert {entry.path for entry in client.list_artifacts(origin.info.run_id, "shards")} == {
@@ -108,6 +114,27 @@ def test_the_whole_way_back_from_a_version(
         *("shards/lengths-train.png", "shards/dropped-train.png"),
     }
     assert origin.inputs.dataset_inputs[0].dataset.name == "train.en"
+
+
+def test_shardings_that_were_recorded_among_the_trainings_are_found(
+    tracking: TrackingConfig, tmp_path: Path, shards: Path
+) -> None:
+    """Before, both had one experiment."""
+    with TrackedRun(tracking, tmp_path / "runs" / "old", "old") as old:
+        log_sharding(old, CONFIG, HASH, shards)
+    with TrackedRun(tracking, tmp_path / "runs" / "a", "a") as training:
+        log_training(training, CONFIG, HASH, shards)
+    run = connect(tracking).get_run(str(training.run_id))
+    assert run.data.tags["shard_run_id"] == old.run_id
+
+
+def test_a_runs_parameters_are_what_it_is_known_by_and_what_was_set() -> None:
+    composed = compose.values(["model=gpt_small", "train.max_steps=7", "train.optimizer.eps=1e-9", "model.width=64"])
+    shown = shown_values({key: composed[key] for key in ("name", "seed", "model", "train", "tokenizer", "loader")})
+    assert shown["name"] == "phrasebook-en-de-gpt_small" and shown["train.max_steps"] == "7"
+    assert shown["model.width"] == "64" and shown["train.optimizer.lr"] == "0.0007"
+    assert not shown.keys() & {"model.layers", "model.heads", "train.optimizer.eps", "loader.max_length"}
+    assert len(shown) < 16
 
 
 def test_no_secret_of_the_configuration_is_shown() -> None:

@@ -158,7 +158,7 @@ def test_mistakes_are_named(
     with pytest.raises(UserError, match="no language model is named"):
         continue_texts(ContinueConfig(prompt="a", model=None))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UserError, match="device=cuda: torch sees no GPU here; choose device=cpu"):
+    with pytest.raises(UserError, match="torch sees no GPU here; set it to cpu"):
         run(tmp_path, language_bundle, prompt="a", device="cuda")
     assert not (tmp_path / "out").exists()
 

@@ -42,6 +42,17 @@ def config(folder: Path, **settings: object) -> clean.CleanConfig:
     )  # fmt: skip
 
 
+def test_records_of_shardings_are_listed_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path, "shard-like-a-run", 3)
+    (tmp_path / "runs" / "shard-tatoeba-0123456789ab" / "spool").mkdir(parents=True)
+    assert runs.show(tmp_path / "runs") == 0
+    printed = capsys.readouterr().out
+    assert "shard-like-a-run" in printed and "shard-tatoeba" not in printed
+    assert printed.endswith("and 1 records of shardings (runs.shards=true)\n")
+    assert runs.main([f"paths.root={tmp_path}", "runs.shards=true"]) == 0
+    assert "shard-tatoeba-0123456789ab" in capsys.readouterr().out
+
+
 def test_runs_are_listed_with_state_score_age_size_and_version(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

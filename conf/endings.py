@@ -1,0 +1,88 @@
+"""How a command ends: whatever was raised becomes a line for the user and an exit code, in this one place."""
+
+import errno
+import io
+import os
+import select
+import sys
+import traceback
+
+from conf.interrupts import Interrupted
+from model.errors import ServiceError, UserError, interrupt_in
+
+OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
+UNUSABLE = {  # errors of the system that starting again does not mend
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
+    errno.ENAMETOOLONG,
+}
+FULL = "free some space, then start again: it goes on"
+ADVICE = {  # what to do about an error of the system
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.EACCES: "give yourself the permission, or name another place",
+    errno.EPERM: "give yourself the permission, or name another place",
+    errno.EROFS: "name a place that can be written",
+    errno.ENOENT: "name one that exists",
+    errno.ENOTDIR: "a part of this path is a file, not a folder",
+    errno.EISDIR: "it is a folder; name a file",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: "its symbolic links lead round in a circle",
+    errno.EMFILE: "raise the limit of open files: ulimit -n 65536",
+    errno.ENFILE: "the machine has too many open files: close some programs, then start again",
+    errno.ENOMEM: "the machine is out of memory: close some programs, then start again",
+    errno.EIO: "the disk or the network that it is on fails; look at the system's log",
+    errno.EADDRINUSE: "another program listens there: name another port, or end that program",
+}
+
+
+def end(verb: str, problem: BaseException, hint: str = "") -> int:
+    """Print why a command ends, and return its exit code. `hint` is added where a file cannot be used.
+
+    Raises:
+        BrokenPipeError: the reader of our output has gone; the command line ends without a word.
+    """
+    interrupt = interrupt_in(problem)
+    if interrupt is not None:
+        interrupted = interrupt if isinstance(interrupt, Interrupted) else Interrupted("interrupted", INTERRUPTED)
+        return _say(verb, str(interrupted), interrupted.code)
+    if isinstance(problem, UserError):
+        return _say(verb, str(problem), USER_MISTAKE)
+    if isinstance(problem, ServiceError):
+        return _say(verb, str(problem), FAILED)
+    if isinstance(problem, BrokenPipeError) and _reader_has_gone():
+        raise problem
+    if isinstance(problem, OSError):
+        code = USER_MISTAKE if problem.errno in UNUSABLE and problem.filename is not None else FAILED
+        return _say(verb, describe(problem, hint), code)
+    traceback.print_exception(problem)  # a mistake of ours
+    return FAILED
+
+
+def describe(problem: OSError, hint: str = "") -> str:
+    """An error of the system in a line: the file, what the system says, what to do."""
+    place = "" if problem.filename is None else os.fsdecode(str(problem.filename))
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full{f' at {place}' if place else ''}; {FULL}"
+    said = problem.strerror or " ".join(str(problem).split()) or type(problem).__name__
+    advice = ADVICE.get(problem.errno or 0)
+    return f"{f'{place}: ' if place else ''}{said}{f'; {advice}' if advice else ''}{hint if place else ''}"
+
+
+def close_output() -> None:
+    """Let the interpreter's last flush write to nowhere: standard output can take no more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _say(verb: str, text: str, code: int) -> int:
+    print(f"dragoman {verb}: {text}" if verb else f"dragoman: {text}", file=sys.stderr)
+    return code
+
+
+def _reader_has_gone() -> bool:
+    """Return True if nobody reads standard output any more; another broken pipe (a server's) is told."""
+    try:
+        watched = select.poll()
+        watched.register(sys.stdout.fileno(), 0)
+    except (AttributeError, OSError, ValueError, io.UnsupportedOperation):  # closed, or a test's
+        return True
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in watched.poll(0))

@@ -1,0 +1,181 @@
+"""Mistakes in the words of a command line, in our words: Hydra's and OmegaConf's errors name neither key nor remedy."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from conf.groups import VARIABLE, choices, sections, written_defaults
+from conf.other_names import suggest
+from model.errors import UserError, unknown
+
+KEY = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w./@:-]*")
+QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
+OPENING = {"[": "]", "{": "}", "(": ")"}
+
+
+def is_setting(word: str) -> bool:
+    """Return True for KEY=VALUE and ~KEY, False for text that may hold an equals sign."""
+    key, equals, _ = word.partition("=")
+    return bool(KEY.fullmatch(key)) and (bool(equals) or word.startswith("~"))
+
+
+def quote_plain(words: Sequence[str]) -> list[str]:
+    """The same words, with values that Hydra's grammar cannot read as settings but that are plain text in quotes.
+
+    `corpus.train.source=файл.en`, `a@b#c.en` and `s3://bucket/x?y=z` are such values. Values that begin with a quote or
+    a bracket, or have a comma, `${` or a backslash, stay: they are mistakes, or lists.
+    """
+    return [_quote(word) if is_setting(word) and not _readable(word) else word for word in words]
+
+
+def refusal(problem: Exception, words: Sequence[str]) -> UserError | None:
+    """The user's mistake behind an error of composing `words`; None where it is none of theirs."""
+    import yaml
+    from hydra.errors import HydraException, MissingConfigException
+    from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
+
+    if isinstance(problem, MissingConfigException) and problem.missing_cfg_file is not None:
+        return _unknown_choice(str(problem.missing_cfg_file), problem.options or ())
+    for word in words:
+        if (said := _misspelt(word)) is not None:
+            return UserError(said)
+    cause = problem.__cause__
+    if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
+        keys = [str(key) for key in cause.parent_node if key not in ("hydra", "experiment")]
+        return unknown_key(str(cause.full_key), keys, words)
+    if isinstance(problem, MissingMandatoryValue):
+        return UserError(f"{problem.full_key}=???: has no value; give one")
+    if isinstance(problem, OmegaConfBaseException):
+        return UserError(f"{problem.full_key or _key_of(words)}: {_first_line(problem)}".removeprefix(": "))
+    if isinstance(problem, HydraException):
+        return UserError(_first_line(problem))
+    if isinstance(problem, yaml.YAMLError):
+        return UserError(f"a configuration file is not YAML ({VARIABLE}): {' '.join(str(problem).split())}")
+    return None
+
+
+def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = ()) -> UserError:
+    """The error for a dotted key that does not exist beside `keys`, with ours for what other tools call it."""
+    section, _, last = key.rpartition(".")
+    values = {name.lstrip("+"): value for name, _, value in (word.partition("=") for word in words)}
+    full = next((name for name in values if name == key or name.startswith(f"{key}.")), key)
+    near = unknown(f"{section}: unknown key" if section else "unknown key", last, keys)
+    if section and "Did you mean" in str(near):
+        return near
+    meant = suggest(full, values.get(full, ""), written_defaults())
+    if meant is not None and not meant.startswith(f"{full}="):
+        return UserError(f"{full}: no such key; write {meant}")
+    return near
+
+
+def misspelt_option(option: str, value: str) -> str:
+    """What is said of an option that no verb has."""
+    meant = suggest(option, value, written_defaults())
+    return f"{option}: no such option; " + (f"write {meant}" if meant else "settings are key=value")
+
+
+def refuse_hydras(words: Iterable[str]) -> None:
+    """Refuse settings of Hydra itself, which would be read and have no effect.
+
+    Raises:
+        UserError: names the first one.
+    """
+    for word in words:
+        if re.match(r"[+~]*hydra([./=@]|$)", word):
+            raise UserError(f"{word}: Hydra's own settings have no effect here; a verb's are shown by --help")
+
+
+def _misspelt(word: str) -> str | None:
+    """What is wrong with a word as it is written; None where that is in order."""
+    key, equals, value = word.partition("=")
+    bare = key.lstrip("+~")
+    if not equals and not key.startswith("~"):
+        name, _, given = re.sub(r"[:\s]+", ":", word).partition(":")
+        if name in sections() and choices(name):
+            return f"{word}: settings are written KEY=VALUE; a key of the section {name} is {name}.KEY=VALUE"
+        known = name in written_defaults()
+        meant = f"{name}={given or 'VALUE'}" if known else suggest(name, given, written_defaults())
+        return f"{word}: settings are written KEY=VALUE" + (f"; write {meant}" if meant else "")
+    if not bare:
+        return f"{word}: no key stands before the equals sign; settings are written KEY=VALUE"
+    if not KEY.fullmatch(bare) or ".." in bare or bare.endswith("."):
+        return f"{word}: {bare!r} is no key; a key is made of names and dots, such as train.max_steps"
+    group = bare.partition("@")[0]
+    if group in sections() | {"experiment"} and choices(group) and equals and not key.startswith("~"):
+        if key.startswith("+"):
+            return f"{word}: a choice is written without a plus, {word.lstrip('+')}"
+        if "@" in bare:
+            return f"{word}: a choice is written {group}=CHOICE; choices: {', '.join(choices(group))}"
+        if not re.fullmatch(r"[A-Za-z_][\w./-]*", value.strip("'\"")) or value in ("null", "true", "false"):
+            return (
+                f"{word}: {group} is a section; its choices are {', '.join(choices(group))}, and a key of it is "
+                f"written {group}.KEY=VALUE"
+            )
+    return _wrong_value(key, value) if equals else None
+
+
+def _wrong_value(key: str, value: str) -> str | None:
+    """What is wrong with how a value is written; None where it can be read."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import ValueType
+    from hydra.errors import HydraException
+
+    word = f"{key}={value}"
+    quoted = f"'{key}=\"{value}\"'"
+    if value.startswith("="):
+        return f"{word}: one equals sign stands between key and value, {key}={value.lstrip('=')}"
+    try:
+        read = OverridesParser.create().parse_override(word)
+    except (HydraException, ValueError, TypeError, RecursionError):
+        for opening, closing in OPENING.items():
+            if value.count(opening) > value.count(closing):
+                return (
+                    f"{word[:200]}: {opening} is not closed by {closing}; text with brackets is quoted, {quoted[:200]}"
+                )
+        if value[:1] in ("'", '"') and value.count(value[0]) % 2:
+            return f"{word}: the quote {value[0]} is not closed"
+        return f"{word}: the value cannot be read; text is quoted, {quoted}"
+    if not read.is_sweep_override():
+        return None
+    if read.value_type == ValueType.SIMPLE_CHOICE_SWEEP:
+        return (
+            f"{word}: a list stands in brackets, '{key}=[{value}]'; text with a comma in quotes, {quoted}; "
+            "-m runs once a value"
+        )
+    return f"{word}: several values; -m runs once a value"
+
+
+def _unknown_choice(path: str, options: Iterable[str]) -> UserError:
+    group = next((one for one in sections() | {"experiment"} if path.startswith(f"{one}/")), path.rpartition("/")[0])
+    choice = path.removeprefix(f"{group}/")
+    if not group:
+        return UserError(f"--config-name {choice}: there is no such file in the folder of --config-dir")
+    return unknown(group, choice, choices(group) or options)
+
+
+def _readable(word: str) -> bool:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        OverridesParser.create().parse_override(word)
+    except (HydraException, ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def _quote(word: str) -> str:
+    key, equals, value = word.partition("=")
+    plain = equals and value and value[0] not in "'\"[{(=" and not any(mark in value for mark in (",", "${", "\\", '"'))
+    if not plain or re.search(r"\w\(", value):
+        return word
+    return f'{key}="{value}"'
+
+
+def _first_line(problem: Exception) -> str:
+    line = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+    return re.sub(r"^\w+(Exception|Error)(: | raised while resolving interpolation: )", "", line).strip('"')
+
+
+def _key_of(words: Sequence[str]) -> str:
+    """The key of the one word, where there is but one that could be meant."""
+    return words[0].partition("=")[0] if len(words) == 1 else ""

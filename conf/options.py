@@ -1,0 +1,94 @@
+"""The options of every verb: show the configuration, run once a value. services/cli.py reads `--config` first."""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NoReturn
+
+from model.errors import UserError
+
+PAGES = ("--info", "-i", "--shell-completion", "-sc")  # Hydra's own: where values come from, completion
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")  # what --info may be asked for
+
+
+@dataclass
+class Options:
+    """What stands beside the settings of a command line."""
+
+    overrides: list[str] = field(default_factory=list)
+    cfg: str | None = None
+    package: str | None = None
+    resolve: bool = False
+    multirun: bool = False
+    config_name: str = "config"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # argparse says "argument --cfg/-c: invalid choice: 'x' (choose from 'job')"
+        raise UserError(message.removeprefix("argument "))
+
+
+def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Options:
+    """The options and the settings of a command line.
+
+    `meant(option, value)` says what to write in the place of an option that is none.
+
+    Raises:
+        UserError: an unknown option, or one without its value.
+    """
+    parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    parser.add_argument("--cfg", "-c", choices=["job"])
+    parser.add_argument("--package", "-p")
+    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-name", "-cn", dest="config_name")
+    found, rest = parser.parse_known_args(list(argv))
+    for place, word in enumerate(rest):
+        if word.startswith("-"):
+            option, equals, value = word.partition("=")
+            after = [*rest[place + 1 :], ""][0]
+            given = value if equals or after.startswith("-") or "=" in after else after
+            raise UserError(meant(option, given))
+    options = Options(overrides=rest, **vars(found))
+    if options.cfg is None and (options.resolve or options.package is not None):
+        option = "--resolve" if options.resolve else "--package"
+        raise UserError(f"{option}: says how --cfg job prints the configuration; add --cfg job")
+    return options
+
+
+def check_info(argv: Sequence[str]) -> None:
+    """Refuse what `--info` does not show.
+
+    Raises:
+        UserError: names the choices.
+    """
+    asked = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+))?(?: .*=.*)?", " ".join(argv))
+    if asked is None or (asked[1] is not None and asked[1] not in INFO):
+        raise UserError(f"--info: shows one of {', '.join(INFO)}, after the settings: KEY=VALUE ... --info defaults")
+
+
+def each_run(overrides: Sequence[str]) -> list[list[str]]:
+    """The settings of each run of `--multirun`: every combination of the values that are listed.
+
+    Raises:
+        UserError: `glob(...)`, which only Hydra's own sweeper knows.
+        HydraException: a setting that cannot be read.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Glob
+
+    choices: list[list[str]] = []
+    for word, override in zip(overrides, OverridesParser.create().parse_overrides(list(overrides)), strict=True):
+        key = override.get_key_element()
+        if isinstance(override.value(), Glob):
+            raise UserError(f"{word}: list the choices, {key}=A,B")
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            raise UserError(f"{word}: -m runs once a value, {key}=A,B; `dragoman sweep` draws from an interval")
+        if override.is_sweep_override():
+            choices.append([f"{key}={value}" for value in override.sweep_string_iterator()])
+        else:
+            choices.append([word])
+    return [list(words) for words in product(*choices)]

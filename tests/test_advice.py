@@ -1,0 +1,109 @@
+"""Advice can be followed: every setting and command that a message names exists, and its value is one that it takes."""
+
+import ast
+import copy
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from conf import compose
+from conf.groups import choices, merge_choice, sections, written_defaults
+from model.errors import UserError
+from pipelines.config import Config
+from services import cli
+from services.config import Config as ServicesConfig
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SETTING = re.compile(r"(?<![\w.\-/{\[?&\"§])([a-z][a-z_]*(?:\.[a-z_]+)*)=([^\s,;:)`'\"]*)")
+COMMAND = re.compile(r"`dragoman ([a-z]+)|: dragoman ([a-z]+) ")
+HOLE = "§"  # where a message has a value of its own
+KEYS = set(written_defaults()) | {
+    f"model.{key}" for choice in choices("model") for key in merge_choice("model", choice)
+}
+SAID_BY = ("UserError", "ServiceError", "JobError", "info", "warning", "log", "print", "refuse")  # who is told
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """(file:line, text) of every message in the code; what is computed in it is a hole."""
+    for package in ("conf", "model", "pipelines", "services"):
+        for path in sorted((REPOSITORY / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and _name(node.func) in SAID_BY:
+                    for argument in node.args:
+                        for text in _texts(argument):
+                            yield f"{path.relative_to(REPOSITORY)}:{node.lineno}", text
+
+
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(part.value if isinstance(part, ast.Constant) else HOLE for part in node.values)
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                yield from _texts(part.value)
+    elif isinstance(node, ast.BinOp | ast.IfExp | ast.BoolOp):
+        for child in ast.iter_child_nodes(node):
+            yield from _texts(child)
+
+
+def advised() -> list[tuple[str, str, str]]:
+    """(where, key, value) of each setting that a message names."""
+    return sorted(
+        {(where, key, value.rstrip(".")) for where, text in messages() for key, value in SETTING.findall(text)}
+    )
+
+
+NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
+    *("install", "uninstall", "cpus", "gpus", "key", "segmenter", "words"),
+    "corpus.fields",  # a section that is given as a whole
+}
+
+
+def test_every_setting_that_a_message_names_exists() -> None:
+    found = advised()
+    assert len(found) > 200
+    wrong = [
+        f"{where}: {key}={value}"
+        for where, key, value in found
+        if key not in KEYS and key not in sections() and key not in NO_SETTINGS
+    ]
+    assert wrong == []
+
+
+def test_every_value_that_a_message_names_is_one_that_the_setting_takes() -> None:
+    wrong = []
+    composed = compose.values([])
+    for where, key, value in advised():
+        if not value or not re.fullmatch(r"[a-z0-9_.+-]+|true|false|null", value) or key not in KEYS or "." not in key:
+            continue
+        values = copy.deepcopy(composed)
+        *path, last = key.split(".")
+        section = values
+        for name in path:
+            section = section[name]
+        section[last] = yaml.safe_load(value)
+        try:
+            compose.typed(Config, values)
+            compose.typed(ServicesConfig, values)
+        except UserError as problem:
+            wrong.append(f"{where}: {key}={value}: {problem}")
+    assert wrong == []
+
+
+def test_every_command_that_a_message_names_is_a_verb() -> None:
+    named = [(where, verb) for where, text in messages() for pair in COMMAND.findall(text) for verb in pair if verb]
+    assert len(named) > 10
+    assert [one for one in named if one[1] not in cli.VERBS] == []
+
+
+def test_wrong_advice_would_be_seen() -> None:
+    found = SETTING.findall("take it out, or set too_long=truncate, decode.beam=5 and `train.max_stps=3`")
+    assert found == [("too_long", "truncate"), ("decode.beam", "5"), ("train.max_stps", "3")]
+    assert [key for key, _ in found if key not in KEYS] == ["too_long", "train.max_stps"]

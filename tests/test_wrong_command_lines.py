@@ -1,0 +1,319 @@
+"""Wrong command lines and their answers: one line that names the word, and exit code 2 (the user's) or 1.
+
+docs/command-lines.md shows the same table; `python tests/test_wrong_command_lines.py` writes it anew.
+"""
+
+import errno
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conf import compose, endings, options
+from conf.mistakes import is_setting
+from conf.other_names import OTHER_NAMES
+from pipelines import entries
+from pipelines.config import Config
+from services import cli
+from services.config import Config as ServicesConfig
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGE = REPOSITORY / "docs" / "command-lines.md"
+WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code, what the answer says at least
+    # verbs
+    ("trian", 2, "unknown verb: 'trian' is not known. Did you mean 'train'?"),
+    ("train foo", 2, "foo: settings are written KEY=VALUE"),
+    ("train train.max_steps 5", 2, "train.max_steps: settings are written KEY=VALUE; write train.max_steps=VALUE"),
+    ("train train.max_steps:5", 2, "write train.max_steps=5"),
+    ("train lr 0.1", 2, "lr: settings are written KEY=VALUE; write train.optimizer.lr=VALUE"),
+    # keys
+    ("train =5", 2, "=5: no key stands before the equals sign"),
+    ("train 'a b=3'", 2, "'a b' is no key"),
+    ("train train..max_steps=3", 2, "'train..max_steps' is no key"),
+    ("train train.max_stps=10", 2, "train: unknown key: 'max_stps' is not known. Did you mean 'max_steps'?"),
+    ("train decode.beam==5", 2, "one equals sign stands between key and value, decode.beam=5"),
+    ("train hydra.run.dir=x", 2, "hydra.run.dir=x: Hydra's own settings have no effect here"),
+    ("train '~train.nothing'", 2, "'train.nothing' does not exist"),
+    ("train +experiment=demo", 2, "a choice is written without a plus, experiment=demo"),
+    # other tools' words
+    ("train lr=0.001", 2, "lr: no such key; write train.optimizer.lr=0.001"),
+    ("train optimizer=adam", 2, "optimizer: no such key; write train.optimizer.kind=adam"),
+    ("train train.batch_size=64", 2, "train.batch_size: no such key; write loader.batch_tokens=VALUE (in tokens)"),
+    ("train batch_size=64", 2, "batch_size: no such key; write loader.batch_tokens=VALUE (in tokens)"),
+    ("shard vocab_size=8000", 2, "vocab_size: no such key; write tokenizer.vocabulary=8000"),
+    ("train fp16=true", 2, "fp16: no such key; write train.precision=fp16"),
+    ("train epochs=3", 2, "epochs: no such key; write train.max_steps=VALUE (in steps)"),
+    ("train --epochs 3", 2, "--epochs: no such option; write train.max_steps=VALUE (in steps)"),
+    ("train --learning-rate=0.1", 2, "--learning-rate: no such option; write train.optimizer.lr=0.1"),
+    ("train --max-tokens 4096", 2, "--max-tokens: no such option; write loader.batch_tokens=VALUE (in tokens)"),
+    ("train --arch transformer", 2, "--arch: no such option; write model=transformer_base"),
+    ("train --clip-norm 1", 2, "--clip-norm: no such option; write train.optimizer.clip_norm=1"),
+    ("train --dropout 0.1", 2, "--dropout: no such option; write model.dropout=0.1"),
+    ("train per_device_train_batch_size=8", 2, "write loader.batch_tokens=VALUE (in tokens)"),
+    ("train gradient_accumulation_steps=4", 2, "write loader.lanes=VALUE (batches of a step)"),
+    # values
+    ("train train.optimizer.lr=1,2", 2, "train.optimizer.lr=1,2: a list stands in brackets"),
+    ("shard 'corpus.train.source=a b,c.en'", 2, "text with a comma in quotes, 'corpus.train.source=\"a b,c.en\"'"),
+    ("shard corpus.columns=source,target", 2, "'corpus.columns=[source,target]'"),
+    ("shard 'corpus.train.source=[a,b'", 2, "[ is not closed by ]"),
+    ('shard "corpus.train.source=\'a"', 2, "the quote ' is not closed"),
+    ("train train.max_steps=soon", 2, "train.max_steps: expected a whole number, got 'soon'"),
+    ("train train.max_steps=", 2, "train.max_steps: expected a whole number, got ''"),
+    ("train train.max_steps=???", 2, "train.max_steps=???: has no value; give one"),
+    ("train 'train.max_steps=range(1,3)'", 2, "several values; -m runs once a value"),
+    ("train train.precision=fp8", 2, "train.precision: 'fp8' is not known. Choices: auto, bf16, fp16, fp32"),
+    ("train train=5", 2, "train=5: train is a section"),
+    ("train train.optimizer=adam", 2, "train.optimizer: expected a section of keys, got 'adam'"),
+    ("train model=transfomer_tiny", 2, "model: 'transfomer_tiny' is not known. Did you mean 'transformer_tiny'?"),
+    ("train model=../conf", 2, "model: '../conf' is not known"),
+    ("train corpus@x=moses", 2, "a choice is written corpus=CHOICE"),
+    ("train 'train.max_steps=${nokey}'", 2, "train.max_steps: Interpolation key 'nokey' not found"),
+    ("train 'tracking.uri=${oc.env:NO_SUCH_VARIABLE}'", 2, "Environment variable 'NO_SUCH_VARIABLE' not found"),
+    ("train pair=de_fr", 2, "pair=de_fr: must name two languages, source first, such as pair=de-fr"),
+    ("train paths.root=", 2, "paths.root is empty; name a folder, or leave it out"),
+    ("train cluster.device=cuda", 2, "cluster.device=cuda: torch sees no GPU here"),
+    # options
+    ("train --cfg xyz", 2, "--cfg/-c: invalid choice: 'xyz'"),
+    ("train --cfg job --package nosuch", 2, "--package: 'nosuch' is not known"),
+    ("train --cfg job train.optimizer.lr=1,2", 2, "a list stands in brackets"),
+    ("train --cfg job --resolve 'train.max_steps=${nokey}'", 2, "train.max_steps: Interpolation key 'nokey' not found"),
+    ("train --cfg job train.max_steps=soon", 2, "train.max_steps: expected a whole number, got 'soon'"),
+    ("train --resolve", 2, "--resolve: says how --cfg job prints the configuration; add --cfg job"),
+    ("train --config-dir /no/such", 2, "DRAGOMAN_CONF=/no/such: not a folder"),
+    ("train --config-name nosuch", 2, "--config-name nosuch: there is no such file"),
+    ("train --config-name", 2, "--config-name/-cn: expected one argument"),
+    ("train --info nosuch", 2, "--info: shows one of all, config, defaults"),
+    ("train --hydra-help", 2, "--hydra-help: no such option"),
+    ("train -m name=a,b train.max_steps=soon", 2, "train.max_steps: expected a whole number, got 'soon'"),
+    ("train -m model=rnnx,gpt_tiny", 2, "model: 'rnnx' is not known"),
+    ("train -m 'seed=glob(*)'", 2, "seed=glob(*): list the choices, seed=A,B"),
+    # what is not there
+    ("train", 2, "no shards in HOME/shards/phrasebook-en-de-bpe; this makes them: dragoman shard"),
+    ("verify nosuch", 2, "no run in HOME/runs: 'nosuch' is not known. Choices: none"),
+    ("embed hello", 2, "no model has been trained here yet"),
+    ("generate", 2, "no model has been trained here yet"),
+    ("neighbours dog", 2, "query.vectors: no word vectors in HOME/runs"),
+    ("neighbours dog query.vectors=nosuch", 2, "query.vectors: 'nosuch' is neither"),
+    ("translate hello world", 2, "no model has been trained here yet"),
+    ("translate pyproject.toml", 2, "pyproject.toml: is a file; translate.input=pyproject.toml reads it"),
+    ("translate hello translate.input=x", 2, "translate.input=x: give a file or a text, not both"),
+    ("evaluate evaluate.bundle=nosuch", 2, "evaluate.bundle: 'nosuch' is neither a bundle's directory nor a run"),
+    ("inspect nosuch", 2, "nosuch: no such file or directory"),
+    ("unpack", 2, "no shards here (`dragoman shard` makes them)"),
+    ("jobs", 2, "no job service runs here. Start one with `dragoman up`"),
+]
+
+
+@pytest.fixture(autouse=True)
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new user's first folder."""
+    monkeypatch.chdir(REPOSITORY)
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))  # nobody types
+
+
+@pytest.mark.parametrize(("line", "code", "words"), WRONG, ids=[line for line, *_ in WRONG])
+def test_a_wrong_command_line_is_answered_in_a_line(
+    line: str, code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "cuda" in line:
+        torch = pytest.importorskip("torch")
+        if torch.cuda.is_available():
+            pytest.skip("there is a GPU")
+    assert cli.main(shlex.split(line)) == code
+    answer = capsys.readouterr().err
+    assert words.replace("HOME", str(tmp_path)) in answer
+    assert len(answer.splitlines()) == 1, answer
+    assert answer.startswith("dragoman")
+
+
+def test_there_are_at_least_forty_of_them_and_the_page_shows_each() -> None:
+    assert len(WRONG) >= 40
+    assert PAGE.read_text(encoding="utf-8").endswith(table()), "python tests/test_wrong_command_lines.py writes it"
+
+
+def test_each_key_that_is_suggested_exists_and_each_value_fits() -> None:
+    meant = sorted({one for settings in OTHER_NAMES.values() for one in settings})
+    composed = [compose.values([]), compose.values(["model=skipgram"])]
+    for key in (one for one in meant if "=" not in one):
+        assert any(lookup(values, key) for values in composed), key
+    for setting in (one for one in meant if "=" in one):
+        values = compose.values([setting])
+        compose.typed(Config, values)
+        compose.typed(ServicesConfig, values)
+
+
+def lookup(values: object, key: str) -> bool:
+    """Return True if the dotted key is there."""
+    for name in key.split("."):
+        if not isinstance(values, dict) or name not in values:
+            return False
+        values = values[name]
+    return True
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "after"),
+    [
+        ("shard", ["corpus=tsv"], "dragoman train corpus=tsv"),
+        ("shard", ["corpus=text", "pair=hi", "tokenizer=vocabulary"], "model=skipgram registry=vectors"),
+        ("shard", ["corpus=text", "pair=en"], "dragoman train corpus=text pair=en model=gpt_tiny registry=language"),
+        ("train", ["paths.root=a b"], "dragoman evaluate 'paths.root=a b'"),
+        ("evaluate", [], "dragoman promote"),
+        ("evaluate", ["evaluate.bundle=x"], None),
+        ("promote", [], None),
+        ("train", ["-m", "seed=1,2"], None),
+    ],
+)
+def test_the_next_command_is_one_that_can_be_run(verb: str, words: list[str], after: str | None) -> None:
+    config = compose.typed(
+        Config, compose.values([word for word in words if not word.startswith("-") and "," not in word])
+    )
+    said = entries.next_command(verb, config, words)
+    if after is None or said is None:
+        assert said == after
+        return
+    assert said.endswith(after)
+    _, following, *settings = shlex.split(said)
+    assert following in cli.VERBS
+    compose.typed(Config, compose.values(settings))
+
+
+def test_names_are_written_as_they_are_looked_up() -> None:
+    assert [name for name in OTHER_NAMES if not re.fullmatch(r"[a-z][a-z0-9_]*", name)] == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["файл.en", "a@b#c.en", "s3://bucket/x?y=z", "a;b", "~/my texts/x y.en", "a=b", "a&b|c", "ĳ%20x", "x'y", "\udcff"],
+)
+def test_plain_text_needs_no_quotes(value: str) -> None:
+    assert compose.values([f"corpus.train.source={value}"])["corpus"]["train"]["source"] == value
+
+
+def test_text_with_an_equals_sign_is_no_setting() -> None:
+    assert is_setting("train.max_steps=5") and is_setting("~train.x") and is_setting("+a=1") and is_setting("models=")
+    assert not any(is_setting(text) for text in ("a cat = an animal", "x", "1=1", "What?", "hello world"))
+
+
+@pytest.mark.parametrize("empty", ["DRAGOMAN_HOME", "DRAGOMAN_CACHE", "MLFLOW_TRACKING_URI", "RAY_ADDRESS"])
+def test_an_empty_variable_is_one_that_is_not_set(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRAGOMAN_CACHE", raising=False)
+    monkeypatch.delenv(empty, raising=False)
+    without = compose.values(["cluster=ray"])
+    monkeypatch.setenv(empty, "")
+    assert compose.values(["cluster=ray"]) == without
+    assert all(value not in ("", "/") for value in without["paths"].values())
+
+
+def test_every_combination_of_listed_values_is_run_once(capsys: pytest.CaptureFixture[str]) -> None:
+    runs: list[tuple[str, int]] = []
+    code = compose.run(
+        lambda config: runs.append((config.name, config.seed)), Config, ["-m", "name=a,b", "seed=1,2"], "x"
+    )
+    assert code == 0
+    assert runs == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    assert options.each_run(["name='a,b'", "models=[x,y]"]) == [["name='a,b'", "models=[x,y]"]]
+
+
+def test_a_run_that_fails_does_not_keep_the_others_from_running(capsys: pytest.CaptureFixture[str]) -> None:
+    done = []
+
+    def work(config: Config) -> None:
+        if config.name == "a":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        done.append(config.name)
+
+    assert compose.run(work, Config, ["-m", "name=a,b"], "x") == 1
+    assert done == ["b"]
+
+
+def test_a_folder_of_ones_own_files_is_searched_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "my settings" / "experiment"
+    own.mkdir(parents=True)
+    (own / "mine.yaml").write_text("# @package _global_\nseed: 77\n")
+    monkeypatch.setenv("DRAGOMAN_CONF", str(own.parent))
+    words = ["experiment=mine", "--cfg", "job", "-p", "seed"]
+    assert compose.run(lambda _: 1, Config, words, "x") == 0
+    assert capsys.readouterr().out == "# @package seed\n77\n"
+    (own / "mine.yaml").write_text("# @package _global_\nseed: [\n")
+    assert compose.run(lambda _: 1, Config, words, "x") == 2
+    assert "mine.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "code", "said"),
+    [
+        (errno.ENOSPC, "f", 1, "the disk is full at f; free some space"),
+        (errno.EDQUOT, None, 1, "the disk is full; free some space"),
+        (errno.EACCES, "f", 2, "f: Permission denied; give yourself the permission"),
+        (errno.EROFS, "f", 2, "f: Read-only file system; name a place that can be written"),
+        (errno.ENOTDIR, "f", 2, "a part of this path is a file, not a folder"),
+        (errno.ENAMETOOLONG, "f", 2, "give a shorter name"),
+        (errno.EMFILE, "f", 1, "ulimit -n"),
+        (errno.EIO, "f", 1, "look at the system's log"),
+        (errno.ECONNREFUSED, None, 1, "Connection refused"),
+        (errno.ETIMEDOUT, None, 1, "timed out"),
+    ],
+)
+def test_an_error_of_the_system_is_a_line(
+    number: int, name: str | None, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(_: Config) -> None:
+        raise OSError(number, os.strerror(number), name)
+
+    assert compose.run(work, Config, [], "x") == code
+    answer = capsys.readouterr().err
+    assert said in answer and len(answer.splitlines()) == 1
+
+
+def test_a_pipe_to_a_server_that_breaks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with Path(os.devnull).open("w") as out:
+        before, sys.stdout = sys.stdout, out
+        try:
+            assert endings.end("x", BrokenPipeError(errno.EPIPE, "Broken pipe")) == 1
+        finally:
+            sys.stdout = before
+    assert capsys.readouterr().err == "dragoman x: Broken pipe\n"
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "said"),
+    [
+        ("{} runs > /dev/full", 1, "dragoman runs: the disk is full; free some space, then start again: it goes on\n"),
+        ("{} runs >&-", 0, ""),
+        ("{} --help | true", 0, ""),
+        ("{} translate <&-", 2, "translate.input: standard input is closed; name a file"),
+    ],
+)
+def test_what_the_shell_does_to_the_streams_leaves_no_trace(shell: str, code: int, said: str) -> None:
+    dragoman = f"{shlex.quote(sys.executable)} -m services.cli"
+    done = subprocess.run(shell.format(dragoman), shell=True, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    assert said in done.stderr if said else done.stderr == ""
+
+
+def table() -> str:
+    """The rows of the page."""
+    rows = [f"| `dragoman {escape(line)}` | {code} | {escape(words)} |" for line, code, words in WRONG]
+    return "\n".join(["| command line | exit code | the answer says |", "|---|---|---|", *rows]) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text in a cell of a table."""
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(page[: page.index("| command line |")] + table(), encoding="utf-8")
