@@ -17,6 +17,7 @@ from model.errors import UserError
 from model.inference.kinds import KINDS
 from pipelines.config import Config
 from pipelines.tasks.base import task_of
+from pipelines.training import journal
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ def task(config: Config) -> int:
     measured = row.evaluate(config, bundle)
     print(measured.report)
     files = row.write(measured, folder)
+    journal.note_evaluation(folder, files[0])
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
     if rivals:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Evaluation:
     seconds: float  # for translating, without loading
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
+    run_records: dict[str, str] = field(default_factory=dict)  # the heads of the run's records that the bundle names
 
     @property
     def speed(self) -> float:
@@ -55,6 +56,7 @@ class Evaluation:
             "sentences_per_second": round(self.speed, 1),
             "bundle": self.bundle,
             "manifest_hash": self.manifest_hash,
+            "run_records": self.run_records,
         }
 
 
@@ -103,6 +105,7 @@ def evaluate_bundle(
         seconds=seconds,
         bundle=bundle.digest,
         manifest_hash=manifest_hash(shards),
+        run_records=bundle.facts.get("records") or {},
     )
 
 

@@ -14,7 +14,7 @@ from pipelines.tasks.base import Task
 from pipelines.tasks.run_directory import newest_step, write_release
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import publishing
+from pipelines.training import journal, publishing
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,9 @@ def release(config: Config, task: Task) -> Path:
             bundle = task.save_bundle(config, directory, tracked)
         measured = task.evaluate(config, bundle)
         bundle.update_facts({"scores": measured.facts})
-        tracked.artifact(task.write(measured, config.run_dir)[0], "evaluation")
+        written = task.write(measured, config.run_dir)
+        journal.note_evaluation(config.run_dir, written[0])
+        tracked.artifact(written[0], "evaluation")
         tracked.metrics(newest_step(config), measured.scores)
         tracked.text(f"{measured.report}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
