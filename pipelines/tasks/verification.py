@@ -51,18 +51,19 @@ def verify(config: VerifyRoot) -> list[Check]:
         found = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
         raise unknown(f"no run in {run.parent}", config.name, found)
     record = current_values(record)
-    config = replace(
+    wanted = config.verify.recompute
+    settings: Config = replace(
         recorded_config(config, record), paths=replace(config.paths, shards=str(find_shards(config, record)))
     )
-    checks = [check_shards(config.shard_dir)]
+    checks = [check_shards(settings.shard_dir)]
     if checks[0].result == "same":
         try:
-            checks.append(check_steps(run, task_for(config.model).replay(config)))
+            checks.append(check_steps(run, task_for(settings.model).replay(settings)))
         except UserError as problem:
             checks.append(Check("steps", "differs", str(problem)))
     else:
         checks.append(Check("steps", "not recorded", "not compared, for the shards are not what they were"))
-    lanes = config.loader.lanes if "loader" in record else None
+    lanes = settings.loader.lanes if "loader" in record else None
     try:
         chained = is_whole(run)
     except DifferenceError:  # the steps say so
@@ -74,11 +75,11 @@ def verify(config: VerifyRoot) -> list[Check]:
         require(check_starts(run, lanes), chained),
         require(check_weights(run), chained),
         check_bundle(run, str(record["shards"]), chained and "train" in record),
-        check_scores(run, config.shard_dir),
+        check_scores(run, settings.shard_dir),
         check_records(run),
     ]
-    if config.verify.recompute and checks[0].result == "same":
-        checks.append(check_recomputed(config, record, config.verify.recompute))
+    if wanted and checks[0].result == "same":
+        checks.append(check_recomputed(settings, record, wanted))
     return checks
 
 
