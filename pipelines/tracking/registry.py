@@ -10,6 +10,7 @@ import yaml
 from model.addresses import mask_address, mask_secrets
 from model.bundles.directory import bundle_hash
 from model.errors import ServiceError, UserError, reason
+from pipelines.tracking.cards import BUNDLE_TAG
 from pipelines.tracking.owner import check_owner, expected_owner
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import find_registration
@@ -136,6 +137,7 @@ class Registry:
 
         Raises:
             ServiceError: the download failed, for want of space for example; says why.
+            UserError: it is not the bundle that was registered.
         """
         from mlflow.artifacts import download_artifacts
         from mlflow.exceptions import MlflowException
@@ -152,7 +154,14 @@ class Registry:
         except (MlflowException, OSError) as problem:
             raise ServiceError(f"{reference} could not be downloaded to {to}: {self._said(problem)}") from None
         flavors = yaml.safe_load((Path(place) / "MLmodel").read_text(encoding="utf-8"))["flavors"]
-        return Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
+        bundle = Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
+        registered, found = version.tags.get(BUNDLE_TAG), bundle_hash(bundle)
+        if registered and found != registered:
+            raise UserError(
+                f"{reference}: the bundle was changed after it was registered (sha256 {found[:12]}, "
+                f"the version names {registered[:12]}). Register it again as a version of its own"
+            )
+        return bundle
 
     def _said(self, problem: Exception) -> str:
         """What a failure says, without the address's secrets."""
