@@ -210,10 +210,16 @@ def _judge(
 def test_scores(candidate: Version, champion: Version) -> str:
     """What the registry says of both on their test sets; empty where it says nothing of one."""
     return ", ".join(
-        f"{label} {candidate.tags[key]} against {champion.tags[key]}"
+        f"{label} {candidate.tags[key]} against {champion.tags[key]}{_openings(candidate, champion)}"
         for key, label in TEST_SCORES.items()
         if key in candidate.tags and key in champion.tags
     )
+
+
+def _openings(candidate: Version, champion: Version) -> str:
+    """Return how often the test set was open when each was scored; empty where one does not say."""
+    counts = [version.tags.get("test_openings") for version in (candidate, champion)]
+    return f" (openings {counts[0]} and {counts[1]} of the set)" if all(counts) else ""
 
 
 def _former(registry: Registry, champion: Version | None) -> list[Version]:

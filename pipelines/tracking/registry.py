@@ -1,8 +1,10 @@
 """The registry of models: registering a bundle, finding versions, reading the alias that is served."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -37,8 +39,16 @@ class Version:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-def register_bundle(tracking: TrackingConfig, registry: RegistryConfig, run: TrackedRun, bundle: Path) -> str | None:
+def register_bundle(
+    tracking: TrackingConfig,
+    registry: RegistryConfig,
+    run: TrackedRun,
+    bundle: Path,
+    openings: Mapping[str, int] = MappingProxyType({}),
+) -> str | None:
     """Register `bundle` under `run`; the version's number, or None where the server is away.
+
+    `openings`: tags of the version that say how often the sets of its scores were opened by then.
 
     Then the registration waits in the run's spool like every other record. The same bundle is registered once.
     """
@@ -47,7 +57,9 @@ def register_bundle(tracking: TrackingConfig, registry: RegistryConfig, run: Tra
     if known is not None:
         logger.info("%s version %s is this bundle already", known["name"], known["version"])
     else:
-        run.register(bundle, registry.name, key, {"run_name": run.name})
+        run.register(
+            bundle, registry.name, key, {"run_name": run.name, **{name: str(count) for name, count in openings.items()}}
+        )
         run.flush(tracking.register_timeout)
         known = find_registration(run.run_dir, key)
     if known is None:

@@ -15,12 +15,12 @@ from model.files import file_sha256
 from pipelines.training import checkpoint, journal
 from pipelines.training.verification import Check, DifferenceError, read_lines
 
-CHAINS = (journal.NAME, journal.STARTS, journal.EVALUATIONS)
+CHAINS = (journal.NAME, journal.STARTS, journal.EVALUATIONS, "openings.jsonl")
 
 
 def is_chained(run: Path) -> bool:
     """Return True if anything of the run belongs to a chain: then all must, from there on."""
-    lines = (line for name in CHAINS for _, line in read_lines(run / name))
+    lines = (line for name in CHAINS[:2] for _, line in read_lines(run / name))
     return any(journal.BEFORE in line for line in lines) or any(named for _, named in named_heads(run))
 
 

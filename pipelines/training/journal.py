@@ -110,8 +110,9 @@ def machine(device: torch.device) -> str:
 
 
 def heads(run: Path) -> dict[str, str]:
-    """Return the heads of the run's chains: what a bundle names. Empty for a run without a journal."""
-    return {"journal": head(run, NAME), "starts": head(run, STARTS)} if (run / NAME).is_file() else {}
+    """Return the heads of the run's chains: what a bundle names. Empty for a run whose journal is no chain."""
+    chained = any(BEFORE in line for line in lines(run / NAME))
+    return {"journal": head(run, NAME), "starts": head(run, STARTS)} if chained else {}
 
 
 def head(run: Path, name: str) -> str:

@@ -4,7 +4,16 @@ import pytest
 
 from model.errors import UserError
 from model.inference.bleu import tokeniser
-from model.languages import base_language, is_single, languages_of, nearest, same_pair, split_pair, standard_code
+from model.languages import (
+    base_language,
+    is_single,
+    language_by_script,
+    languages_of,
+    nearest,
+    same_pair,
+    split_pair,
+    standard_code,
+)
 
 
 @pytest.mark.parametrize(

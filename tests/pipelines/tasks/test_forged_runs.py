@@ -232,3 +232,29 @@ def test_what_can_be_asked_for_is_named(run: Path, home: Path, capsys: pytest.Ca
     words = ["verify", str(run), f"paths.root={home}", "verify.recompute=some"]
     assert entries.main(words) == 2
     assert "verify.recompute=some: choices are LAST, ALL and a number" in capsys.readouterr().err
+
+
+def test_a_test_set_that_was_opened_before_is_said(
+    home: Path, run: Path, verify: Callable[..., Verdict], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the run's own release, by the same recipe again, and by a run of another recipe."""
+    words = [f"paths.root={home}", f"paths.runs={run.parent}", *SETTINGS]
+    (first,) = journal.lines(run / "openings.jsonl")
+    capsys.readouterr()
+    assert entries.main(["evaluate", *words, "name=one"]) == 0
+    assert f"test (set {first['set']}): opening 2; before it 1 by this recipe\n" in capsys.readouterr().out
+    assert entries.main(["evaluate", *words, "name=one", "evaluate.split=valid"]) == 0
+    assert "opening" not in capsys.readouterr().out, "settings are chosen on it"
+    other = run.parent / "two"
+    shutil.copytree(run, other, ignore=shutil.ignore_patterns("openings.jsonl", "evaluation.*"))
+    change(other / "run.json", lambda record: record["train"]["optimizer"].update(lr=0.5))
+    change(other / "bundle" / "config.json", lambda facts: facts["run"].update(name="two"))
+    assert entries.main(["evaluate", *words, "name=two"]) == 0
+    told = capsys.readouterr().out
+    assert "opening 3; before it 0 by this recipe, 2 by 1 other (one). What changed since then" in told
+    assert entries.main(["evaluate", *words, "name=two", "evaluate.sentences=5"]) == 0
+    assert "opening 4; before it 1 by this recipe, 2 by 1 other (one)" in capsys.readouterr().out
+    assert verify(0)["records"][0] == "same"
+    lines = (run / "openings.jsonl").read_text().splitlines(keepends=True)
+    (run / "openings.jsonl").write_text(lines[1])
+    assert "openings.jsonl, line 1: follows another line" in verify(1)["records"][1]
