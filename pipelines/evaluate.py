@@ -17,7 +17,7 @@ from model.errors import UserError
 from model.inference.kinds import KINDS
 from pipelines.config import Config
 from pipelines.tasks.base import task_of
-from pipelines.tracking.openings import open_split
+from pipelines.tasks.openings import open_split
 from pipelines.training import journal
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from model.inference.kinds import open_bundle
 from model.shards.manifest import manifest_hash
 from pipelines.config import Config
 from pipelines.tasks.base import Task
+from pipelines.tasks.openings import open_split
 from pipelines.tasks.run_directory import newest_step, write_release
-from pipelines.tracking.openings import open_split
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import journal, publishing

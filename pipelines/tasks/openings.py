@@ -1,9 +1,9 @@
 """How often a test set was opened, and by which recipes: counted when it is opened, shown beside the figure.
 
 Settings are chosen on `valid` or within the training data. Whoever looks at a test set, changes something and looks
-again chooses by it, one opening at a time; so each is on record: a line of RUN/openings.jsonl, which is a chain, and the
-tag `opened.SET` of the MLflow run, which arrives when the server is there. A *recipe* is what run.json says of a run but
-for seed and shards: another seed is the same recipe, another setting another one.
+again chooses by it, one opening at a time; so each is on record: a line of RUN/openings.jsonl, which is a chain, and
+the tag `opened.SET` of the MLflow run, which arrives when the server is there. A *recipe* is what run.json says of a
+run but for seed and shards: another seed is the same recipe, another setting another one.
 """
 
 import contextlib
