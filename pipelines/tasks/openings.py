@@ -84,8 +84,8 @@ def open_split(config: Config, kind: str, folder: Path, run: str, tracked: Track
     digest = set_digest(config.shard_dir, split)
     if not digest:
         return None
-    recipe = recipe_of(folder)
     before = tuple(counted([*_local(config, digest), *_registered(config.tracking, digest)]))
+    recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a fetched bundle
     line = {"set": digest, "split": split, "run": run, "recipe": recipe, "by": user_and_machine(), "time": now()}
     journal.append(folder, NAME, line)
     times = sum(one["set"] == digest for one in journal.lines(folder / NAME))

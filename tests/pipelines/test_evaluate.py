@@ -284,6 +284,7 @@ def test_the_near_and_the_far_part_are_scored_apart(tmp_path: Path) -> None:
         found = score_parts(hypotheses, references, tmp_path, "test", "en", "auto")
         return {name: round(one.bleu) for name, one in found.items()}
 
-    assert parts({"test": [0, 2]}) == {"near": 100, "far": 3}
+    far = round(quick_bleu(hypotheses[1:2], references[1:2]))
+    assert parts({"test": [0, 2]}) == {"near": 100, "far": far} and far < 20
     assert parts({}) == {}, "nobody looked"
     assert parts({"test": []}) == parts({"test": [0, 1, 2]}) == {}, "there is one part"
