@@ -6,6 +6,9 @@ not find `zh-Hans`.
 """
 
 import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 
 import langcodes
@@ -15,6 +18,17 @@ from model.errors import UserError
 
 NEAR = 10  # CLDR's distance: 4 de-AT and de, 5 pt-PT and pt-BR; 14 ms and id, 54 zh-Hant and zh-Hans
 SHORTEST_NAME = 4  # letters
+# How Unicode's names of letters begin that are written without spaces, and a language that they are of.
+SCRIPTS = {
+    "CJK": "zh",
+    "HIRAGANA": "ja",
+    "KATAKANA": "ja",
+    "THAI": "th",
+    "LAO": "lo",
+    "KHMER": "km",
+    "MYANMAR": "my",
+}
+ENOUGH = 10_000  # letters that tell a script
 CHINESE = "yue"  # written as Chinese is, though CLDR counts it as another language
 
 
@@ -35,6 +49,21 @@ def base_language(code: str) -> str:
     except LanguageTagError:
         return code
     return "zh" if language == CHINESE else language
+
+
+def language_by_script(texts: Iterable[str]) -> str:
+    """Return a language that texts may be in as far as their letters tell: one written without spaces, else `en`.
+
+    Some kana among ideographs are Japanese.
+    """
+    found: Counter[str] = Counter()
+    for text in texts:
+        found.update(SCRIPTS.get(_script(letter), "en") for letter in text if letter.isalpha())
+        if found.total() >= ENOUGH:
+            break
+    if found["ja"] and found["ja"] + found["zh"] > found["en"]:
+        return "ja" if 10 * found["ja"] > found["zh"] else "zh"
+    return max(found, key=lambda code: found[code], default="en")
 
 
 def same_language(one: str, other: str) -> bool:
@@ -108,6 +137,11 @@ def check_language(code: str, key: str) -> str:
     if not is_language(code):
         raise UserError(f"{key}={code}: {_unknown(code)}")
     return code
+
+
+@lru_cache(maxsize=4096)
+def _script(letter: str) -> str:
+    return re.split(r"[ -]", unicodedata.name(letter, ""))[0]
 
 
 def _ways(pair: str) -> list[tuple[str, str]]:

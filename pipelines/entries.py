@@ -17,6 +17,7 @@ from model.shards.manifest import has_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
 from pipelines.corpus.sharded import as_sharded
+from pipelines.tracking.policy import policy_words
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
@@ -30,6 +31,8 @@ OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "se
 def main(argv: Sequence[str]) -> int:
     """The exit code of the verb that is the first word."""
     verb, *words = argv
+    if verb == "promote":
+        words = policy_words(words)
     run = words.pop(0) if verb == "verify" and words and names_run(words[0]) else None
 
     def task(config: Config) -> int:

@@ -18,6 +18,8 @@ from model.errors import UserError
 from model.inference.kinds import KINDS
 from pipelines.config import Config
 from pipelines.tasks.base import Measured, task_of
+from pipelines.tasks.openings import open_split
+from pipelines.training import journal
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +50,22 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
     row, load = task_of(kind), KINDS[kind].load
     against = [settings.against] if isinstance(settings.against, str) else settings.against or []
     rivals = [load(config.bundle_dir(rival, "evaluate.against")) for rival in against]
+    opened = open_split(config, kind, folder, run_name(bundle, folder))
     measured = row.evaluate(config, bundle)
     say(measured.report)
+    if opened is not None:
+        say(f"\n{opened}")
     files = row.write(measured, folder)
+    journal.note_evaluation(folder, files[0])
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
     return measured, row.compare(config, measured, rivals, folder) if rivals else ""
+
+
+def run_name(bundle: Bundle, folder: Path) -> str:
+    """Return the name of the run that a bundle is of; that of the folder for an ensemble."""
+    run = bundle.facts.get("run")
+    return str(run["name"]) if isinstance(run, dict) and "name" in run else folder.name
 
 
 def record_folder(config: Config, bundle: Path) -> Path:

@@ -2,6 +2,7 @@
 
     dragoman promote                                         the newest version, by proof
     dragoman promote promote.version=7
+    dragoman promote --policy [p_value=0.01 questions=50 gates=2]   what every promotion must prove
     dragoman promote promote.force=true promote.reason="the champion mistranslates names"
 
 Both versions translate the gate of `paths.shards` (the split `gate`, else `valid`), each as it would be served;
@@ -19,7 +20,7 @@ from model.errors import UserError
 from pipelines.config import Config
 from pipelines.tasks.base import task_of
 from pipelines.tracking.cards import KIND_TAG
-from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote
+from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, change_policy, promote
 from pipelines.tracking.registry import Registry, RegistryConfig, Version
 from pipelines.tracking.server import TrackingConfig
 from pipelines.word_vectors.settings import EvaluateVectors
@@ -28,7 +29,11 @@ __all__ = ["PromoteConfig", "promote_version"]
 
 
 def task(config: Config) -> int:
-    """Exit code 0 when the version asked for is champion now, 1 when it was not better."""
+    """Exit code 0 when the version asked for is champion now, 1 when it was not better; 0 for the policy."""
+    if config.promote.show_policy:
+        told = change_policy(Registry(config.tracking, config.registry), config.promote.policy)
+        print(f"{config.registry.name}: {told}")
+        return compose.OK
     outcome = promote_configured(config)
     print(f"{config.registry.name}: {outcome.message}")
     return compose.OK if outcome.accepted else compose.FAILED

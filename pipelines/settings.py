@@ -170,6 +170,7 @@ class EvaluateConfig:
 
 @dataclass
 class VerifyConfig:
-    """How a verification of a run is told."""
+    """How a verification of a run is told, and how much is trained again for it."""
 
+    recompute: str = ""  # LAST, ALL or a number of random intervals between checkpoints; empty: none
     format: Literal["text", "json"] = "text"

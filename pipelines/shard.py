@@ -48,7 +48,7 @@ from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.plan import Plan, make_plan
+from pipelines.corpus.plan import Plan, make_plan, near_lines
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.samples import as_lines
@@ -243,6 +243,7 @@ def _make(
         dropped=plan.dropped,
         warnings=[describe(source, run) for source in sources for run in runs.get(source.name, ())],
         texts=texts,
+        near=near_lines(plan),
     )
 
 

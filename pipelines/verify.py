@@ -2,6 +2,8 @@
 
 dragoman verify demo            the run `demo` of paths.runs; a path names one elsewhere
 dragoman verify demo verify.format=json
+dragoman verify demo verify.recompute=LAST   the steps between the last two checkpoints are trained again too (ALL, or
+                                             a number of random intervals)
 
 Exit code 0: nothing differs. 1: something does; it is named. 2: a mistake in the command.
 """
@@ -33,8 +35,10 @@ def task(config: VerifyRoot) -> int:
     else:
         for one in checks:
             print(f"{one.what:<7}  {one.result:<12}  {one.detail}")
+        unlinked = any(one.what == "records" and one.result == "not recorded" for one in checks)
+        found = "nothing differs in what it recorded, which is no chain" if unlinked else "nothing differs"
         first = next((one for one in checks if one.result == "differs"), None)
-        print(f"{config.name}: {'nothing differs' if first is None else f'differs, first in its {first.what}'}")
+        print(f"{config.name}: {found if first is None else f'differs, first in its {first.what}'}")
     return compose.OK if same else compose.FAILED
 
 

@@ -27,6 +27,7 @@ _LATER: dict[str, Any] = {
     "keep_text": False,
     "gate": 0.0,
     "leaks": "auto",
+    "near_words": "none",
     "phrases": dataclasses.asdict(PhrasesConfig()),
 }
 # Where files lie and what they are called on the command line does not matter: their content stands for them.

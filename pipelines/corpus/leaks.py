@@ -17,7 +17,8 @@ from pipelines.corpus.keys import Keys
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split
 
-RULES = ("leaked_target", "leaked_reversed", "leaked_near")  # in the order in which they are tried
+WORDS = "leaked_words"  # corpus.near_words=drop, see `near_words`
+RULES = ("leaked_target", "leaked_reversed", "leaked_near", WORDS)  # in the order in which they are tried
 HELD_OUT = SPLITS[1:]
 Marks = npt.NDArray[np.bool_]
 
@@ -64,16 +65,19 @@ class HeldOutKeys:
         }
 
 
+# Split -> what its pairs may not say: training nothing that is held out, validation no test and no gate.
+OTHERS: dict[Split, tuple[Split, ...]] = {
+    "train": ("valid", "test", "gate"),
+    "valid": ("test", "gate"),
+    "gate": ("test",),
+}
+
+
 def forbidden_to(held: Mapping[Split, Sequence[Keys]]) -> dict[Split, HeldOutKeys]:
-    """Split -> what its pairs may not say: training nothing that is held out, validation no test and no gate."""
-    others: dict[Split, tuple[Split, ...]] = {
-        "train": ("valid", "test", "gate"),
-        "valid": ("test", "gate"),
-        "gate": ("test",),
-    }
+    """Split -> what its pairs may not say, by keys."""
     return {
         split: HeldOutKeys.of([keys for name in names for keys in held.get(name, ())])
-        for split, names in others.items()
+        for split, names in OTHERS.items()
         if split == "train" or split in held
     }
 

@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.corpus import leaks
-from pipelines.corpus.block import load_facts, load_keys, load_leak_keys
+from pipelines.corpus.block import load_block, load_facts, load_keys, load_leak_keys
 from pipelines.corpus.keys import Keys
 from pipelines.corpus.misalignment import Misaligned
+from pipelines.corpus.near_words import HeldOutWords
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split
@@ -31,6 +32,7 @@ RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leak
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
+_NEAR = "near_words.json"  # block and row of held-out pairs that training pairs are one word from
 _CODES, _STARTS = "plan.codes", "plan.starts"  # a byte a clean pair; where each block's begin, and the end
 _DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
 
@@ -107,6 +109,7 @@ def _decide(
         return codes
 
     forbidden = leaks.forbidden_to(_guarded_keys(blocks, clean, config, guarded, split_codes))
+    near = NearWords(blocks, clean, config, split_codes)
     partitions = Partitions(scratch / "partitions", sum(block.lines for block in blocks))
 
     def each() -> Iterator[Codes]:
@@ -116,6 +119,7 @@ def _decide(
             codes = split_codes(block, source)
             if guarded:
                 _mark_near_copies(codes, load_leak_keys(clean, block.number), forbidden)
+            near.mark(codes, block)
             _mark_misaligned(codes, block, line, misaligned.get(block.source.name, ()))
             if block.source.split == "train":
                 partitions.deal(codes, source, pair, first)
@@ -123,6 +127,72 @@ def _decide(
             yield codes
 
     write_codes(scratch, each(), partitions, config)
+    write_json(scratch / _NEAR, near.found())
+
+
+class NearWords:
+    """`corpus.near_words`: training pairs one word from a held-out pair, and the held-out pairs that have some."""
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        clean: Path,
+        config: CorpusConfig,
+        split_codes: Callable[[Block, Keys], Codes],
+    ) -> None:
+        self._clean, self._drops = clean, config.near_words == "drop"
+        self._rows: list[tuple[int, int]] = []  # block and row of each held-out pair, by its name
+        self._marked: set[int] = set()
+        self._held = HeldOutWords(self._pairs(blocks, config, split_codes)) if config.near_words != "none" else None
+
+    def _pairs(
+        self, blocks: Sequence[Block], config: CorpusConfig, split_codes: Callable[[Block, Keys], Codes]
+    ) -> Iterator[tuple[str, str, int]]:
+        cuts = any(config.cut.share(split) for split in leaks.HELD_OUT)
+        for block in blocks:
+            if block.source.split == "train" and not cuts:
+                continue
+            codes = split_codes(block, load_keys(self._clean, block.number)[1])
+            source, target = load_block(self._clean, block.number).texts()
+            for row in np.flatnonzero((codes < 4) & (codes != code("train"))).tolist():
+                self._rows.append((block.number, row))
+                yield source[row], target[row], len(self._rows) - 1
+
+    def mark(self, codes: Codes, block: Block) -> None:
+        """Find the block's training pairs; where they are dropped, their codes become those of the rule."""
+        places = np.flatnonzero(codes == code("train")).tolist()
+        if self._held is None or not places:
+            return
+        source, target = load_block(self._clean, block.number).texts()
+        for row in places:
+            names = self._held.near(source[row], target[row])
+            self._marked |= names
+            if names and self._drops:
+                codes[row] = code("train", leaks.WORDS)
+
+    def found(self) -> list[tuple[int, int]] | None:
+        """Return block and row of the held-out pairs that have a training pair one word away; None: nobody looked."""
+        return None if self._held is None else sorted(self._rows[name] for name in self._marked)
+
+
+def near_lines(plan: Plan) -> dict[str, list[int]]:
+    """Split -> lines (from 0) of its held-out text that are one word from a training pair; empty: nobody looked."""
+    rows = read_json(plan.folder / _NEAR)
+    if rows is None:
+        return {}
+    wanted: dict[int, list[int]] = {}
+    for block, row in rows:
+        wanted.setdefault(block, []).append(row)
+    found: dict[str, list[int]] = {}
+    for split in leaks.HELD_OUT:
+        if not plan.records(split):
+            continue
+        first, found[split] = 0, []
+        for block, kept in enumerate(plan.kept[split]):
+            places = np.flatnonzero(load_codes(plan.folder, block) == code(split)).tolist() if block in wanted else []
+            found[split] += [first + places.index(row) for row in wanted.get(block, ()) if row in places]
+            first += kept
+    return found
 
 
 def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:

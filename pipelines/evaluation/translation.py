@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Evaluation:
     seconds: float  # for translating, without loading
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
+    parts: dict[str, Scores] = field(default_factory=dict)  # near and far: one word from a training pair, or not
+    run_records: dict[str, str] = field(default_factory=dict)  # the heads of the run's records that the bundle names
 
     @property
     def speed(self) -> float:
@@ -48,6 +50,7 @@ class Evaluation:
             "split": self.split,
             "pair": self.pair,
             "scores": asdict(self.scores),
+            **({"parts": {name: one.record() for name, one in self.parts.items()}} if self.parts else {}),
             "samples": [asdict(sample) for sample in self.samples],
             "decode": asdict(self.decode),
             "engine": self.engine,
@@ -55,6 +58,7 @@ class Evaluation:
             "sentences_per_second": round(self.speed, 1),
             "bundle": self.bundle,
             "manifest_hash": self.manifest_hash,
+            "run_records": self.run_records,
         }
 
 
@@ -98,12 +102,32 @@ def evaluate_bundle(
         hypotheses=hypotheses,
         scores=score(hypotheses, references, bundle.languages[1], tokenize),
         samples=sample_table(sources, references, hypotheses, samples),
+        parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
         decode=wanted,
         engine=translator.engine.name,
         seconds=seconds,
         bundle=bundle.digest,
         manifest_hash=manifest_hash(shards),
+        run_records=bundle.facts.get("records") or {},
     )
+
+
+def score_parts(
+    hypotheses: Sequence[str], references: Sequence[str], shards: Path, split: str, language: str, tokenize: str
+) -> dict[str, Scores]:
+    """The scores of the sentences that a training pair is one word from (`near`) and of the others (`far`); nothing
+    where sharding did not look (`corpus.near_words`) or one of the parts is empty."""
+    marked = set(read_manifest(shards).near.get(split, ()))
+    parts = {
+        "near": [row for row in range(len(references)) if row in marked],
+        "far": [row for row in range(len(references)) if row not in marked],
+    }
+    if not all(parts.values()):
+        return {}
+    return {
+        name: score([hypotheses[row] for row in rows], [references[row] for row in rows], language, tokenize, False)
+        for name, rows in parts.items()
+    }
 
 
 def held_out(
@@ -188,6 +212,9 @@ def report(evaluation: Evaluation) -> str:
             for one in scores.buckets
         ),
     ]
+    for name, part in evaluation.parts.items():
+        told = "one word from a training pair" if name == "near" else "further from all of them"
+        lines.append(f"{name}, {told}: {part.sentences:,} sentences, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}")
     for sample in evaluation.samples:
         lines += [
             "",

@@ -12,10 +12,11 @@ from model.inference.kinds import open_bundle
 from model.shards.manifest import manifest_hash
 from pipelines.config import Config
 from pipelines.tasks.base import Task
+from pipelines.tasks.openings import open_split
 from pipelines.tasks.run_directory import newest_step, write_release
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import publishing
+from pipelines.training import journal, publishing
 
 logger = logging.getLogger(__name__)
 
@@ -36,18 +37,23 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
             bundle = open_bundle(directory)
         else:
             bundle = task.save_bundle(config, directory, tracked)
+        opened = open_split(config, task.kind, config.run_dir, config.name, tracked)
         measured = task.evaluate(config, bundle)
+        openings = {} if opened is None else {f"{opened.split}_openings": opened.count}
+        told = measured.report if opened is None else f"{measured.report}\n\n{opened}"
         bundle.update_facts({"scores": measured.facts})
-        tracked.artifact(task.write(measured, config.run_dir)[0], "evaluation")
-        tracked.metrics(newest_step(config), measured.scores)
-        tracked.text(f"{measured.report}\n", "evaluation/report.txt")
+        written = task.write(measured, config.run_dir)
+        journal.note_evaluation(config.run_dir, written[0])
+        tracked.artifact(written[0], "evaluation")
+        tracked.metrics(newest_step(config), {**measured.scores, **openings})
+        tracked.text(f"{told}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
-        say(measured.report)
+        say(told)
         publishing.publish(config.run_dir, "bundle", f"evaluation.{config.evaluate.split}.json")
         if config.registry.register:
-            version = register_bundle(config.tracking, config.registry, tracked, directory)
+            version = register_bundle(config.tracking, config.registry, tracked, directory, openings)
             shards = manifest_hash(config.shard_dir)
-            write_release(config, tracked, version, manifest_hash=shards, **measured.summary)
+            write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
             publishing.publish(config.run_dir, "release.json")
     return directory
 

@@ -21,7 +21,7 @@ from pipelines.loaders.prefetch import check_lanes
 from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.tasks.precision import read_precision
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import checkpoint
+from pipelines.training import checkpoint, journal
 from pipelines.training.loop import limits
 from pipelines.training.run_record import PLANS, RECORD, read
 
@@ -193,6 +193,7 @@ def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
         "manifest_hash": manifest_hash(config.shard_dir),
         "sources": manifest.sources,
         "run": {"name": config.name, "id": tracked.run_id},
+        "records": journal.heads(config.run_dir),
     }
 
 

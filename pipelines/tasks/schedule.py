@@ -15,12 +15,10 @@ from pipelines.config import Config
 from pipelines.settings import TrainConfig
 from pipelines.tasks.run_directory import is_first, newest_step
 from pipelines.tracking.spool import Spool
-from pipelines.training.optimizer import learning_rate
+from pipelines.training.optimizer import WITH_AN_END, learning_rate
 from pipelines.training.run_record import PLANS, RECORD, read
 
 logger = logging.getLogger(__name__)
-
-WITH_AN_END = ("cosine", "linear")  # schedules whose rate at a step depends on where they end
 
 
 def settle_schedule(config: Config) -> Config:

@@ -137,7 +137,8 @@ def write(measured: Measured, folder: Path) -> Sequence[Path]:
     """`evaluation.vectors.json` and `pictures/NAME.png` into `folder`; the record's path."""
     details: Details = measured.details
     record = folder / "evaluation.vectors.json"
-    values = {**details.evaluation.record(), "scores": details.evaluation.scores()}
+    heads = details.bundle.facts.get("records") or {}
+    values = {**details.evaluation.record(), "scores": details.evaluation.scores(), "run_records": heads}
     atomic_write(record, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
     draw(details.pictures, folder)
     return [record]

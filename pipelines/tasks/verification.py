@@ -3,6 +3,8 @@
 Nothing is asked of the command line but where the run is: what it is made of stands in its RUN/run.json.
 """
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +15,31 @@ from safetensors.torch import load_file
 
 from model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
 from model.errors import UserError, unknown
+from model.languages import languages_of
 from model.renamed import current_values
 from model.shards.manifest import MANIFEST, manifest_hash
 from model.shards.verify import verify as verify_shards
-from pipelines.config import Config
+from pipelines.config import Config, VerifyRoot
+from pipelines.evaluation.metrics import quick_bleu, quick_chrf
+from pipelines.evaluation.translation import held_out_lines
 from pipelines.settings import LoaderConfig
 from pipelines.tasks.base import task_for
+from pipelines.tasks.recompute import check_recomputed
 from pipelines.training import checkpoint
+from pipelines.training.chain import check_records, evaluations, is_whole, read_evaluation
 from pipelines.training.run_record import RECORD, read
-from pipelines.training.verification import Check, DifferenceError, check_starts, check_steps, check_weights
+from pipelines.training.verification import (
+    Check,
+    DifferenceError,
+    check_rates,
+    check_starts,
+    check_steps,
+    check_weights,
+)
 from pipelines.word_vectors.settings import VectorsConfig
 
 
-def verify(config: Config) -> list[Check]:
+def verify(config: VerifyRoot) -> list[Check]:
     """Everything that can be compared of the run `name`.
 
     Raises:
@@ -37,19 +51,42 @@ def verify(config: Config) -> list[Check]:
         found = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
         raise unknown(f"no run in {run.parent}", config.name, found)
     record = current_values(record)
-    config = replace(
+    wanted = config.verify.recompute
+    settings: Config = replace(
         recorded_config(config, record), paths=replace(config.paths, shards=str(find_shards(config, record)))
     )
-    checks = [check_shards(config.shard_dir)]
+    checks = [check_shards(settings.shard_dir)]
     if checks[0].result == "same":
         try:
-            checks.append(check_steps(run, task_for(config.model).replay(config)))
+            checks.append(check_steps(run, task_for(settings.model).replay(settings)))
         except UserError as problem:
             checks.append(Check("steps", "differs", str(problem)))
     else:
         checks.append(Check("steps", "not recorded", "not compared, for the shards are not what they were"))
-    lanes = config.loader.lanes if "loader" in record else None
-    return [*checks, check_starts(run, lanes), check_weights(run), check_bundle(run, str(record["shards"]))]
+    lanes = settings.loader.lanes if "loader" in record else None
+    try:
+        chained = is_whole(run)
+    except DifferenceError:  # the steps say so
+        chained = True
+    if checks[0].result == "same":
+        checks[1] = require(checks[1], chained)
+    checks += [
+        check_rates(run, record),
+        require(check_starts(run, lanes), chained),
+        require(check_weights(run), chained),
+        check_bundle(run, str(record["shards"]), chained and "train" in record),
+        check_scores(run, settings.shard_dir),
+        check_records(run),
+    ]
+    if wanted and checks[0].result == "same":
+        checks.append(check_recomputed(settings, record, wanted))
+    return checks
+
+
+def require(check: Check, chained: bool) -> Check:
+    """Return the check; of a run whose records are a chain, what is not recorded was taken away."""
+    missing = chained and check.result == "not recorded"
+    return replace(check, result="differs", detail=f"{check.detail}; this run recorded more") if missing else check
 
 
 def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
@@ -92,8 +129,11 @@ def check_shards(directory: Path) -> Check:
     return Check("shards", "same", f"{count} files, manifest {manifest_hash(directory)[:12]}")
 
 
-def check_bundle(run: Path, shards: str) -> Check:
-    """The final bundle's files against their sha256, and what it says that it was made from against the run."""
+def check_bundle(run: Path, shards: str, of_network: bool = False) -> Check:
+    """The final bundle's files against their sha256, and what it says that it was made from against the run.
+
+    `of_network`: it must name the weights that it was made from.
+    """
     bundle = run / "bundle"
     if not (bundle / CONFIG).is_file():
         return Check("bundle", "not recorded", "there is none yet")
@@ -104,35 +144,76 @@ def check_bundle(run: Path, shards: str) -> Check:
             raise DifferenceError(
                 f"{bundle}: made from the shards {facts['manifest_hash'][:12]}, the run from {shards[:12]}"
             )
-        compared = compare_origin(run, facts)
+        compared = compare_origin(run, facts, of_network)
     except (DifferenceError, UserError) as problem:
         return Check("bundle", "differs", str(problem))
     return Check("bundle", "same", f"{len(facts['files'])} files, {compared}")
 
 
-def compare_origin(run: Path, facts: Mapping[str, Any]) -> str:
+def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False) -> str:
     """How far the weights that a bundle names as its own could be compared with those that the run has.
 
     Raises:
-        DifferenceError: they are others.
+        DifferenceError: they are others, or a bundle `of_network` names none.
         UserError: weights of the run are damaged.
     """
     weights, made_from = facts.get("weights") or {}, facts.get("made_from") or {}
     named = list(zip(weights.get("steps", ()), weights.get("sha256", ()), strict=False))
     named += [(made_from["step"], digest) for digest in made_from.get("tables", {}).values() if "step" in made_from]
+    if of_network and not named:
+        raise DifferenceError(f"{run / 'bundle'}: does not name the weights that it was made from")
     checkpoints, kept = checkpoint.every(run), checkpoint.weights_by_step(run)
-    there = 0
+    there, source = 0, weights.get("from")
     for step, digest in named:
-        known = set(checkpoint.check(checkpoints[step]).values()) if step in checkpoints else set()
-        known |= {found for found in [checkpoint.recorded_hash(kept[step])] if found} if step in kept else set()
-        if known and digest not in known:
+        known = [set(checkpoint.check(checkpoints[step]).values())] if step in checkpoints else []
+        recorded = checkpoint.recorded_hash(kept[step]) if step in kept and source != "ema" else None
+        known += [{recorded}] if recorded else []
+        if any(digest not in digests for digests in known):  # each by itself: one may be edited
             raise DifferenceError(f"{run / 'bundle'}: made from weights of step {step:,} that are not those of the run")
         there += bool(known)
-    if named and weights.get("from") not in (None, "last", "ema") and all(step in kept for step, _ in named):
-        mean = checkpoint.average([kept[step] for step, _ in named])
+    expected = None
+    if named and source == "ema" and named[0][0] in checkpoints:
+        expected = checkpoint.read(checkpoints[named[0][0]])[0]["average"]
+    elif named and source is not None and source != "ema" and all(step in kept for step, _ in named):
+        expected = checkpoint.average([kept[step] for step, _ in named])
+    if expected is not None:
         stored = load_file(run / "bundle" / WEIGHTS)
-        if mean.keys() != stored.keys() or not all(torch.equal(value, stored[name]) for name, value in mean.items()):
+        if not expected.keys() <= stored.keys() or (source != "ema" and expected.keys() != stored.keys()):
+            raise DifferenceError(f"{run / 'bundle' / WEIGHTS}: holds other tensors than the weights that it names")
+        if not all(torch.equal(value, stored[name]) for name, value in expected.items()):
             raise DifferenceError(f"{run / 'bundle' / WEIGHTS}: is not the mean of the weights that it names")
     if not named:
         return "of no weights of the run's"
     return f"made from weights of the run: {there} of {len(named)} are still there"
+
+
+def check_scores(run: Path, shards: Path) -> Check:
+    """The BLEU and chrF of every evaluation of translations, computed once more from the texts that were kept."""
+    counted = 0
+    try:
+        for path in evaluations(run):
+            record = read_evaluation(path)
+            scores = record.get("scores", {})
+            if "bleu" not in scores:
+                continue
+            language = languages_of(str(record["pair"]))[-1]
+            texts = run / f"hypotheses.{record['split']}.{language}.txt"
+            if not texts.is_file():
+                raise DifferenceError(f"{path}: its translations, {texts.name}, are missing")
+            ours = texts.read_text(encoding="utf-8").split("\n")[:-1]
+            if record.get("manifest_hash") != manifest_hash(shards):
+                continue  # of another set: its references are out of sight
+            references = held_out_lines(shards, record["split"], language, len(ours))
+            tokenize = re.search(r"\|tok:([^|]+)", scores["signatures"]["bleu"])
+            again = quick_bleu(ours, references, language, tokenize.group(1) if tokenize else "auto")
+            for name, value in (("bleu", again), ("chrf", quick_chrf(ours, references))):
+                if not math.isclose(value, scores[name], abs_tol=1e-6):
+                    raise DifferenceError(f"{path}: {name} {scores[name]:g}, its translations have {value:g}")
+            counted += 1
+    except (DifferenceError, UserError) as problem:
+        return Check("scores", "differs", str(problem))
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        return Check("scores", "differs", f"an evaluation is damaged ({problem!r})")
+    if not counted:
+        return Check("scores", "not recorded", "no evaluation of these shards' texts")
+    return Check("scores", "same", f"{counted} evaluations, BLEU and chrF as computed again")

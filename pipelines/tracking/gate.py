@@ -51,19 +51,31 @@ def enough_samples(client: Any, name: str, p_value: float, samples: int) -> int:
     return max(samples, math.ceil(RESOLUTION / level(p_value, max(asked.values(), default=0) + 1)))
 
 
+def place(client: Any, name: str, held_out: str, question: Question) -> tuple[int, int]:
+    """Return (number of the question among those to the set, number of sets asked) as `ask` would make them."""
+    tags = _tags(client, name)
+    sets = [key.split("/")[1] for key in tags]
+    known = _key(held_out, question) in tags
+    return sets.count(held_out) + (0 if known else 1), len({*sets, held_out})
+
+
 def ask(client: Any, name: str, held_out: str, question: Question) -> tuple[int, Question]:
     """Put the question to the set on record, once: its number among those to the same set, from 1, and the question
     with the answer that it had the first time.
 
     Another number of resamples gives another p-value: whoever could ask until one is small enough would spend nothing.
     """
-    asked = f"{question.candidate} {question.champion} {question.metric}"
-    key = f"{PREFIX}{held_out}/{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+    key = _key(held_out, question)
     if key not in _tags(client, name):
         client.set_registered_model_tag(name, key, json.dumps(asdict(question)))
     of_set = {one: json.loads(text) for one, text in _tags(client, name).items() if one.split("/")[1] == held_out}
     number = sorted(of_set, key=lambda one: (of_set[one]["time"], one)).index(key) + 1
     return number, Question(**of_set[key])
+
+
+def _key(held_out: str, question: Question) -> str:
+    asked = f"{question.candidate} {question.champion} {question.metric}"
+    return f"{PREFIX}{held_out}/{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
 
 def _tags(client: Any, name: str) -> dict[str, str]:

@@ -18,8 +18,8 @@ PREFIX = "history/"
 class Event:
     """One event. `to` became champion in place of `before`, or (refused) did not."""
 
-    action: Literal["promoted", "forced", "refused", "rolled back"]
-    to: str  # version number
+    action: Literal["promoted", "forced", "refused", "rolled back", "policy"]
+    to: str  # version number; of a policy that was set: none
     before: str | None  # the champion that was there
     reason: str
     by: str  # user@machine
@@ -28,7 +28,7 @@ class Event:
     @property
     def moved(self) -> bool:
         """Whether the alias moved."""
-        return self.action != "refused"
+        return self.action not in ("refused", "policy")
 
 
 def now() -> str:

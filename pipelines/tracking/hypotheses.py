@@ -1,4 +1,4 @@
-"""What a version made of a test set, kept with its run so that it is translated once."""
+"""What a version makes of a held-out set: translated when it decides, kept with its run to be read and compared."""
 
 import hashlib
 import logging
@@ -26,19 +26,32 @@ def file_name(split: str, sources: Sequence[str], bundle_digest: str) -> str:
 def hypotheses(
     registry: Registry, version: Version, split: str, sources: Sequence[str], translate: Translate
 ) -> list[str]:
-    """The version's translations of `sources`: those stored with its run, or made now and stored."""
-    digest = version.tags.get("bundle_hash", "")
-    name = file_name(split, sources, digest)
-    found = _read_stored(registry, version, name, len(sources)) if digest else None
-    if found is not None:
-        logger.info("version %s: translations of %s are at hand", version.number, split)
-        return found
+    """The version's translations of `sources`, made now by the bundle that was registered.
+
+    What is stored with its run is what somebody has written there: it is compared and never decides.
+
+    Raises:
+        UserError: the bundle is not the one that was registered.
+    """
     logger.info("version %s: translating %s, %s sentences", version.number, split, f"{len(sources):,}")
     with tempfile.TemporaryDirectory() as folder:
         bundle = registry.bundle(version, Path(folder))
         lines = [" ".join(line.split("\n")) for line in translate(bundle, sources)]
-        if bundle_hash(bundle) == digest:
-            _store(registry, version, name, lines)
+        name = file_name(split, sources, bundle_hash(bundle))
+    stored = _read_stored(registry, version, name, len(sources))
+    if stored is None:
+        _store(registry, version, name, lines)
+        return lines
+    other = sum(one != kept for one, kept in zip(lines, stored, strict=True))
+    if other:
+        logger.warning(
+            "version %s: %s of the %s translations stored with its run (%s) are not what it translates; those made now "
+            "decide",
+            version.number,
+            f"{other:,}",
+            f"{len(lines):,}",
+            name,
+        )
     return lines
 
 

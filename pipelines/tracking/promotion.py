@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,11 +11,21 @@ from model.files import exclusive
 from pipelines.tracking import gate, history
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import Event
+from pipelines.tracking.policy import Policy, read_policy, write_policy
 from pipelines.tracking.registry import Registry, Version
 
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5  # comparisons begun again because the champion changed meanwhile
+
+
+@dataclass
+class PolicyChange:
+    """What the owner sets of a model's policy; null: it stays."""
+
+    p_value: float | None = None
+    questions: int | None = None
+    gates: int | None = None
 
 
 @dataclass
@@ -28,9 +38,12 @@ class PromoteConfig:
     # likelihood, as bits a character (masked ones: nats a guessed token)
     metric: Literal["auto", "bleu", "chrf", "similarity", "analogies", "likelihood"] = "auto"
     samples: int = 1000  # bootstrap resamples at least; more where the level asks for them
-    p_value: float = 0.05  # all questions to a gate together have this to spend, see `gate.level`
+    # all questions to a gate together have this to spend, see `gate.level`; null: what the policy allows
+    p_value: float | None = None
     force: bool = False  # promote without proof; needs a reason
     reason: str = ""
+    show_policy: bool = False  # `promote --policy`: show the model's policy, or set the values of `policy`
+    policy: PolicyChange = field(default_factory=PolicyChange)
 
 
 @dataclass(frozen=True)
@@ -90,12 +103,17 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
     """
     _check(config)
     registry.check_owner()
+    if config.version is None:
+        registry.newest()  # says that there is no version yet
+    policy = read_policy(registry.client, registry.config.name)
+    if not config.force:
+        policy.refuse_wider(config.p_value or policy.p_value)
     candidate = registry.version(config.version) if config.version else registry.newest()
     for _ in range(ATTEMPTS):
         champion = registry.champion()
         if champion and champion.number == candidate.number:
             return Outcome(True, champion.number, f"version {candidate.number} is the champion already")
-        action, reason = _judge(registry, config, compare, candidate, champion)
+        action, reason = _judge(registry, config, policy, compare, candidate, champion)
         with exclusive(lock, wait=True):
             if _number(registry.champion()) != _number(champion):
                 logger.info("the champion changed during the comparison; comparing again")
@@ -109,6 +127,26 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
             return Outcome(False, _number(champion), f"not better: {reason}; {kept}")
         return Outcome(True, candidate.number, f"version {candidate.number} is champion ({action}: {reason})")
     raise RuntimeError(f"the champion changed during each of {ATTEMPTS} comparisons; try again when it is quiet")
+
+
+def change_policy(registry: Registry, change: PolicyChange) -> str:
+    """Set what `change` names of the model's policy, on record; returns the policy in words.
+
+    Raises:
+        UserError: no such model, another owner's, or a value out of range.
+    """
+    registry.newest()  # says that there is no version yet
+    registry.check_owner()
+    client, name = registry.client, registry.config.name
+    policy = read_policy(client, name)
+    changed = replace(policy, **{key: value for key, value in vars(change).items() if value is not None})
+    if changed == policy:
+        return str(policy)
+    write_policy(client, name, changed)
+    history.append(
+        client, name, Event("policy", "", _number(registry.champion()), str(changed), user_and_machine(), history.now())
+    )
+    return f"{changed} (before: {policy})"
 
 
 def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
@@ -133,7 +171,12 @@ def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
 
 
 def _judge(
-    registry: Registry, config: PromoteConfig, compare: Compare, candidate: Version, champion: Version | None
+    registry: Registry,
+    config: PromoteConfig,
+    policy: Policy,
+    compare: Compare,
+    candidate: Version,
+    champion: Version | None,
 ) -> tuple[Literal["promoted", "forced", "refused"], str]:
     if config.force:
         return "forced", config.reason
@@ -143,14 +186,18 @@ def _judge(
         rival = next((one for one in _former(registry, None) if one.number != candidate.number), None)
     if rival is None:
         return "promoted", "the first champion"
-    client, name = registry.client, registry.config.name
-    result = compare(candidate, rival, gate.enough_samples(client, name, config.p_value, config.samples))
+    client, name, p_value = registry.client, registry.config.name, config.p_value or policy.p_value
+    result = compare(candidate, rival, gate.enough_samples(client, name, p_value, config.samples))
     question = gate.Question(
         candidate.number, rival.number, result.metric, result.p_value, user_and_machine(), history.now()
     )
+    over = policy.exhausted(*gate.place(client, name, result.gate, question))
+    if over:
+        return "refused", f"{result}, {over}"
     number, answered = gate.ask(client, name, result.gate, question)
-    result = replace(result, p_value=answered.p_value)
-    level = gate.level(config.p_value, number)
+    # a tag is what somebody wrote: it can make an answer weaker, never stronger
+    result = replace(result, p_value=max(answered.p_value, result.p_value))
+    level = gate.level(p_value, number)
     reported = result.reported or test_scores(candidate, rival)
     reason = (
         f"{result}, to be below {level:.3g} as question {number} to this gate "
@@ -163,10 +210,16 @@ def _judge(
 def test_scores(candidate: Version, champion: Version) -> str:
     """What the registry says of both on their test sets; empty where it says nothing of one."""
     return ", ".join(
-        f"{label} {candidate.tags[key]} against {champion.tags[key]}"
+        f"{label} {candidate.tags[key]} against {champion.tags[key]}{_openings(candidate, champion)}"
         for key, label in TEST_SCORES.items()
         if key in candidate.tags and key in champion.tags
     )
+
+
+def _openings(candidate: Version, champion: Version) -> str:
+    """Return how often the test set was open when each was scored; empty where one does not say."""
+    counts = [version.tags.get("test_openings") for version in (candidate, champion)]
+    return f" (openings {counts[0]} and {counts[1]} of the set)" if all(counts) else ""
 
 
 def _former(registry: Registry, champion: Version | None) -> list[Version]:
@@ -192,7 +245,7 @@ def _number(version: Version | None) -> str | None:
 def _check(config: PromoteConfig) -> None:
     if config.force and not config.reason.strip():
         raise UserError("promote.reason: force is recorded with a reason; give one: promote.reason='...'")
-    if not 0.0 < config.p_value < 1.0:
+    if config.p_value is not None and not 0.0 < config.p_value < 1.0:
         raise UserError(f"promote.p_value: {config.p_value} is no probability between 0 and 1")
     if config.samples < 100:
         raise UserError(f"promote.samples: {config.samples} resamples say nothing; at least 100")

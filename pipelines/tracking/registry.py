@@ -1,8 +1,10 @@
 """The registry of models: registering a bundle, finding versions, reading the alias that is served."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -10,6 +12,7 @@ import yaml
 from model.addresses import mask_address, mask_secrets
 from model.bundles.directory import bundle_hash
 from model.errors import ServiceError, UserError, reason
+from pipelines.tracking.cards import BUNDLE_TAG
 from pipelines.tracking.owner import check_owner, expected_owner
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import find_registration
@@ -36,8 +39,16 @@ class Version:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-def register_bundle(tracking: TrackingConfig, registry: RegistryConfig, run: TrackedRun, bundle: Path) -> str | None:
+def register_bundle(
+    tracking: TrackingConfig,
+    registry: RegistryConfig,
+    run: TrackedRun,
+    bundle: Path,
+    openings: Mapping[str, int] = MappingProxyType({}),
+) -> str | None:
     """Register `bundle` under `run`; the version's number, or None where the server is away.
+
+    `openings`: tags of the version that say how often the sets of its scores were opened by then.
 
     Then the registration waits in the run's spool like every other record. The same bundle is registered once.
     """
@@ -46,7 +57,9 @@ def register_bundle(tracking: TrackingConfig, registry: RegistryConfig, run: Tra
     if known is not None:
         logger.info("%s version %s is this bundle already", known["name"], known["version"])
     else:
-        run.register(bundle, registry.name, key, {"run_name": run.name})
+        run.register(
+            bundle, registry.name, key, {"run_name": run.name, **{name: str(count) for name, count in openings.items()}}
+        )
         run.flush(tracking.register_timeout)
         known = find_registration(run.run_dir, key)
     if known is None:
@@ -136,6 +149,7 @@ class Registry:
 
         Raises:
             ServiceError: the download failed, for want of space for example; says why.
+            UserError: it is not the bundle that was registered.
         """
         from mlflow.artifacts import download_artifacts
         from mlflow.exceptions import MlflowException
@@ -152,7 +166,14 @@ class Registry:
         except (MlflowException, OSError) as problem:
             raise ServiceError(f"{reference} could not be downloaded to {to}: {self._said(problem)}") from None
         flavors = yaml.safe_load((Path(place) / "MLmodel").read_text(encoding="utf-8"))["flavors"]
-        return Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
+        bundle = Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
+        registered, found = version.tags.get(BUNDLE_TAG), bundle_hash(bundle)
+        if registered and found != registered:
+            raise UserError(
+                f"{reference}: the bundle was changed after it was registered (sha256 {found[:12]}, "
+                f"the version names {registered[:12]}). Register it again as a version of its own"
+            )
+        return bundle
 
     def _said(self, problem: Exception) -> str:
         """What a failure says, without the address's secrets."""

@@ -27,6 +27,7 @@ from model.files import atomic_directory, atomic_path, atomic_write, file_sha256
 
 logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
 
 
 def write(
@@ -56,7 +57,7 @@ def write(
             (part / "state.json").write_text(json.dumps(plain, sort_keys=True), encoding="utf-8")
             files = {path.name: file_sha256(path) for path in sorted(part.iterdir())}
             manifest = {"format_version": FORMAT_VERSION, "step": step, "attempt": attempt, "files": files}
-            (part / "manifest.json").write_text(json.dumps(manifest, indent=2, sort_keys=True), encoding="utf-8")
+            (part / MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True), encoding="utf-8")
             for path in part.iterdir():  # here already, for that takes time: the check comes right before the rename
                 synchronise(path)
             check_attempt(run, attempt)
@@ -213,7 +214,7 @@ def current_attempt(run: Path) -> int:
 
 
 def _manifest(checkpoint: Path) -> dict[str, Any]:
-    path = checkpoint / "manifest.json"
+    path = checkpoint / MANIFEST
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:

@@ -7,21 +7,37 @@ came after its checkpoint and writes it again.
 
 Word vectors have a line for several steps, `"steps"` of them; its `batch` is the sum of the digests of their segments.
 
-RUN/starts.jsonl has a line a start that came to training, `{"attempt", "step", "workers"}`: the step after which it
-went on, and on how many workers.
+RUN/starts.jsonl has a line a start that came to training, `{"attempt", "step", "workers", "machine", "threads",
+"journal", "checkpoint"}`: the step after which it went on, on how many workers of which kind, where the journal's chain
+stood, and the sha256 of the manifest of the checkpoint that it went on from.
+
+RUN/evaluations.jsonl has a line an evaluation that was written into the run's folder, `{"file", "sha256"}`.
+
+The lines of each file are a chain: `"before"` is the digest of the line before, of the first line that of RUN/run.json.
+A checkpoint, a bundle and a registered version name the head of the chains. Runs that began before there was a chain
+have lines without `"before"`.
 """
 
+import hashlib
 import json
+import platform
 import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from model.files import atomic_write
+import torch
+
+from model.files import atomic_write, file_sha256
+from model.processor import processor
+from pipelines.training import checkpoint
+from pipelines.training.run_record import PLANS, RECORD, read
 
 NAME = "steps.jsonl"
 STARTS = "starts.jsonl"
+EVALUATIONS = "evaluations.jsonl"
+BEFORE = "before"  # in a line: the digest of the line before
 
 
 class Journal:
@@ -32,6 +48,8 @@ class Journal:
         path = run / NAME
         kept = [line for line in lines(path) if line["step"] <= step]
         atomic_write(path, "".join(_text(line) for line in kept))
+        self._run = run
+        self._head = digest(kept[-1]) if kept else first_link(run)
         self._file: TextIO = path.open("a", encoding="utf-8")
         self._before = kept[-1]["seconds"] if kept else 0.0
         self._started = time.monotonic()
@@ -41,19 +59,79 @@ class Journal:
         """Time spent training, over all starts of the run."""
         return self._before + time.monotonic() - self._started
 
+    @property
+    def heads(self) -> dict[str, str]:
+        """The heads of the run's chains now: what a checkpoint keeps."""
+        return {"journal": self._head, "starts": head(self._run, STARTS)}
+
     def write(self, line: dict[str, Any]) -> None:
-        self._file.write(_text({**line, "seconds": round(self.seconds, 3)}))
+        """Append a line, linked to the one before."""
+        linked = {**line, "seconds": round(self.seconds, 3), BEFORE: self._head}
+        self._file.write(_text(linked))
         self._file.flush()
+        self._head = digest(linked)
 
     def close(self) -> None:
         self._file.close()
 
 
-def note_start(run: Path, attempt: int, step: int, workers: int) -> None:
-    """Add a line to RUN/starts.jsonl: this start goes on after `step`."""
-    before = list(lines(run / STARTS))
-    start = {"attempt": attempt, "step": step, "workers": workers}
-    atomic_write(run / STARTS, "".join(_text(line) for line in (*before, start)))
+def note_start(run: Path, attempt: int, step: int, workers: int, device: torch.device) -> None:
+    """Add a line to RUN/starts.jsonl: this start goes on after `step`. Called when the journal is open."""
+    found = checkpoint.every(run).get(step)
+    start = {
+        "attempt": attempt,
+        "step": step,
+        "workers": workers,
+        "machine": machine(device),
+        "threads": torch.get_num_threads(),
+        "journal": head(run, NAME),
+        "checkpoint": file_sha256(found / checkpoint.MANIFEST) if found else None,
+    }
+    append(run, STARTS, start)
+
+
+def note_evaluation(folder: Path, evaluation: Path) -> None:
+    """Add a line to RUN/evaluations.jsonl for an evaluation in the folder of a run whose records are a chain."""
+    if (folder / RECORD).is_file() and any(BEFORE in line for line in lines(folder / NAME)):
+        append(folder, EVALUATIONS, {"file": evaluation.name, "sha256": file_sha256(evaluation)})
+
+
+def append(run: Path, name: str, line: dict[str, Any]) -> None:
+    """Add a line to one of the run's small chains."""
+    before = list(lines(run / name))
+    linked = {**line, BEFORE: digest(before[-1]) if before else first_link(run)}
+    atomic_write(run / name, "".join(_text(one) for one in (*before, linked)))
+
+
+def machine(device: torch.device) -> str:
+    """Return what decides the bits of a training on `device`, but for the threads."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    return f"{platform.machine()}, {name}, torch {torch.__version__}"
+
+
+def heads(run: Path) -> dict[str, str]:
+    """Return the heads of the run's chains: what a bundle names. Empty for a run whose journal is no chain."""
+    chained = any(BEFORE in line for line in lines(run / NAME))
+    return {"journal": head(run, NAME), "starts": head(run, STARTS)} if chained else {}
+
+
+def head(run: Path, name: str) -> str:
+    """Return the digest of the last line of RUN/`name`, of the first link if there is none."""
+    last = None
+    for line in lines(run / name):
+        last = line
+    return first_link(run) if last is None else digest(last)
+
+
+def first_link(run: Path) -> str:
+    """Return what the first line of a chain names: the digest of RUN/run.json without the plans, which are added to."""
+    record = read(run / RECORD)
+    return digest({key: value for key, value in (record or {}).items() if key != PLANS}, sort_keys=True)
+
+
+def digest(line: dict[str, Any], sort_keys: bool = False) -> str:
+    """Return the digest of a line, however its JSON is spaced."""
+    return hashlib.sha256(_text(line, sort_keys).encode()).hexdigest()[:32]
 
 
 def step_digest(lanes: Iterable[float]) -> str:
@@ -74,5 +152,5 @@ def parse(text: str) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _text(line: dict[str, Any]) -> str:
-    return json.dumps(line, separators=(",", ":")) + "\n"
+def _text(line: dict[str, Any], sort_keys: bool = False) -> str:
+    return json.dumps(line, separators=(",", ":"), sort_keys=sort_keys) + "\n"

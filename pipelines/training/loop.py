@@ -108,6 +108,7 @@ class Trainer:
         decay = config.optimizer.ema_decay
         self.average = MovingAverage(decay, network) if decay else None
         self.progress = Progress()
+        self._journal: Journal | None = None
         if config.precision == "fp16":
             self.progress.loss_scale.value = 2.0**15
         self._plain_loss = (loss, LossConfig(label_smoothing=0.0))
@@ -117,10 +118,10 @@ class Trainer:
         with freed_is_kept(), contextlib.ExitStack() as stack:
             publish = stack.enter_context(publisher(self.run_dir, self.ranks))
             self.resume()
-            journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
+            journal = self._journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
             if journal:
                 stack.callback(journal.close)
-                note_start(self.run_dir, publish.attempt, self.progress.step, self.ranks.world)
+                note_start(self.run_dir, publish.attempt, self.progress.step, self.ranks.world, self.ranks.device)
                 publish.pace = Pace(self.run_dir)
             self._steps(publish, journal, report)
         return self.progress
@@ -264,6 +265,7 @@ class Trainer:
                 "loss_scale": vars(progress.loss_scale),
                 "loader": merge_lanes(lanes),
                 "limits": limits(self.config),
+                "records": self._journal.heads if self._journal else {},
             }
             if publish.beside:
                 tensors, state = copied(tensors), copy.deepcopy(state)
@@ -295,6 +297,7 @@ class Trainer:
         own = range(self.ranks.rank, self.lanes, self.ranks.world)
         restore_state(self.network, tensors.get("carried", {}), own, self.ranks.device)
         state.pop("limits")
+        state.pop("records", None)  # a run from before there were chains has none
         state["stopped"] = ""  # whoever starts a stopped run again has moved its limits
         self.progress = Progress(**{**state, "loss_scale": LossScale(**state["loss_scale"])})
 

@@ -12,6 +12,8 @@ from model.settings import Precision
 from pipelines.settings import OptimizerConfig
 from pipelines.training.muon import Muon
 
+WITH_AN_END = ("cosine", "linear")  # schedules whose rate at a step depends on where they end
+
 
 def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> float:
     """The rate of update `step`, counted from 1.

@@ -6,7 +6,8 @@ compared with what the journal says that they were, whatever happened to the run
 
 import contextlib
 import json
-from collections.abc import Generator
+import math
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,9 +15,13 @@ from typing import Any, Literal
 
 from model.errors import UserError
 from pipelines.loaders.prefetch import Lanes
+from pipelines.settings import OptimizerConfig
 from pipelines.training import checkpoint, journal
 from pipelines.training.journal import step_digest
+from pipelines.training.optimizer import WITH_AN_END, learning_rate
+from pipelines.training.run_record import PLANS
 
+NETWORK = "network.safetensors"  # of a checkpoint
 Replay = Generator[tuple[int, int]]  # (digest, tokens) of each step, from the first on
 
 
@@ -62,17 +67,20 @@ def check_steps(run: Path, replay: Replay | None) -> Check:
 
 
 def check_starts(run: Path, lanes: int | None) -> Check:
-    """Where the run's starts went on, and on how many workers: attempts only rise, and workers share the lanes."""
+    """Where the run's starts went on, and on how many workers: the first from the beginning, attempts only rise, and
+    workers share the lanes."""
     made = checkpoint.current_attempt(run)
     before = step = 0
-    told = []
+    told: list[str] = []
     try:
-        for _, start in _lines(run / journal.STARTS):
+        for _, start in read_lines(run / journal.STARTS):
             attempt, step, workers = (int(start[key]) for key in ("attempt", "step", "workers"))
             if not before < attempt <= made:
                 raise DifferenceError(f"attempt {attempt} after attempt {before}, of {made} that were made")
             if lanes and lanes % workers:
                 raise DifferenceError(f"attempt {attempt} on {workers} workers, which cannot share {lanes} lanes")
+            if not told and attempt == 1 and step:
+                raise DifferenceError(f"attempt 1 went on after step {step:,}, but nothing was trained before it")
             before = attempt
             told.append(f"{attempt}: from step {step:,} on {workers}")
         if step > last_step(run):
@@ -92,7 +100,11 @@ def check_weights(run: Path) -> Check:
             checkpoint.check(path)
             if checkpoint.state(path)["step"] != step:
                 raise DifferenceError(f"{path}: is of step {checkpoint.state(path)['step']}")
-        unrecorded = [step for step, path in kept.items() if checkpoint.recorded_hash(path) is None]
+        for step, path in kept.items():
+            recorded = checkpoint.recorded_hash(path)
+            unrecorded += [step] if recorded is None else []
+            if recorded and step in checkpoints and checkpoint.check(checkpoints[step]).get(NETWORK) != recorded:
+                raise DifferenceError(f"{checkpoints[step] / NETWORK}: is not the network that was kept as {path}")
     except (DifferenceError, UserError) as problem:
         return Check("weights", "differs", str(problem))
     detail = f"{len(checkpoints)} checkpoints, weights of {len(kept)} steps"
@@ -101,19 +113,49 @@ def check_weights(run: Path) -> Check:
     return Check("weights", "same", detail)
 
 
+def check_rates(run: Path, record: Mapping[str, Any]) -> Check:
+    """The learning rate of every step of the journal against the one that run.json's optimizer has there."""
+    values = dict(record.get("train", {})).get("optimizer")
+    if values is None:
+        return Check("rates", "not recorded", "a model without an optimizer")
+    optimizer, plans, compared = OptimizerConfig(**values), record.get(PLANS, []), 0
+    try:
+        for number, line in read_lines(run / journal.NAME):
+            if "lr" not in line or "tokens" not in line:
+                continue
+            step, rate = int(line["step"]), float(line["lr"])
+            ends = [int(plan["schedule_steps"]) for plan in plans if int(plan["from_step"]) < step]
+            if not ends and optimizer.schedule in WITH_AN_END:
+                continue
+            planned = learning_rate(optimizer, step, ends[-1] if ends else 0)
+            if not math.isclose(rate, planned, rel_tol=1e-6, abs_tol=1e-9):
+                raise DifferenceError(
+                    f"step {step:,}: a learning rate of {rate:g}, where run.json gives {planned:g} ({journal.NAME}, "
+                    f"line {number})"
+                )
+            compared += 1
+    except DifferenceError as problem:
+        return Check("rates", "differs", str(problem))
+    except (KeyError, TypeError, ValueError) as problem:
+        return Check("rates", "differs", f"damaged ({problem!r})")
+    if not compared:
+        return Check("rates", "not recorded", "no step whose rate is known")
+    return Check("rates", "same", f"{compared:,} steps, as run.json's optimizer has them")
+
+
 def last_step(run: Path) -> int:
     """Where the journal ends; 0 where there is none.
 
     Raises:
         DifferenceError: a line of it is damaged.
     """
-    return max((int(line["step"]) for _, line in _lines(run / journal.NAME) if "step" in line), default=0)
+    return max((int(line["step"]) for _, line in read_lines(run / journal.NAME) if "step" in line), default=0)
 
 
 def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
     """(steps of the journal, those at its beginning that have no digest)."""
     step = unrecorded = 0
-    for number, line in _lines(run / journal.NAME):
+    for number, line in read_lines(run / journal.NAME):
         if "tokens" not in line:  # an evaluation, or the end of an epoch
             continue
         try:
@@ -141,8 +183,12 @@ def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
     return step, unrecorded
 
 
-def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """(number, content) of each whole line; a last one that a kill cut short is none."""
+def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Return (number, content) of each whole line; a last one that a kill cut short is none.
+
+    Raises:
+        DifferenceError: a line is damaged.
+    """
     found = []
     for number, text in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else (), 1):
         try:

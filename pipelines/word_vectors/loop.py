@@ -122,7 +122,7 @@ def _rounds(
         journal = Journal(run, progress.step) if ranks.first else None
         if journal:
             stack.callback(journal.close)
-            note_start(run, publish.attempt, progress.step, ranks.world)
+            note_start(run, publish.attempt, progress.step, ranks.world, ranks.device)
         told = progress.step  # what the journal has lines of
         stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)
         while progress.epoch < config.epochs and not stops:
@@ -160,7 +160,7 @@ def _rounds(
                 report(progress.step, {"epoch": progress.epoch, "epoch_loss": mean})
             if saves:
                 averaging.everything()
-                save(learner, feed, progress, run, publish, ranks, config, rate)
+                save(learner, feed, progress, run, publish, ranks, config, rate, journal)
                 clock.saved()
     return progress
 
@@ -217,6 +217,7 @@ def save(
     ranks: Ranks,
     config: VectorsConfig,
     rate: float,
+    journal: Journal | None = None,
 ) -> None:
     """A checkpoint of the tables, which are equal on all ranks, and of the place in the text. Rank 0 writes.
 
@@ -227,6 +228,7 @@ def save(
         raise overflow(progress.step, "the tables hold numbers that are not finite", rate)
     if ranks.first:
         state = {**vars(progress), "trained": vars(progress.trained), "segments": feed.segments}
+        state["records"] = journal.heads if journal else {}
         tables = {name: as_tensor(table) for name, table in learner.tables.items()}
         groups = {TABLES: {k: t.clone() for k, t in tables.items()} if publish.beside else tables}
         step, state = progress.step, copy.deepcopy(state)
@@ -252,6 +254,7 @@ def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
     check_tables(learner, groups[TABLES], str(found))
     for name, table in learner.tables.items():
         as_tensor(table).copy_(groups[TABLES][name])
+    state.pop("records", None)
     if state.pop("segments") != feed.segments:
         raise UserError(f"{found}: the text had another number of segments then; start a new run (another name=)")
     return Progress(**{**state, "trained": Sums(**state["trained"])})

@@ -14,6 +14,7 @@ from model.errors import UserError
 from model.inference.bleu import SentenceBleu, bleu, tokeniser
 from model.inference.reranking import Lists, TunerConfig, tune
 from model.inference.scoring import Scorer, open_scorer
+from model.languages import language_by_script
 from services.commands.lines import batches, flat, open_input, read_lines
 from services.commands.nbest import Entry, NBest
 from services.commands.weights import Weights
@@ -41,6 +42,7 @@ class Reranker:
 
     def __init__(self, config: RerankConfig) -> None:
         self.config = config
+        self.first: list[str] = []  # hypotheses of the first lists
         self.sources = all_lines(config.source or "", "source")
         self.references = None if config.references is None else all_lines(config.references, "references")
         if self.references is not None and len(self.references) != len(self.sources):
@@ -59,8 +61,11 @@ class Reranker:
 
     @cached_property
     def counter(self) -> SentenceBleu:
-        """By the target language where the model is loaded, else as for a spaced one."""
-        language = self.bundle.languages[0 if self.config.reverse else 1] if "bundle" in self.__dict__ else "en"
+        """By the language of the hypotheses: the model's where it is loaded, else one that is written as they are."""
+        if "bundle" in self.__dict__:
+            language = self.bundle.languages[0 if self.config.reverse else 1]
+        else:
+            language = language_by_script(self.references or self.first)
         return SentenceBleu(tokeniser(self.config.tokenize, language, "rerank.tokenize"))
 
     def score_lists(self, lists: Iterator[NBest]) -> Iterator[NBest]:
@@ -73,6 +78,7 @@ class Reranker:
         for chunk in batches(lists, self.config.lists):
             entries = [(self.sentence(each), entry) for each in chunk for entry in each.entries]
             if given is None:
+                self.first = [entry.text for _, entry in entries]
                 given = self.config.feature in entries[0][1].features
                 if given:
                     logger.info("%s is a feature of the lists already: taken as it is", self.config.feature)

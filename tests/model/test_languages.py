@@ -4,7 +4,16 @@ import pytest
 
 from model.errors import UserError
 from model.inference.bleu import tokeniser
-from model.languages import base_language, is_single, languages_of, nearest, same_pair, split_pair, standard_code
+from model.languages import (
+    base_language,
+    is_single,
+    language_by_script,
+    languages_of,
+    nearest,
+    same_pair,
+    split_pair,
+    standard_code,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +91,22 @@ def test_the_tokeniser_of_bleu_goes_by_the_language_not_by_its_spelling() -> Non
     assert tokeniser("auto", "jpn") == tokeniser("auto", "ja")
     assert tokeniser("auto", "tha") == tokeniser("auto", "khm") == "char"
     assert tokeniser("auto", "de-AT") == "13a"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("我今天去公园", "zh"),
+        ("今日は公園へ行きました", "ja"),
+        ("ฉันรักเธอ", "th"),
+        ("ខ្ញុំស្រលាញ់អ្នក", "km"),
+        ("ຂ້ອຍຮັກເຈົ້າ", "lo"),
+        ("ငါမင်းကိုချစ်တယ်", "my"),
+        ("Tokyo (東京) is large", "en"),
+        ("Он видит дом", "en"),
+        ("... 12", "en"),
+        ("", "en"),
+    ],
+)
+def test_letters_tell_which_texts_are_written_without_spaces(text: str, language: str) -> None:
+    assert language_by_script([text]) == language

@@ -24,7 +24,7 @@ from model.text.tokenizers import train_pair
 from pipelines import entries
 from pipelines.evaluation import tuning
 from pipelines.evaluation.metrics import quick_bleu
-from pipelines.evaluation.translation import evaluate_bundle, held_out, report, write_evaluation
+from pipelines.evaluation.translation import evaluate_bundle, held_out, report, score_parts, write_evaluation
 from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 
 
@@ -272,3 +272,19 @@ def test_a_users_mistake_ends_with_two_and_is_named(
     home = bundle.directory.parents[2]
     assert entries.main(["evaluate", "name=small", f"paths.root={home}", f"paths.shards={shards}", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_near_and_the_far_part_are_scored_apart(tmp_path: Path) -> None:
+    """What sharding marked as one word from a training pair is one part, the rest the other."""
+    references = ["the old man sees a house", "a dog runs over the street", "where is my good friend"]
+    hypotheses = [references[0], "a cat sat there on it", references[2]]
+
+    def parts(near: dict[str, list[int]]) -> dict[str, float]:
+        write_manifest(tmp_path, Manifest("demo", ["de", "en"], {"files": []}, "<u2", {}, near=near))
+        found = score_parts(hypotheses, references, tmp_path, "test", "en", "auto")
+        return {name: round(one.bleu) for name, one in found.items()}
+
+    far = round(quick_bleu(hypotheses[1:2], references[1:2]))
+    assert parts({"test": [0, 2]}) == {"near": 100, "far": far} and far < 20
+    assert parts({}) == {}, "nobody looked"
+    assert parts({"test": []}) == parts({"test": [0, 1, 2]}) == {}, "there is one part"

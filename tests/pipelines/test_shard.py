@@ -242,6 +242,26 @@ def test_many_leaks_are_said_and_counted_in_the_manifest(
     assert "say on a side" not in caplog.text
 
 
+def test_the_manifest_says_which_held_out_lines_are_one_word_from_training(make: Make, tmp_path: Path) -> None:
+    train, test = make_pairs(400, 1), make_pairs(60, 3)
+    near = [(f"{source} indeed", f"ganz anders {number} hier") for number, (source, _) in enumerate(test[:5])]
+    corpus = CorpusConfig(
+        name="words",
+        train=write_pairs(tmp_path, "words", [*train, *near]),
+        test=write_pairs(tmp_path, "test", test),
+        leaks="source",
+    )
+    plain, marked, dropped = (
+        shard(make(mode, corpus=dataclasses.replace(corpus, near_words=mode))).manifest
+        for mode in ("none", "mark", "drop")
+    )
+    long_enough = [line for line in range(5) if len(test[line][0].split()) >= 3]
+    assert set(long_enough) <= set(marked.near["test"]) and marked.near == dropped.near
+    assert dropped.dropped["train"]["leaked_words"] >= len(long_enough)
+    assert not plain.near and '"near"' not in (tmp_path / "none" / "manifest.json").read_text()
+    assert dropped.config["corpus"]["near_words"] == "drop"
+
+
 def test_a_gate_is_a_split_like_the_others(make: Make, tmp_path: Path) -> None:
     corpus = CorpusConfig(
         name="gated",

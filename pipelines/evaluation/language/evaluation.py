@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class TextEvaluation:
     described: str  # which text the tokens are of: what makes figures a character comparable
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
+    run_records: dict[str, str] = field(default_factory=dict)  # the heads of the run's records that the bundle names
 
     @property
     def total(self) -> NDArray[np.float64]:
@@ -99,6 +100,7 @@ class TextEvaluation:
             "seconds": round(self.seconds, 3),
             "bundle": self.bundle,
             "manifest_hash": self.manifest_hash,
+            "run_records": self.run_records,
         }
 
 
@@ -144,6 +146,7 @@ def evaluate_text_bundle(
         described=described_text(bundle.tokenizer),
         bundle=bundle.digest,
         manifest_hash=manifest_hash(shards),
+        run_records=bundle.facts.get("records") or {},
     )
 
 

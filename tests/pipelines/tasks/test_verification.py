@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from model.files import file_sha256
 from model.ports import free_ports
 from model.shards.manifest import manifest_hash
 from pipelines import entries
 from pipelines.loaders.pairs import OF_PAIRS
-from pipelines.training import journal
+from pipelines.training import checkpoint, journal
 from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
 from tests.warm import start_ranks
 
@@ -187,23 +188,56 @@ def test_starts_that_cannot_have_been_are_named(run: Path, shards: Path, verify:
     for start, message in (
         ({"attempt": 2, "step": 4, "workers": 1}, "attempt 2 after attempt 1, of 1 that were made"),
         ({"attempt": 1, "step": 0, "workers": 3}, "attempt 1 on 3 workers, which cannot share 2 lanes"),
-        ({"attempt": 1, "step": 99, "workers": 2}, "attempt 1 went on after step 99, which the journal has not got"),
+        (
+            {"attempt": 1, "step": 99, "workers": 2},
+            "attempt 1 went on after step 99, but nothing was trained before it",
+        ),
     ):
         first = [] if start["attempt"] == 1 else [{"attempt": 1, "step": 0, "workers": 1}]
         (run / "starts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (*first, start)))
         assert verify(1)["starts"] == ("differs", message)
 
 
+def unlink_records(run: Path) -> None:
+    """Take the chain out of the journal and the checkpoints, as a run from before there was one is."""
+    edit(run, lambda lines: [line.pop("before") for line in lines] and None)
+    for path in checkpoint.every(run).values():
+        state = json.loads((path / "state.json").read_text())
+        del state["records"]
+        (path / "state.json").write_text(json.dumps(state))
+        seal(path)
+
+
+def seal(path: Path) -> None:
+    """Make a checkpoint's manifest fit its files again."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["files"] = {name: file_sha256(path / name) for name in manifest["files"]}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_an_older_run_that_goes_on_is_a_chain_from_there_on(
+    run: Path, shards: Path, verify: Callable[..., Table]
+) -> None:
+    train(shards, run, replace(CONFIG, max_steps=8))
+    unlink_records(run)
+    (run / "starts.jsonl").unlink()
+    train(shards, run)
+    result, detail = verify()["records"]
+    assert result == "same" and detail.endswith("from line 11 on: what comes before has no chain")
+
+
 def test_what_an_older_run_did_not_record_is_said_and_no_fault(
     run: Path, shards: Path, verify: Callable[..., Table]
 ) -> None:
     train(shards, run)
+    unlink_records(run)
     (run / "starts.jsonl").unlink()
     for note in (run / "weights").glob("*.sha256"):
         note.unlink()
     edit(run, lambda lines: [line.pop("batch", None) for line in lines] and None)
     found = verify()
-    assert {found[what][0] for what in ("steps", "starts", "weights")} == {"not recorded"}
+    assert {found[what][0] for what in ("steps", "starts", "weights", "records")} == {"not recorded"}
+    assert found["records"][1] == "no chain: the run is from before there was one"
     assert found["steps"][1] == "12, without digests: the run is from before there were any"
 
 

@@ -51,6 +51,11 @@ class Translators:
     def __call__(self, bundle: Path, lines: Sequence[str]) -> list[str]:
         right = json.loads((bundle / "config.json").read_text())["right"]
         self.calls.append(right)
+        return self.known(right)
+
+    @staticmethod
+    def known(right: int) -> list[str]:
+        """What a bundle that knows so many lines makes of them."""
         return [line if i < right else "Hund der der" for i, line in enumerate(REFERENCES)]
 
 
@@ -82,7 +87,7 @@ def test_versions_are_promoted_by_their_translations_and_rolled_back(
     assert translators.calls == [], "the first champion needs no comparison"
     assert promote("2")
     assert not promote("3")
-    assert sorted(translators.calls) == [40, 79, 80], "each version translates the gate once, and nobody the test set"
+    assert sorted(translators.calls) == [40, 79, 80, 80], "nobody the test set"
     registry = Registry(tracking, REGISTRY)
     events = history.read(registry.client, REGISTRY.name)
     assert [event.action for event in events] == ["promoted", "promoted", "refused"]
@@ -92,19 +97,68 @@ def test_versions_are_promoted_by_their_translations_and_rolled_back(
     assert history.read(registry.client, REGISTRY.name)[-1].reason == "complaints"
 
 
-def test_translations_stored_by_the_training_are_taken(
+def test_stored_translations_decide_nothing(
+    tracking: TrackingConfig, tmp_path: Path, shards: Path, translators: Translators, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A poor model whose stored translations are the references: what it translates now decides."""
+    sources = (shards / "valid.en.txt").read_text().split("\n")[:-1]
+    for right, stored in ((80, Translators.known(80)), (10, REFERENCES)):
+        register(tracking, tmp_path, right)
+        bundle = tmp_path / f"run-{right}" / "bundle"
+        with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
+            name = file_name("valid", sources, bundle_hash(bundle))
+            run.text("".join(f"{line}\n" for line in stored), name)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    outcome = promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path)
+    assert not outcome.accepted and outcome.champion == "1"
+    assert sorted(translators.calls) == [10, 80]
+    assert [one.getMessage().partition(" (")[0] for one in caplog.records if one.levelname == "WARNING"] == [
+        "version 2: 90 of the 100 translations stored with its run"
+    ]
+
+
+def test_a_bundle_that_was_changed_after_it_was_registered_is_refused(
     tracking: TrackingConfig, tmp_path: Path, shards: Path, translators: Translators
 ) -> None:
     for right in (40, 80):
         register(tracking, tmp_path, right)
-        bundle = tmp_path / f"run-{right}" / "bundle"
-        sources = (shards / "valid.en.txt").read_text().split("\n")[:-1]
-        with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
-            lines = Translators()(bundle, sources)
-            run.text("".join(f"{line}\n" for line in lines), file_name("valid", sources, bundle_hash(bundle)))
     promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
-    assert promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path).accepted
-    assert translators.calls == []
+    for stored in Path(str(tracking.artifacts)).rglob("config.json"):
+        if '"right": 80' in stored.read_text():
+            stored.write_text(json.dumps({"pair": "en-de", "right": 100}))
+    with pytest.raises(UserError, match=r"demo-en-de/2: the bundle was changed after it was registered"):
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path)
+
+
+def test_the_policy_is_set_and_shown_by_the_verb(
+    tracking: TrackingConfig,
+    tmp_path: Path,
+    shards: Path,
+    translators: Translators,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    register(tracking, tmp_path, 80)
+    register(tracking, tmp_path, 40)
+    common = [
+        *(f"tracking.uri={tracking.uri}", f"registry.name={REGISTRY.name}"),
+        *(f"paths.shards={shards}", f"paths.root={tmp_path}"),
+    ]
+    assert entries.main(["promote", *common, "--policy"]) == 0
+    assert "p below 0.05 for all questions to a gate together; questions: any number" in capsys.readouterr().out
+    assert entries.main(["promote", *common, "--policy", "p_value=0.01", "questions=3"]) == 0
+    assert "p below 0.01" in capsys.readouterr().out
+    assert entries.main(["promote", *common, "promote.p_value=0.05"]) == 2
+    assert "the policy of this model allows 0.01 at most" in capsys.readouterr().err
+    assert entries.main(["promote", *common, "--policy", "p_value=0.9"]) == 2
+    assert "promote.policy.p_value=0.9" in capsys.readouterr().err
+    monkeypatch.setattr("pipelines.tracking.policy.new_owner", lambda: "somebody")
+    assert entries.main(["promote", *common, "--policy", "p_value=0.2"]) == 2
+    assert "the policy is set by the model's owner" in capsys.readouterr().err
+    registry = Registry(tracking, REGISTRY)
+    assert [(event.action, event.moved) for event in history.read(registry.client, REGISTRY.name)] == [
+        ("policy", False)
+    ]
 
 
 def test_a_split_that_was_not_held_out_is_named(

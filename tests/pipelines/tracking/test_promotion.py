@@ -15,7 +15,16 @@ from pipelines.tracking.author import user
 from pipelines.tracking.gate import Question
 from pipelines.tracking.history import Event, former_champions
 from pipelines.tracking.owner import OWNER_TAG, expected_owner, new_owner
-from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, promote, rollback
+from pipelines.tracking.promotion import (
+    Compare,
+    Comparison,
+    Outcome,
+    PolicyChange,
+    PromoteConfig,
+    change_policy,
+    promote,
+    rollback,
+)
 from pipelines.tracking.registry import Registry, RegistryConfig, Version
 from pipelines.tracking.server import TrackingConfig
 
@@ -144,6 +153,35 @@ def test_test_scores_are_reported_and_decide_nothing(stage: Stage) -> None:
     outcome = stage.promote("2", BETTER)
     assert outcome.accepted
     assert "test set, reported only: BLEU 38.00 against 39.00" in outcome.message
+
+
+@pytest.mark.parametrize("p_value", [0.999, 0.06])
+def test_no_asker_allows_himself_more_luck_than_the_policy(stage: Stage, p_value: float) -> None:
+    stage.promote("1", unasked)
+    with pytest.raises(UserError, match=r"promote\.p_value=.*: the policy of this model allows 0\.05 at most"):
+        stage.promote("2", unasked, p_value=p_value)
+    assert stage.promote("2", unasked, p_value=p_value, force=True, reason="by hand").accepted
+    assert stage.events()[-1][0] == "forced"
+
+
+def test_a_policy_bounds_questions_and_gates(stage: Stage) -> None:
+    stage.promote("1", unasked)
+    change_policy(stage.registry, PolicyChange(questions=1, gates=2))
+    poor = Comparison("BLEU", 29.0, 30.0, 0.5, 1000, gate="a")
+    assert not stage.promote("2", lambda *given: poor).accepted
+    good = replace(poor, candidate=31.0, p_value=0.0001)
+    second = stage.promote("3", lambda *given: good)
+    assert not second.accepted and "question 2 to this gate, and the policy allows 1" in second.message
+    assert not stage.promote("2", lambda *given: replace(poor, gate="b")).accepted
+    third = stage.promote("3", lambda *given: replace(good, gate="c"))
+    assert not third.accepted and "a gate that was not asked before, and the policy allows 2" in third.message
+    assert stage.champion() == "1"
+
+
+def test_an_answer_that_somebody_wrote_into_the_registry_makes_none_stronger(stage: Stage) -> None:
+    stage.promote("1", unasked)
+    gate.ask(stage.registry.client, "demo-en-de", "unnamed", Question("2", "1", "BLEU", 1e-9, "me", "2026"))
+    assert not stage.promote("2", verdict(31.0, 30.0, 0.4)).accepted
 
 
 def test_force_moves_without_proof_and_is_recorded_with_its_reason(stage: Stage) -> None:

@@ -77,7 +77,9 @@ def table(run: Path) -> Any:
 
 
 def lines(run: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in line.items() if k != "seconds"} for line in journal.lines(run / journal.NAME)]
+    return [
+        {k: v for k, v in line.items() if k not in ("seconds", "before")} for line in journal.lines(run / journal.NAME)
+    ]
 
 
 def verified(shards: Path, run: Path) -> Check:

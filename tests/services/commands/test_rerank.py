@@ -70,6 +70,22 @@ def test_tuned_weights_improve_a_constructed_case(tmp_path: Path, caplog: pytest
     assert f"BLEU {before:.2f} before, {after:.2f} after" in caplog.text
 
 
+@pytest.mark.parametrize(("words", "tokenizer"), [("我今天早上去公园散步了", "zh"), ("ฉันรักภาษาไทยมาก", "char")])
+def test_lists_with_our_feature_are_scored_by_their_language(
+    words: str, tokenizer: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No model is loaded where the feature is there already: the texts tell how they are written."""
+    caplog.set_level(logging.INFO)
+    lists = "".join(
+        f"{number} ||| {words[:-2]}不 ||| Dragoman= -2 ||| -1\n{number} ||| {words} ||| Dragoman= -1 ||| -1\n"
+        for number in range(len(SOURCES))
+    )
+    config = files(tmp_path, lists, references=str(tmp_path / "ref"))
+    (tmp_path / "ref").write_text(f"{words}\n" * len(SOURCES), encoding="utf-8")
+    assert rerank(config) == 0
+    assert "100.00 after: " in caplog.text and f"|tok:{tokenizer}|" in caplog.text
+
+
 def test_tuning_again_gives_the_same_file(tmp_path: Path) -> None:
     texts = []
     for name in ("a", "b"):

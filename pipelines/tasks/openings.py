@@ -1,0 +1,157 @@
+"""How often a test set was opened, and by which recipes: counted when it is opened, shown beside the figure.
+
+Settings are chosen on `valid` or within the training data. Whoever looks at a test set, changes something and looks
+again chooses by it, one opening at a time; so each is on record: a line of RUN/openings.jsonl, which is a chain, and
+the tag `opened.SET` of the MLflow run, which arrives when the server is there. A *recipe* is what run.json says of a
+run but for seed and shards: another seed is the same recipe, another setting another one.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.errors import ServiceError, UserError
+from model.shards.manifest import has_manifest, read_manifest
+from pipelines.config import Config
+from pipelines.tracking.author import user_and_machine
+from pipelines.tracking.history import now
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig, connect, resolve_paths
+from pipelines.training import journal
+from pipelines.training.run_record import PLANS, RECORD, read
+
+NAME, TAG = "openings.jsonl", "opened."
+CHOSEN_ON = ("train", "valid", "gate")  # splits that settings and promotions are chosen on
+NOT_THE_RECIPE = {PLANS, "seed", "shards"}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """How often a set was opened by one run."""
+
+    run: str
+    recipe: str  # "" where it is not known
+    times: int
+
+
+@dataclass(frozen=True)
+class Opening:
+    """One more opening of a set, and those before it."""
+
+    split: str
+    digest: str  # of the set
+    recipe: str
+    before: tuple[Opened, ...]
+
+    @property
+    def count(self) -> int:
+        """How often the set is open by now, this time included."""
+        return 1 + sum(one.times for one in self.before)
+
+    @property
+    def others(self) -> list[Opened]:
+        """The openings by other recipes."""
+        return [one for one in self.before if one.recipe != self.recipe]
+
+    def __str__(self) -> str:
+        if not self.before:
+            return f"{self.split} (set {self.digest}): opened for the first time"
+        others, own = self.others, self.count - 1 - sum(one.times for one in self.others)
+        told = f"{self.split} (set {self.digest}): opening {self.count:,}; before it {own:,} by this recipe"
+        if not others:
+            return told
+        recipes = len({one.recipe for one in others})
+        names = ", ".join(sorted({one.run for one in others})[:4])
+        return (
+            f"{told}, {sum(one.times for one in others):,} by {recipes:,} other{'s' if recipes > 1 else ''} ({names}). "
+            f"What changed since then may have been chosen by it: judge this recipe on a set that was never opened"
+        )
+
+
+def open_split(config: Config, kind: str, folder: Path, run: str, tracked: TrackedRun | None = None) -> Opening | None:
+    """Put the opening of `evaluate.split` by a run on record, before it is read; None for a split to choose by, and
+    for word vectors, which are measured on sets of their own.
+
+    `folder`: the run's, or whatever keeps its evaluations. `tracked`: its open record.
+    """
+    split = config.evaluate.split
+    if kind == "vectors" or split in CHOSEN_ON or not has_manifest(config.shard_dir):
+        return None
+    digest = set_digest(config.shard_dir, split)
+    if not digest:
+        return None
+    before = tuple(counted([*_local(config, digest), *_registered(config.tracking, digest)]))
+    recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a fetched bundle
+    line = {"set": digest, "split": split, "run": run, "recipe": recipe, "by": user_and_machine(), "time": now()}
+    journal.append(folder, NAME, line)
+    times = sum(one["set"] == digest for one in journal.lines(folder / NAME))
+    _tag(config, folder, run, tracked, {TAG + digest: json.dumps({"recipe": recipe, "times": times})})
+    return Opening(split, digest, recipe, before)
+
+
+def set_digest(shards: Path, split: str) -> str:
+    """Return the name of a held-out set, by its texts: the same in all shards that hold it; empty for no texts."""
+    texts = read_manifest(shards).texts.get(split, {})
+    joined = "".join(sorted(str(entry["sha256"]) for entry in texts.values()))
+    return hashlib.sha256(joined.encode()).hexdigest()[:12] if texts else ""
+
+
+def recipe_of(folder: Path) -> str:
+    """Return the digest of a run's recipe; empty for what is no run."""
+    record = read(folder / RECORD)
+    if record is None:
+        return ""
+    return journal.digest({key: value for key, value in record.items() if key not in NOT_THE_RECIPE}, True)[:12]
+
+
+def counted(found: Iterable[Opened]) -> Iterator[Opened]:
+    """Yield each run and recipe once, with the most openings that any place knows of."""
+    most: dict[tuple[str, str], int] = {}
+    for one in found:
+        key = (one.run, one.recipe)
+        most[key] = max(one.times, most.get(key, 0))
+    for (run, recipe), times in most.items():
+        yield Opened(run, recipe, times)
+
+
+def _local(config: Config, digest: str) -> Iterator[Opened]:
+    """Yield what the folders of this machine's runs and evaluations know."""
+    root, runs = config.paths.local(config.paths.root), config.paths.local(config.paths.runs)
+    for path in {*runs.glob(f"*/{NAME}"), *root.glob(f"*/*/{NAME}")}:
+        lines = [line for line in journal.lines(path) if line["set"] == digest]
+        for run, recipe in {(line["run"], line["recipe"]) for line in lines}:
+            times = sum((line["run"], line["recipe"]) == (run, recipe) for line in lines)
+            yield Opened(run, recipe, times)
+
+
+def _registered(tracking: TrackingConfig, digest: str) -> list[Opened]:
+    """Return what MLflow's runs know; nothing where it is away."""
+    place = tracking.uri.removeprefix("sqlite:///")
+    if tracking.offline or (place != tracking.uri and not Path(place).is_file()):
+        return []
+    with contextlib.suppress(UserError, ServiceError):
+        client: Any = connect(resolve_paths(tracking))
+        try:
+            found = client.get_experiment_by_name(tracking.experiment)
+            runs = client.search_runs([found.experiment_id], f"tags.`{TAG}{digest}` LIKE '%'") if found else []
+        except Exception:  # MLflow raises many kinds for "no answer"; what is on this machine is counted all the same
+            return []
+        opened = []
+        for run in runs:
+            value = json.loads(run.data.tags[TAG + digest])
+            opened.append(Opened(str(run.info.run_name), str(value["recipe"]), int(value["times"])))
+        return opened
+    return []
+
+
+def _tag(config: Config, folder: Path, run: str, tracked: TrackedRun | None, tags: dict[str, str]) -> None:
+    if tracked is not None:
+        tracked.tags(tags)
+    elif (folder / "spool").is_dir():
+        record = TrackedRun(config.tracking, folder, run, system=False, begin=False)
+        record.tags(tags)
+        record.leave()

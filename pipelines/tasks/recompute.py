@@ -1,0 +1,210 @@
+"""`verify.recompute`: intervals between two checkpoints of a run, trained again and compared with what was kept.
+
+On the kind of machine that trained them, by one process as they were, the weights come out bit for bit. Elsewhere, or
+where several processes summed their gradients, rounding differs and grows: there losses and weights must agree within
+NOISE.
+"""
+
+import contextlib
+import math
+import random
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.device import pick_device
+from model.errors import UserError
+from model.settings import LossConfig
+from pipelines.cluster.ranks import Ranks
+from pipelines.config import Config
+from pipelines.settings import EarlyStopping, EmbeddingsConfig, OptimizerConfig
+from pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from pipelines.tasks.base import task_for
+from pipelines.tasks.precision import NAME as PRECISION
+from pipelines.tracking.server import TrackingConfig
+from pipelines.training import checkpoint, journal
+from pipelines.training.run_record import PLANS, RECORD
+from pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
+
+NOISE = 0.02  # of a step's loss, and of the way that the weights went: what rounding makes of a few hundred steps
+BEGINNING = (RECORD, PRECISION, teachers.FILE, warm_start.FILE, pretrained_embeddings.FILE)
+ROUNDED = 1e-6  # of a loss, as the journal rounds it
+NEVER = 10**9
+
+
+def check_recomputed(config: Config, record: Mapping[str, Any], wanted: str) -> Check:
+    """Train the intervals that `wanted` asks for again: LAST, ALL or a number of random ones.
+
+    Raises:
+        UserError: `wanted` is none of these, or a run of word vectors.
+    """
+    chosen = choose(intervals(config.run_dir), wanted)
+    if "train" not in record:
+        raise UserError(f"verify.recompute={wanted}: word vectors have no interval that one process trains again")
+    if not chosen:
+        return Check("again", "not recorded", "no two checkpoints of a network that an interval lies between")
+    told = []
+    try:
+        for begin, end in chosen:
+            told.append(_compare(config, record, begin, end))
+    except (DifferenceError, UserError) as problem:
+        return Check("again", "differs", str(problem))
+    return Check("again", "same", "; ".join(told))
+
+
+def intervals(run: Path) -> list[tuple[int, int]]:
+    """Return (first, last) of all neighbouring checkpoints; 0 where the steps from the beginning are still in one."""
+    steps = [step for step, path in checkpoint.every(run).items() if (path / NETWORK).is_file()]
+    lines = [int(line["step"]) for _, line in read_lines(run / journal.NAME) if "batch" in line]
+    first = [0] if steps and lines and lines[0] == 1 else []
+    return list(pairwise([*first, *steps]))
+
+
+def choose(every: Sequence[tuple[int, int]], wanted: str) -> list[tuple[int, int]]:
+    """Return the intervals that `verify.recompute` asks for."""
+    if wanted.upper() in ("LAST", "ALL"):
+        return list(every[-1:] if wanted.upper() == "LAST" else every)
+    if not wanted.isdecimal() or not int(wanted):
+        raise UserError(f"verify.recompute={wanted}: choices are LAST, ALL and a number of random intervals from 1 on")
+    return sorted(random.SystemRandom().sample(every, min(int(wanted), len(every))))
+
+
+def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) -> str:
+    """Train an interval again; returns how it compares.
+
+    Raises:
+        DifferenceError: it comes out otherwise.
+    """
+    run, named, device = config.run_dir, f"steps {begin + 1:,} to {end:,}", pick_device(config.cluster.device)
+    starts, here = _starts_of(run, begin, end), journal.machine(device)
+    threads = {int(one.get("threads", 0)) for one in starts}
+    exact = len(threads) == 1 and all(one.get("machine") == here and one["workers"] == 1 for one in starts)
+    with tempfile.TemporaryDirectory() as folder, _threads(threads.pop() if exact else 0):
+        again = Path(folder) / run.name
+        _begin(run, again, begin)
+        changes = [int(one["from_step"]) for one in record.get(PLANS, []) if begin < int(one["from_step"]) < end]
+        for stop in (*changes, end):
+            settings = _settings(config, record, again, newest_step_of(again), stop)
+            task_for(settings.model).train_rank(settings, Ranks(0, 1, device))
+        _compare_losses(run, again, begin, end, ROUNDED if exact else NOISE)
+        theirs, ours = (checkpoint.read(checkpoint.every(where)[end])[0] for where in (run, again))
+        before = checkpoint.read(checkpoint.every(run)[begin])[0]["network"] if begin else None
+    if exact:
+        _compare_bits(named, theirs, ours)
+        return f"{named}: every bit"
+    _compare_way(named, before, theirs["network"], ours["network"])
+    return f"{named}: losses within {NOISE:.0%} (not bit by bit: another kind of machine, or several workers)"
+
+
+def newest_step_of(run: Path) -> int:
+    """Return the step of the newest checkpoint in the folder, 0 for none."""
+    return max(checkpoint.every(run), default=0)
+
+
+def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:
+    """Return the starts that trained a step of the interval."""
+    starts = [start for _, start in read_lines(run / journal.STARTS)]
+    found = []
+    for place, start in enumerate(starts):
+        until = min([int(later["step"]) for later in starts[place + 1 :]], default=end)
+        if max(begin, int(start["step"])) < min(end, until):
+            found.append(start)
+    return found
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Compute on so many threads for the length of the block; 0: as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _begin(run: Path, again: Path, step: int) -> None:
+    """Make the folder of a run that goes on after `step` as `run` did."""
+    again.mkdir(parents=True)
+    for name in BEGINNING:
+        if (run / name).is_file():
+            shutil.copyfile(run / name, again / name)
+    if step:
+        found = checkpoint.every(run)[step]
+        shutil.copytree(found, again / "checkpoints" / found.name)
+
+
+def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int, end: int) -> Config:
+    """Return the configuration that trains from `begin` to `end` as run.json says, and leaves one checkpoint."""
+    plans = [int(one["schedule_steps"]) for one in record.get(PLANS, []) if int(one["from_step"]) <= begin]
+    train = replace(
+        config.train,
+        precision=record["train"]["precision"],
+        optimizer=OptimizerConfig(**record["train"]["optimizer"]),
+        loss=LossConfig(**record["train"]["loss"]),
+        init_from=record.get("init_from"),
+        teachers=record.get("teachers", []),
+        schedule_steps=plans[-1] if plans else 0,
+        max_steps=end,
+        max_minutes=0.0,
+        early_stopping=EarlyStopping(),
+        evaluate_every=NEVER,
+        bleu_every=0,
+        checkpoint_every=NEVER,
+        checkpoint_minutes=0.0,
+        final_weights="last",
+    )
+    return replace(
+        config,
+        name=again.name,
+        paths=replace(config.paths, runs=str(again.parent)),
+        train=train,
+        embeddings=EmbeddingsConfig(**record.get("embeddings", {})),
+        tracking=TrackingConfig(offline=True, system_metrics=False),
+    )
+
+
+def _compare_losses(run: Path, again: Path, begin: int, end: int, tolerance: float) -> None:
+    """Raises DifferenceError for the first step of the interval whose loss is another one."""
+    theirs, ours = (
+        {int(line["step"]): line["loss"] for _, line in read_lines(where / journal.NAME) if "batch" in line}
+        for where in (run, again)
+    )
+    for step in range(begin + 1, end + 1):
+        one, other = theirs.get(step), ours.get(step)
+        same = one == other if one is None or other is None else math.isclose(one, other, rel_tol=tolerance)
+        if not same:
+            raise DifferenceError(f"step {step:,}: trained again its loss is {other}, the journal has {one}")
+
+
+def _compare_bits(named: str, theirs: Mapping[str, Mapping[str, Tensor]], ours: Mapping[str, Any]) -> None:
+    """Raises DifferenceError for the first tensor that is another one."""
+    for group, tensors in theirs.items():
+        for name, value in tensors.items():
+            found = ours.get(group, {}).get(name)
+            if found is None or not torch.equal(value, found):
+                raise DifferenceError(f"{named}: trained again, {name} of {group}.safetensors comes out otherwise")
+
+
+def _compare_way(
+    named: str, before: Mapping[str, Tensor] | None, theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor]
+) -> None:
+    """Raises DifferenceError where the weights lie further apart than NOISE of the way that they went."""
+
+    if theirs.keys() != ours.keys():
+        raise DifferenceError(f"{named}: trained again, there are other weights")
+    way = _norm(value.double() - before[name].double() if before else value for name, value in theirs.items())
+    distance = _norm(value.double() - ours[name].double() for name, value in theirs.items())
+    if distance > NOISE * way:
+        raise DifferenceError(f"{named}: trained again, the weights come out {distance / way:.1%} of their way apart")
+
+
+def _norm(tensors: Iterable[Tensor]) -> float:
+    return math.sqrt(sum(float(one.double().square().sum()) for one in tensors))

@@ -1,0 +1,90 @@
+"""One policy of a registered model: what a promotion must prove, set by the model's owner, the same for whoever asks.
+
+It is the tag `policy` of the registered model. What an asker wants may be stricter; what passes the policy by is a
+promotion by force, with a reason, and the history calls it so.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from model.errors import UserError, check_least
+from pipelines.tracking.owner import OWNER_TAG, new_owner
+
+TAG = "policy"
+FLAG = "--policy"
+
+
+@dataclass
+class Policy:
+    """What bounds every promotion of a model."""
+
+    p_value: float = 0.05  # the luck that all questions to a gate together may have
+    questions: int = 0  # that a gate answers at most; 0: any number, each must prove more
+    gates: int = 0  # held-out sets that may be asked at all, each has a budget of its own; 0: any number
+
+    def check(self) -> None:
+        """Refuse values that bound nothing.
+
+        Raises:
+            UserError: names the key.
+        """
+        if not 0.0 < self.p_value <= 0.5:
+            raise UserError(f"promote.policy.p_value={self.p_value}: a level is above 0 and at most 0.5, such as 0.05")
+        check_least("promote.policy", self, questions=0, gates=0)
+
+    def refuse_wider(self, p_value: float) -> None:
+        """Refuse a p-value above the policy's.
+
+        Raises:
+            UserError: it is; names the ways.
+        """
+        if p_value > self.p_value:
+            raise UserError(
+                f"promote.p_value={p_value}: the policy of this model allows {self.p_value:g} at most. Its owner "
+                f"changes that: dragoman promote {FLAG} p_value={p_value}; or promote.force=true with a promote.reason"
+            )
+
+    def exhausted(self, number: int, gates: int) -> str:
+        """Return why question `number` to one of `gates` sets is not answered; empty where it is."""
+        if self.questions and number > self.questions:
+            return f"question {number} to this gate, and the policy allows {self.questions}: make shards with another"
+        if self.gates and gates > self.gates:
+            return f"a gate that was not asked before, and the policy allows {self.gates} of them"
+        return ""
+
+    def __str__(self) -> str:
+        questions, gates = (f"{most:,} at most" if most else "any number" for most in (self.questions, self.gates))
+        return f"p below {self.p_value:g} for all questions to a gate together; questions: {questions}; gates: {gates}"
+
+
+def read_policy(client: Any, name: str) -> Policy:
+    """Return the policy of the registered model `name`; that of the defaults where its owner has set none."""
+    text = dict(client.get_registered_model(name).tags).get(TAG)
+    return Policy(**json.loads(text)) if text else Policy()
+
+
+def write_policy(client: Any, name: str, policy: Policy) -> None:
+    """Set the policy of a registered model.
+
+    Raises:
+        UserError: the model belongs to another owner, or a value is out of range.
+    """
+    policy.check()
+    owner = dict(client.get_registered_model(name).tags).get(OWNER_TAG)
+    if owner and owner != new_owner():
+        raise UserError(
+            f"registry.name={name}: the policy is set by the model's owner, {owner}; you are {new_owner()}. An admin "
+            f"gives the model to an owner with: dragoman owner {name} OWNER"
+        )
+    client.set_registered_model_tag(name, TAG, json.dumps(asdict(policy)))
+
+
+def policy_words(words: Sequence[str]) -> list[str]:
+    """Return the words of `promote --policy [KEY=VALUE...]` as overrides; others stay as they are."""
+    if FLAG not in words:
+        return list(words)
+    keys = Policy.__dataclass_fields__
+    named = [f"promote.policy.{word}" if word.partition("=")[0] in keys else word for word in words if word != FLAG]
+    return [*named, "promote.show_policy=true"]
