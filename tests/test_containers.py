@@ -156,16 +156,19 @@ def follow(one: Containers, commands: str) -> None:
     """Run commands for docker as they are printed, by podman, which does not wait for health by itself."""
     environment = {**one.environment, "COMPOSE": one.program, "PROJECT": one.project, "LIKE_DOCKER": LIKE_DOCKER}
     for line in commands.replace("dragoman_", f"{one.project}_").splitlines():
-        with one.health_checks():
-            done = subprocess.run(
-                ["sh", "-c", f"set -e\n{DOCKER}\n{line}"],
-                cwd=one.folder,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=900,
-                check=False,
-            )
+        if re.fullmatch(r"docker compose up --detach\s*", line):  # podman-compose waits for what it has not started
+            for service in one.services():
+                one.up(service)
+            continue
+        done = subprocess.run(
+            ["sh", "-c", f"set -e\n{DOCKER}\n{line}"],
+            cwd=one.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         if waits := re.search(r"--wait (\w+)", line):
             one.wait(waits[1])

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -111,24 +110,6 @@ class Containers:
     def log(self, service: str) -> str:
         done = podman("logs", "--tail", "60", self.containers(service)[0], check=False)
         return (done.stdout + done.stderr)[-4000:]
-
-    @contextmanager
-    def health_checks(self) -> Iterator[None]:
-        """Within the block every container is asked for its health, as systemd's timers would."""
-        ended = threading.Event()
-
-        def ask() -> None:
-            while not ended.wait(3.0):
-                for name in podman("ps", "--quiet", "--filter", f"name={self.project}_").stdout.split():
-                    podman("healthcheck", "run", name, check=False)
-
-        thread = threading.Thread(target=ask)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
 
 def is_healthy(container: str) -> bool:
