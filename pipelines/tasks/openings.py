@@ -9,6 +9,7 @@ run but for seed and shards: another seed is the same recipe, another setting an
 import contextlib
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from pipelines.tracking.server import TrackingConfig, connect, resolve_paths
 from pipelines.training import journal
 from pipelines.training.run_record import PLANS, RECORD, read
 
+logger = logging.getLogger(__name__)
 NAME, TAG = "openings.jsonl", "opened."
 CHOSEN_ON = ("train", "valid", "gate")  # splits that settings and promotions are chosen on
 NOT_THE_RECIPE = {PLANS, "seed", "shards"}
@@ -88,7 +90,7 @@ def open_split(config: Config, kind: str, folder: Path, run: str, tracked: Track
     recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a fetched bundle
     line = {"set": digest, "split": split, "run": run, "recipe": recipe, "by": user_and_machine(), "time": now()}
     journal.append(folder, NAME, line)
-    times = sum(one["set"] == digest for one in journal.lines(folder / NAME))
+    times = 1 + sum(one.times for one in before if (one.run, one.recipe) == (run, recipe))
     _tag(config, folder, run, tracked, {TAG + digest: json.dumps({"recipe": recipe, "times": times})})
     return Opening(split, digest, recipe, before)
 
@@ -130,28 +132,41 @@ def _local(config: Config, digest: str) -> Iterator[Opened]:
 
 def _registered(tracking: TrackingConfig, digest: str) -> list[Opened]:
     """Return what MLflow's runs know; nothing where it is away."""
+    client = _client(tracking)
+    if client is None:
+        return []
+    try:
+        found = client.get_experiment_by_name(tracking.experiment)
+        runs = client.search_runs([found.experiment_id], f"tags.`{TAG}{digest}` LIKE '%'") if found else []
+    except Exception:  # MLflow raises many kinds for "no answer"; what is on this machine is counted all the same
+        return []
+    values = [(str(run.info.run_name), json.loads(run.data.tags[TAG + digest])) for run in runs]
+    return [Opened(name, str(value["recipe"]), int(value["times"])) for name, value in values]
+
+
+def _client(tracking: TrackingConfig) -> Any:
+    """Return MLflow's client; None where records are kept offline, or there is no database yet."""
     place = tracking.uri.removeprefix("sqlite:///")
     if tracking.offline or (place != tracking.uri and not Path(place).is_file()):
-        return []
+        return None
     with contextlib.suppress(UserError, ServiceError):
-        client: Any = connect(resolve_paths(tracking))
-        try:
-            found = client.get_experiment_by_name(tracking.experiment)
-            runs = client.search_runs([found.experiment_id], f"tags.`{TAG}{digest}` LIKE '%'") if found else []
-        except Exception:  # MLflow raises many kinds for "no answer"; what is on this machine is counted all the same
-            return []
-        opened = []
-        for run in runs:
-            value = json.loads(run.data.tags[TAG + digest])
-            opened.append(Opened(str(run.info.run_name), str(value["recipe"]), int(value["times"])))
-        return opened
-    return []
+        return connect(resolve_paths(tracking))
+    return None
 
 
 def _tag(config: Config, folder: Path, run: str, tracked: TrackedRun | None, tags: dict[str, str]) -> None:
+    """Tag the MLflow run: by its record, or at once where the bundle was fetched and the run's folder is elsewhere."""
     if tracked is not None:
         tracked.tags(tags)
     elif (folder / "spool").is_dir():
         record = TrackedRun(config.tracking, folder, run, system=False, begin=False)
         record.tags(tags)
         record.leave()
+    elif (client := _client(config.tracking)) is not None:
+        try:
+            found = client.get_experiment_by_name(config.tracking.experiment)
+            named = client.search_runs([found.experiment_id], f"attributes.run_name = '{run}'") if found else []
+            for key, value in tags.items() if named else ():
+                client.set_tag(named[0].info.run_id, key, value)
+        except Exception as problem:  # of MLflow's many; the line in the folder stays
+            logger.warning(f"this opening is not counted in the registry ({type(problem).__name__})")
