@@ -67,7 +67,8 @@ class OptimizerConfig:
     lr: float = 0.0007  # the highest rate, reached at the end of the warm-up
     betas: list[float] = field(default_factory=lambda: [0.9, 0.98])
     eps: float = 1e-9
-    weight_decay: float = 0.0
+    weight_decay: float = 0.0  # of matrices alone: tables, biases and norms have none
+    split_packed: bool = False  # muon: queries, keys, values and gates are made orthogonal apart, not as one matrix
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
     warmup_steps: int = 4000
     min_lr: float = 0.0  # where cosine and linear end
