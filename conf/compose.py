@@ -213,7 +213,7 @@ def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, 
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
     """The sections that `root` declares, as typed objects; sections of other verbs are left to them."""
-    hints = get_type_hints(root)
+    hints = get_type_hints(root, include_extras=True)
     found: dict[str, Any] = {}
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
         if field.name not in values:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import check_ranges
 from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
 from model.text.subword_regularization import SubwordSampler
@@ -134,9 +135,7 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
     if reader.manifest.kind != "parallel":
         raise UserError(f"{reader.directory}: the shards are {reader.manifest.kind}, translation needs parallel ones")
     check_lanes(config.lanes, world)
-    if not 0 <= config.sampling <= 1:
-        raise UserError(f"loader.sampling={config.sampling}: must be between 0 (off) and 1")
-    check_least("loader", config, batch_tokens=2, window_chunks=1, max_length=2, both_directions=0)
+    check_ranges("loader", config)
     if config.both_directions and not load_pair(reader.directory, reader.manifest.tokenizer).joint:
         raise UserError(
             f"loader.both_directions={config.both_directions}: needs one vocabulary for both sides. Choices: "

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from model.errors import UserError
 from model.files import exclusive
+from model.ranges import Probability, Range, check_ranges
 from pipelines.tracking import gate, history
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import Event
@@ -27,8 +28,8 @@ class PromoteConfig:
     # auto: BLEU; of word vectors the mean of Spearman's correlation and of analogies right; of language models the
     # likelihood, as bits a character (masked ones: nats a guessed token)
     metric: Literal["auto", "bleu", "chrf", "similarity", "analogies", "likelihood"] = "auto"
-    samples: int = 1000  # bootstrap resamples at least; more where the level asks for them
-    p_value: float = 0.05  # all questions to a gate together have this to spend, see `gate.level`
+    samples: Annotated[int, Range(100)] = 1000  # bootstrap resamples at least; more where the level asks for them
+    p_value: Probability = 0.05  # all questions to a gate together have this to spend, see `gate.level`
     force: bool = False  # promote without proof; needs a reason
     reason: str = ""
 
@@ -192,7 +193,4 @@ def _number(version: Version | None) -> str | None:
 def _check(config: PromoteConfig) -> None:
     if config.force and not config.reason.strip():
         raise UserError("promote.reason: force is recorded with a reason; give one: promote.reason='...'")
-    if not 0.0 < config.p_value < 1.0:
-        raise UserError(f"promote.p_value: {config.p_value} is no probability between 0 and 1")
-    if config.samples < 100:
-        raise UserError(f"promote.samples: {config.samples} resamples say nothing; at least 100")
+    check_ranges("promote", config)
