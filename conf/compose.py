@@ -22,6 +22,7 @@ from conf.groups import FOLDER, sections
 from conf.interrupts import Interrupted, interruptible
 from conf.parsing import parsing_quickly
 from model.errors import ServiceError, UserError, interrupt_in, unknown
+from model.ranges import all_ranges
 from model.renamed import current_words
 from model.schema import convert
 from model.storage.mirror import local_folder
@@ -70,7 +71,9 @@ def run(
         with interruptible():
             if any(word.startswith("-") for word in argv):
                 _refuse_unknown_options(argv)
-                return _run_by_hydra(work, argv, verb, facts)
+                code = _run_by_hydra(work, argv, verb, facts)
+                _show_ranges(root, argv)
+                return code
             return work(values(argv, facts)) or OK
     except UserError as problem:
         print(f"dragoman {verb}: {problem}", file=sys.stderr)
@@ -258,6 +261,16 @@ def _run_by_hydra(
     finally:
         sys.argv = before
     return max(codes, default=OK)
+
+
+def _show_ranges(root: type[Any], argv: Sequence[str]) -> None:
+    """After `--info` and `--info config`: the numbers that each setting may be."""
+    from hydra._internal.utils import get_args_parser
+
+    if get_args_parser().parse_known_args(list(argv))[0].info in ("all", "config"):
+        print("\nRanges\n******")
+        for key, found in all_ranges(root):
+            print(f"{key}: {found}")
 
 
 def _refuse_unknown_options(argv: Sequence[str]) -> None:

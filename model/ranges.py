@@ -64,7 +64,8 @@ def check_range(found: Range, value: float, where: str) -> None:
         OutOfRangeError: names the key `where`, the value and the range.
     """
     if not found.holds(value):
-        raise OutOfRangeError(f"{where}={value}: must be {found}")
+        finite = "" if math.isfinite(value) or found == Range() else "a finite number, "
+        raise OutOfRangeError(f"{where}={value}: must be {finite}{found}")
 
 
 def check_ranges(section: str, config: object) -> None:

@@ -113,4 +113,8 @@ def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
 def _names(members: tuple[Any, ...]) -> str:
     words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
     plain = [get_args(member)[0] if get_origin(member) is Annotated else member for member in members]
-    return " or ".join(words.get(member, str(member)) for member in plain)
+    return " or ".join(words.get(member, _literal(member)) for member in plain)
+
+
+def _literal(member: Any) -> str:
+    return " or ".join(map(repr, get_args(member))) if get_origin(member) is Literal else str(member)
