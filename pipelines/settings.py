@@ -71,7 +71,7 @@ class OptimizerConfig:
     weight_decay: Amount = 0.0  # of matrices alone: tables, biases and norms have none
     split_packed: bool = False  # muon: queries, keys, values and gates are made orthogonal apart, not as one matrix
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
-    warmup_steps: Whole = 4000
+    warmup_steps: Whole = 2000
     min_lr: Amount = 0.0  # where cosine and linear end
     clip_norm: Amount = 1.0  # largest norm of the gradient; 0: never clipped
     ema_decay: Part = 0.0  # exponential moving average of the weights; 0: none
@@ -109,6 +109,7 @@ class TrainConfig:
     average_last: Count = 10  # weights of this many checkpoints make the final model: the last, or round the best
     average_share: Share = 0.2  # of the steps: none of them is older, so that a short run leaves its beginning out
     final_weights: Literal["average", "last", "ema", "best", "best_average"] = "average"
+    unhashed_weights: bool = False  # take weights without their sha256 into the average; false: they are refused
 
     def check(self) -> None:
         """Refuse values that no run can have.

@@ -129,7 +129,7 @@ def compare_origin(run: Path, facts: Mapping[str, Any]) -> str:
             raise DifferenceError(f"{run / 'bundle'}: made from weights of step {step:,} that are not those of the run")
         there += bool(known)
     if named and weights.get("from") not in (None, "last", "ema") and all(step in kept for step, _ in named):
-        mean = checkpoint.average([kept[step] for step, _ in named])
+        mean = checkpoint.average([kept[step] for step, _ in named], unhashed=True)
         stored = load_file(run / "bundle" / WEIGHTS)
         if mean.keys() != stored.keys() or not all(torch.equal(value, stored[name]) for name, value in mean.items()):
             raise DifferenceError(f"{run / 'bundle' / WEIGHTS}: is not the mean of the weights that it names")
