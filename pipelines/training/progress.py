@@ -47,7 +47,7 @@ class _Follower:
         self._said = max((line["step"] for line in journal.lines(path)), default=0)  # the last step of an evaluation
         self._recent: list[dict[str, Any]] = []  # of this start, without its slow steps
         self._since: list[dict[str, Any]] = []  # the last line
-        self._steps = 0
+        self._first = 0  # step of this start
         self._last_line, self._last_step = 0.0, 0
 
     def follow(self) -> None:
@@ -66,16 +66,17 @@ class _Follower:
         with self.path.open("rb") as file:
             if os.fstat(file.fileno()).st_ino != self._file:  # a resumed run cut the journal back to its checkpoint
                 self._file, self._offset = os.fstat(file.fileno()).st_ino, 0
-                self._recent, self._since, self._steps = [], [], 0
+                self._recent, self._since, self._first = [], [], 0
             file.seek(self._offset)
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         for line in journal.parse(whole.decode()):
             if "valid_loss" not in line and "epoch_loss" not in line:
-                self._steps += 1
+                self._first = self._first or line["step"]
                 self._since.append(line)
-                self._recent = [*self._recent[-49:], line] if self._steps > SLOW_STEPS else [line]
+                slow = line["step"] < self._first + SLOW_STEPS
+                self._recent = [line] if slow else [*self._recent[-49:], line]
             elif line["step"] > self._said:
                 self._said = line["step"]
                 self._say(_evaluation(line) if "valid_loss" in line else _epoch(line))
@@ -105,7 +106,7 @@ def _training(shown: list[dict[str, Any]], recent: list[dict[str, Any]], max_ste
     if tokens := sum(line["tokens"] for line in finite):
         parts.append(f"loss {sum(line['loss'] * line['tokens'] for line in finite) / tokens:.3f}")
     seconds = last["seconds"] - recent[0]["seconds"]
-    if len(recent) > SETTLED and seconds > 0:
+    if last["step"] - recent[0]["step"] >= SETTLED and seconds > 0:
         tokens = sum(line["tokens"] for line in recent[1:])
         left = (max_steps - last["step"]) * seconds / (last["step"] - recent[0]["step"])
         parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{_duration(left)} left"]

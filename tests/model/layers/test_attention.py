@@ -82,13 +82,6 @@ def test_short_rows_are_filled_up_unseen(keys: int, dtype: torch.dtype, groups: 
         assert out.shape == (3, 4, 6, 8)
 
 
-def test_a_row_with_nothing_to_see_is_spread_over_its_own_keys_alone() -> None:
-    record: list[torch.Tensor] = []
-    x = torch.randn(1, 2, 3, 8)
-    attend(x, x, x, padding_bias(torch.zeros(1, 3, dtype=torch.bool)), Dropout(0.0), record)
-    torch.testing.assert_close(record[0].sum(-1), torch.ones(1, 2, 3))
-
-
 def test_no_bias_where_nothing_is_padded() -> None:
     assert padding_bias(torch.ones(2, 3, dtype=torch.bool)) is None
 
