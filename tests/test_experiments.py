@@ -35,7 +35,7 @@ def test_the_first_step_warns_of_nothing(experiment: str, tmp_path: Path, caplog
     if text:
         data = ["corpus=text", f"corpus.train.file={tmp_path}/text.txt", "corpus.cut.valid=0.1", "corpus.cut.run=4"]
     if composed.tokenizer.type == "bpe":
-        data.append("tokenizer.vocabulary=200")
+        data.append("tokenizer.vocabulary=100")
     words = [f"experiment={experiment}", f"paths.root={tmp_path}/home", "name=first", *data, *PLACES]
     words += VECTORS if experiment == "word2vec" else ENDS
     shard(compose.typed(Config, compose.values(words)))

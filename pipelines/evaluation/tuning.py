@@ -114,9 +114,9 @@ def gate_int8(
     """Let int8 serve only where its chrF on these sentences is at most `tolerance` below float32's and it is clearly
     faster, so that another measurement decides the same.
 
-    Speed is the processors' time for these sentences on this machine, the middle of three measurements. The verdict is
-    written to the bundle's facts (`int8`), where `open_translator` reads it, and returned; None where the bundle has not
-    both exports, or this machine runs no int8: float32 then serves.
+    Speed is the processors' time for these sentences on this machine, the middle of three measurements. The verdict
+    is written to the bundle's facts (`int8`), where `open_translator` reads it, and returned; None where the bundle has
+    not both exports, or this machine runs no int8: float32 then serves.
     """
     both = bundle.export_folder("float32") is not None and bundle.export_folder("int8") is not None
     if not both or not runs_int8("cpu"):
