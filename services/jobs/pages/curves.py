@@ -59,7 +59,7 @@ class Journal:
                     value, self.losses = sum(self.losses) / len(self.losses), []
                 kept.append((step, value))
             if len(kept) > 2 * POINTS:
-                self.points[key] = mean_pairs(kept) if key == "loss" else kept[::2]
+                self.points[key] = list(mean_pairs(kept) if key == "loss" else kept[::2])
                 self.every[key] *= 2
         self.last["step"] = step
 
