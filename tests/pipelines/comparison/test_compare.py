@@ -193,7 +193,7 @@ SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run t
         ("rnnenc", [*SMALL, "compare.max_tokens=3000"], "more than this budget"),
         ("rnnenc", [*SMALL, "compare.warmup=0.5"], "train.optimizer.warmup_steps was"),
         ("rnnenc", ["compare.seeds=0"], "compare.seeds=0: must be at least 1"),
-        ("rnnenc", ["compare.warmup=1.5"], "compare.warmup: 1.5"),
+        ("rnnenc", ["compare.warmup=1.5"], "compare.warmup=1.5"),
         ("rnnenc", ["compare.cost_width=6"], "multiple of 4"),
         ("rnnenc", ["compare.cost_lengths=[8]"], "must be two lengths at least"),
         ("rnnenc", ["+compare.model.dropot=0.2"], "compare.model: unknown key: 'dropot' is not known. Did you mean"),
