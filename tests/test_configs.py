@@ -167,7 +167,7 @@ def test_the_page_of_ranges_is_what_the_types_say() -> None:
     ("override", "message"),
     [
         ("train.optimizer.lr=-1", "train.optimizer.lr=-1.0: must be above 0"),
-        ("train.optimizer.lr=1e-30", "train.optimizer.lr=0.0: must be above 0"),
+        ("train.optimizer.lr=0", "train.optimizer.lr=0.0: must be above 0"),
         ("train.optimizer.lr=nan", "train.optimizer.lr=nan: must be a finite number, above 0"),
         ("train.optimizer.lr=inf", "train.optimizer.lr=inf: must be a finite number, above 0"),
         ("train.loss.label_smoothing=2", "train.loss.label_smoothing=2.0: must be at least 0 and below 1"),
