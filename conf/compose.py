@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +24,11 @@ from conf.endings import end
 from conf.groups import FOLDER, sections
 from conf.interrupts import interruptible
 from conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, unknown_key
-from conf.options import PAGES, Options, check_info, each_run, read_options
+from conf.options import INFO, PAGES, Options, check_info, each_run, read_options
 from conf.own import search_path
 from conf.parsing import parsing_quickly
 from model.errors import UserError, unknown
+from model.ranges import all_ranges
 from model.renamed import current_words
 from model.schema import convert
 from model.storage.mirror import local_folder
@@ -38,6 +40,7 @@ Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
 CHATTY = ("alembic", "httpx")  # they log a line for each plugin at import, and for each request
 RAISE = "HYDRA_FULL_ERROR"  # set: Hydra raises its errors, where else it prints them and exits
+PRINTED = {"all", "config"}  # pages of --info that ranges stand below
 logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
 _composed: ContextVar[dict[tuple[str, ...], Any] | None] = ContextVar("composed", default=None)  # words -> node
@@ -77,7 +80,9 @@ def run(
             if not any(word.startswith("-") for word in argv):
                 return once(argv)
             if any(word.partition("=")[0] in PAGES for word in argv):
-                return _show_page(argv, verb)
+                code = _show_page(argv, verb)
+                _show_ranges(root, argv)
+                return code
             options = read_options(current_words(argv), misspelt_option)
             if options.cfg is not None:
                 return _show(options, root)
@@ -226,7 +231,7 @@ def _register_resolvers() -> None:
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
     """The sections that `root` declares, as typed objects; sections of other verbs are left to them."""
-    hints = get_type_hints(root)
+    hints = get_type_hints(root, include_extras=True)
     found: dict[str, Any] = {}
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
         if field.name in values:
@@ -291,3 +296,11 @@ def _show_page(argv: Sequence[str], verb: str) -> int:
         if raising is None:
             del os.environ[RAISE]
     return OK
+
+
+def _show_ranges(root: type[Any], argv: Sequence[str]) -> None:
+    """After `--info` and `--info config`: the numbers that each setting may be."""
+    if any(re.fullmatch(r"(--info|-i)(=(all|config))?", word) for word in argv) and not {*argv} & {*INFO} - PRINTED:
+        print("\nRanges\n******")
+        for key, found in all_ranges(root):
+            print(f"{key}: {found}")

@@ -33,17 +33,6 @@ def interrupt_in(problem: BaseException | None) -> KeyboardInterrupt | None:
     return None
 
 
-def check_least(section: str, config: object, **least: float) -> None:
-    """Refuse settings that are less than they can be, by name.
-
-    Raises:
-        UserError: names the first such key, its value and the least.
-    """
-    for key, bound in least.items():
-        if getattr(config, key) < bound:
-            raise UserError(f"{section}.{key}={getattr(config, key)}: must be at least {bound:g}")
-
-
 def reason(problem: Exception) -> str:
     """Its message in a line: the first, and what the system said of a file where another one has that (MLflow)."""
     lines = str(problem).strip().splitlines() or [type(problem).__name__]

@@ -7,9 +7,10 @@ words in both places and nothing stored can name a callable.
 import dataclasses
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from model.errors import UserError, unknown
+from model.ranges import OutOfRangeError, check_range, range_in
 from model.renamed import current_values
 
 T = TypeVar("T")
@@ -23,12 +24,12 @@ def build(schema: type[T], values: object, where: str) -> T:
     `where` is the dotted key of the mapping itself and opens every message.
 
     Raises:
-        UserError: unknown or missing key, wrong type, or a value outside a `Literal`.
+        UserError: unknown or missing key, wrong type, a number out of its range, or a value outside a `Literal`.
     """
     if not isinstance(values, Mapping):
         raise UserError(f"{where}: expected a section of keys, got {values!r}")
     values = current_values(values, where)
-    hints = get_type_hints(schema)
+    hints = get_type_hints(schema, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]  # T is a dataclass
     for key in values:
         if key not in fields:
@@ -45,9 +46,14 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     """`value` as what the annotation `hint` of the key `where` asks for.
 
     Raises:
-        UserError: it is of another type, or outside a `Literal`.
+        UserError: it is of another type, out of its range, or outside a `Literal`.
     """
     origin = get_origin(hint)
+    if origin is Annotated:
+        converted = convert(get_args(hint)[0], value, where)
+        if (found := range_in(hint)) is not None:
+            check_range(found, converted, where)
+        return converted
     if hint is Any:
         return value
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
@@ -81,6 +87,8 @@ def _convert_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
             continue
         try:
             return convert(member, value, where)
+        except OutOfRangeError:
+            raise  # its type is one of those that fit
         except UserError as problem:
             problems.append(problem)
     raise problems[0] if len(problems) == 1 else UserError(f"{where}: {value!r} fits none of {_names(members)}")
@@ -104,4 +112,9 @@ def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
 
 def _names(members: tuple[Any, ...]) -> str:
     words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
-    return " or ".join(words.get(member, str(member)) for member in members)
+    plain = [get_args(member)[0] if get_origin(member) is Annotated else member for member in members]
+    return " or ".join(words.get(member, _literal(member)) for member in plain)
+
+
+def _literal(member: Any) -> str:
+    return " or ".join(map(repr, get_args(member))) if get_origin(member) is Literal else str(member)

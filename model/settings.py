@@ -4,11 +4,11 @@ They stand apart from the code that they configure because that imports torch: a
 where it is wrong, refused in a fraction of the time that torch takes to load.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import Amount, Count, Finite, Part, Positive, Seed, Share, ShareAboveZero, Whole, check_ranges
 from model.text.tokenizer import BOS, MASK, PAD, SEP, UNK
 
 Side = Literal["source", "target"]
@@ -23,18 +23,18 @@ LENGTH_STEP = 16  # source lengths are rounded up to a multiple of it before the
 class DecodeConfig:
     """How translations are searched for. `beam=1` is greedy search."""
 
-    beam: int = 5
-    length_penalty: float | Literal["auto"] = "auto"  # auto: chosen on the validation set, then kept in the bundle
-    nbest: int = 1  # hypotheses a sentence, at most `beam`
-    patience: float = 1.0  # a sentence is done when beam x patience hypotheses have ended
-    min_length: int = 1  # target tokens before the end of sentence may come
-    max_ratio: float = 2.0  # longest translation = max_ratio x source tokens + max_extra, end of sentence included
-    max_extra: int = 20
+    beam: Count = 5
+    length_penalty: Finite | Literal["auto"] = "auto"  # auto: chosen on the validation set, then kept in the bundle
+    nbest: Count = 1  # hypotheses a sentence, at most `beam`
+    patience: Positive = 1.0  # a sentence is done when beam x patience hypotheses have ended
+    min_length: Whole = 1  # target tokens before the end of sentence may come
+    max_ratio: Amount = 2.0  # longest translation = max_ratio x source tokens + max_extra, end of sentence included
+    max_extra: Whole = 20
     too_long: Literal["error", "truncate"] = "truncate"  # a source beyond the network's positions
     allow_unknown: bool = False  # may <unk> be generated?
-    batch_tokens: int = 8192  # source tokens of a batch with its padding, times the beam
-    consensus: float = 0.0  # weight of a hypothesis' likeness to all that were found, beside its score; 0: score alone
-    repeats_in_word: int = 0  # how often the same subwords may stand in a row inside a word, such as 2; 0: any number
+    batch_tokens: Count = 8192  # source tokens of a batch with its padding, times the beam
+    consensus: Amount = 0.0  # weight of a hypothesis' likeness to all that were found, beside its score; 0: score alone
+    repeats_in_word: Whole = 0  # how often the same subwords may stand in a row inside a word, such as 2; 0: any number
 
     def check(self) -> None:
         """Refuse values that cannot be, by name.
@@ -42,12 +42,7 @@ class DecodeConfig:
         Raises:
             UserError: a number out of its range.
         """
-        check_least("decode", self, beam=1, nbest=1, batch_tokens=1, max_ratio=0, max_extra=0, min_length=0)
-        check_least("decode", self, repeats_in_word=0)
-        if not 0 <= self.consensus < math.inf:
-            raise UserError(f"decode.consensus: {self.consensus} must be at least 0")
-        if not 0 < self.patience < math.inf:
-            raise UserError(f"decode.patience: {self.patience} must be above 0")
+        check_ranges("decode", self)
         if self.nbest > self.candidates:
             raise UserError(f"decode.nbest: {self.nbest} is more than beam x patience finds ({self.candidates})")
 
@@ -89,13 +84,13 @@ class DecodeConfig:
 class GenerateConfig:
     """How tokens are drawn."""
 
-    temperature: float = 1.0  # 0: the likeliest token each time
-    top_k: int = 0  # draw among the so many likeliest; 0: among all
-    top_p: float = 1.0  # draw among the fewest likeliest that have this share of the probability
-    max_tokens: int = 200
-    lines: int = 1  # ends of a line until a text is over; 0: it goes on to max_tokens
-    seed: int = 1
-    samples: int = 1  # texts a prompt
+    temperature: Amount = 1.0  # 0: the likeliest token each time
+    top_k: Whole = 0  # draw among the so many likeliest; 0: among all
+    top_p: ShareAboveZero = 1.0  # draw among the fewest likeliest that have this share of the probability
+    max_tokens: Count = 200
+    lines: Whole = 1  # ends of a line until a text is over; 0: it goes on to max_tokens
+    seed: Seed = 1
+    samples: Count = 1  # texts a prompt
 
     def check(self) -> None:
         """Refuse values that cannot be, by name.
@@ -103,11 +98,7 @@ class GenerateConfig:
         Raises:
             UserError: a number out of its range.
         """
-        check_least("generate", self, max_tokens=1, samples=1, top_k=0, lines=0, seed=0)
-        if not 0.0 <= self.temperature < math.inf:
-            raise UserError(f"generate.temperature: {self.temperature} must not be negative (0: the likeliest token)")
-        if not 0.0 < self.top_p <= 1.0:
-            raise UserError(f"generate.top_p: {self.top_p} must be above 0 and at most 1")
+        check_ranges("generate", self)
         if self.temperature == 0.0 and self.samples > 1:
             raise UserError(
                 f"generate.samples: {self.samples}, but there is one likeliest text; "
@@ -119,6 +110,6 @@ class GenerateConfig:
 class LossConfig:
     """What is minimised. Smoothing spreads this share of the target's probability over the vocabulary."""
 
-    label_smoothing: float = 0.1
-    rdrop: float = 0.0  # translation: each batch twice, and how strongly the two are held to each other; 0: once
-    distillation: float = 0.5  # translation: the part of what is learned that train.teachers say, where there are any
+    label_smoothing: Part = 0.1
+    rdrop: Amount = 0.0  # translation: each batch twice, and how strongly the two are held to each other; 0: once
+    distillation: Share = 0.5  # translation: the part of what is learned that train.teachers say, where there are any

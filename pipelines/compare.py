@@ -130,9 +130,9 @@ def notes(config: Config, table: Sequence[Row]) -> list[str]:
     penalties = ", ".join(f"{row.measures.label} {row.measures.length_penalty:g}" for row in table)
     return [
         f"BLEU {first.signatures['bleu']}; chrF {first.signatures['chrf']}. Intervals: 95 % of "
-        f"{config.evaluate.bootstrap:,} sets resampled from the sentences; p: paired bootstrap resampling of the same "
-        f"sets, two-sided, and behind it as Holm (1979) corrects it for the {len(table) - 1} comparisons of this page. "
-        + coverage(config),
+        f"{config.evaluate.bootstrap:,} sets resampled from the sentences; p: two-sided by Student's t, its standard "
+        f"error from resampled sentences and seeds, and behind it as Holm (1979) corrects it for the "
+        f"{sum(row.tested for row in table)} comparisons of networks with several seeds. " + coverage(config),
         f"Decoding: {engines}; beam {first.beam}; length penalty chosen on the validation set: {penalties}. Speeds are "
         f"those of the machine that this ran on, with everything else that ran there.",
         *([f"Trained here other than conf/model says: {said}."] if said else []),

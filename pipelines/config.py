@@ -1,6 +1,5 @@
 """The configuration of every pipeline verb: the sections of conf/config.yaml, each typed beside its code."""
 
-import math
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
 from model.languages import check_language, is_single, split_pair
 from model.names import check_name
+from model.ranges import Positive, Seed, check_ranges
 from model.settings import DecodeConfig
 from model.shards.manifest import ShardsConfig
 from model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits, local_folder
@@ -35,14 +35,12 @@ class PathsConfig:
     runs: str = "artifacts/runs"
     mlflow: str = "artifacts/mlflow"
     cache: str = "~/.cache/dragoman"
-    cache_gb: float = LIMIT_GB
-    patience: float = PATIENCE_SECONDS
+    cache_gb: Positive = LIMIT_GB
+    patience: Positive = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
         """Refuse addresses and limits that cannot be."""
-        for key in ("cache_gb", "patience"):
-            if not 0 < getattr(self, key) < math.inf:
-                raise UserError(f"paths.{key}={getattr(self, key)}: must be above 0")
+        check_ranges("paths", self)
         if any(map(is_address, (self.root, self.shards, self.runs, self.mlflow))):
             keep_limits(self.cache, self.cache_gb, self.patience)
 
@@ -87,7 +85,7 @@ class Config:
 
     name: str = ""
     pair: str = "en-de"
-    seed: int = 1
+    seed: Seed = 1
     models: list[str] = field(default_factory=list)  # that are compared
     paths: PathsConfig = field(default_factory=PathsConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)

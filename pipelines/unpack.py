@@ -11,6 +11,7 @@ from typing import Literal, TextIO
 from conf.compose import run
 from model.errors import UserError
 from model.files import atomic_path
+from model.ranges import Whole
 from model.shards.reader import ShardReader
 from model.shards.samples import write_samples
 from model.text.tokenizer import EOS, Tokenizer
@@ -28,8 +29,8 @@ class UnpackConfig:
     side: Literal["both", "source", "target"] = "both"
     form: Literal["text", "pieces"] = "text"
     format: Literal["lines", "webdataset"] = "lines"  # webdataset: tars, a sample a record, for other tools
-    first: int = 0  # global id
-    records: int | None = None
+    first: Whole = 0  # global id
+    records: Whole | None = None
     output: str | None = None  # folder for {split}.{language}.txt, or {split}-{number}.tar
 
 

@@ -4,6 +4,7 @@ checks the configuration files as a whole."""
 from dataclasses import dataclass, field
 
 from model.alignment.attention_map import AlignmentConfig
+from model.ranges import Seed
 from model.settings import DecodeConfig
 from services.commands.clean import CleanConfig
 from services.commands.export import ExportConfig
@@ -23,7 +24,7 @@ class Config:
 
     name: str = ""
     pair: str = "en-de"
-    seed: int = 1
+    seed: Seed = 1
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     serve: ServeConfig = field(default_factory=ServeConfig)

@@ -1,9 +1,10 @@
 """Sections of the verbs that load a network, and what each reads; `model/settings.py` says why they stand apart."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from model.alignment.attention_map import AlignmentConfig
+from model.ranges import Amount, Count, Interval, Port, Range, Seed, Whole
 from model.settings import DecodeConfig, EngineName, GenerateConfig
 
 
@@ -24,7 +25,7 @@ class ModelSource(BundleSource):
 
     ensemble: list[str] = field(default_factory=list)  # decoded as one model: directories, models:/NAME/VERSION ...
     engine: EngineName = "auto"
-    threads: int | None = None  # batches decoded at a time; null: one a core
+    threads: Count | None = None  # batches decoded at a time; null: one a core
 
 
 @dataclass
@@ -34,11 +35,11 @@ class TranslateConfig(ModelSource):
     input: str | None = None  # null: standard input
     output: str | None = None  # null: standard output
     format: Literal["text", "nbest", "moses", "json"] = "text"
-    nbest: int = 1  # translations a line, for nbest, moses and json
+    nbest: Count = 1  # translations a line, for nbest, moses and json
     split: bool = False  # translate a line sentence by sentence
-    longest: int = 400  # characters of a sentence before it is cut further
+    longest: Count = 400  # characters of a sentence before it is cut further
     attention: str | None = None  # a file for what each word looked at: .png .svg .pdf .json; see section alignment
-    lines: int = 256  # lines at a time
+    lines: Count = 256  # lines at a time
     on_error: Literal["raise", "skip"] = "raise"
 
 
@@ -60,7 +61,7 @@ class ContinueConfig(BundleSource, GenerateConfig):
     output: str | None = None  # null: standard output
     format: Literal["text", "json"] = "text"
     echo: bool = True  # text: the prompt before what was written
-    at_once: int = 64  # prompts
+    at_once: Count = 64  # prompts
     on_error: Literal["raise", "skip"] = "raise"
 
 
@@ -73,8 +74,8 @@ class EmbedConfig(BundleSource):
     format: Literal["json", "npy"] = "json"
     unit: bool = False  # vectors of length 1, whose products are cosines; one of zeros stays
     too_long: Literal["error", "truncate"] = "truncate"
-    batch_tokens: int = 8192  # tokens of a batch with its padding
-    lines: int = 1024  # lines at a time
+    batch_tokens: Count = 8192  # tokens of a batch with its padding
+    lines: Count = 1024  # lines at a time
     on_error: Literal["raise", "skip"] = "raise"
 
 
@@ -91,8 +92,8 @@ class ScoreConfig(BundleSource):
     tokens: bool = False  # text and json: each token's too
     searched: bool = False  # as the search scores: its forbidden tokens left out of the softmax
     too_long: Literal["error", "truncate", "skip"] = "error"
-    batch_tokens: int = 8192  # source and target tokens of a batch with its padding
-    lines: int = 1024  # pairs at a time
+    batch_tokens: Count = 8192  # source and target tokens of a batch with its padding
+    lines: Count = 1024  # pairs at a time
     on_error: Literal["raise", "skip"] = "raise"
 
 
@@ -112,11 +113,11 @@ class RerankConfig(BundleSource):
     output: str | None = None
     format: Literal["text", "nbest", "scored"] = "text"
     tokenize: str = "auto"  # sacreBLEU's tokeniser
-    restarts: int = 8  # searches from random weights
-    directions: int = 4  # random directions of a sweep
+    restarts: Whole = 8  # searches from random weights
+    directions: Whole = 4  # random directions of a sweep
     too_long: Literal["error", "truncate"] = "error"
-    batch_tokens: int = 8192  # source and target tokens of a batch with its padding
-    lists: int = 64  # lists at a time
+    batch_tokens: Count = 8192  # source and target tokens of a batch with its padding
+    lists: Count = 64  # lists at a time
 
 
 @dataclass
@@ -124,18 +125,18 @@ class RerankRoot:
     """The sections that the verb reads."""
 
     rerank: RerankConfig
-    seed: int = 1
+    seed: Seed = 1
 
 
 @dataclass
 class Limits:
     """How much one request may ask for."""
 
-    characters: int = 5000  # all texts of a request together
-    texts: int = 128  # texts of a list
-    alternatives: int = 4  # translations besides the best one
-    neighbours: int = 1000  # words of an answer about word vectors
-    body: int = 262_144  # bytes
+    characters: Count = 5000  # all texts of a request together
+    texts: Count = 128  # texts of a list
+    alternatives: Whole = 4  # translations besides the best one
+    neighbours: Count = 1000  # words of an answer about word vectors
+    body: Count = 262_144  # bytes
 
 
 @dataclass
@@ -144,17 +145,17 @@ class ServeConfig(ModelSource):
 
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     runs: str = "artifacts/runs"
-    poll: float = 10.0  # how often the registry is asked for a newer version
+    poll: Interval = 10.0  # how often the registry is asked for a newer version
     wait: bool = False  # true: start (and say 503) before the registry has the models
     host: str = "127.0.0.1"
-    port: int = 5050  # 0: a free one
-    batch: int = 64  # lines of a batch, at most
-    queue: int = 1024  # lines, or questions about word vectors, that may wait before requests are refused with 429
-    timeout: float = 30.0
-    connections: int = 512  # at once; where there are so many, the one that has waited longest makes room
-    receive_timeout: float = 15.0  # for a request's header to come, and again for its body
-    stop_timeout: float = 20.0  # for the requests in progress when the server is stopped
-    longest: int = 400  # characters of a sentence before it is cut further
+    port: Port = 5050  # 0: a free one
+    batch: Count = 64  # lines of a batch, at most
+    queue: Count = 1024  # lines, or questions about word vectors, that may wait before requests are refused with 429
+    timeout: Interval = 30.0
+    connections: Count = 512  # at once; where there are so many, the one that has waited longest makes room
+    receive_timeout: Interval = 15.0  # for a request's header to come, and again for its body
+    stop_timeout: Amount = 20.0  # for the requests in progress when the server is stopped
+    longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys, one a line, for its owner's eyes; null: everybody may ask
     access_log: bool = False  # a line a request: address, method, route, status, time; nothing that a user sent
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none

@@ -1,8 +1,10 @@
 """Every shipped configuration composes, types, and builds what it names; mistakes are refused by name."""
 
 import shutil
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -10,7 +12,8 @@ import torch
 from conf import compose, groups
 from deploy import defaults
 from model.errors import UserError
-from model.networks.architectures import any_network, architecture, model_config
+from model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
+from model.ranges import ranges_of
 from pipelines.config import Config
 from pipelines.corpus.sharded import leaves
 from services.config import Config as ServicesConfig
@@ -131,3 +134,65 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     assert compose.run(lambda _: 1, Config, ["--cfg", "job", "train.max_steps=7"], "x") == 0
     assert "max_steps: 7" in capsys.readouterr().out
+
+
+NO_RANGE = {"cluster.workers": "a number or a range of them, checked by ClusterConfig"}
+
+
+def numbers(schema: type, where: str) -> Iterator[tuple[str, bool]]:
+    """The dotted key of every number that a section holds, and whether its type has a range."""
+    ranged = dict(ranges_of(schema))
+    for name, hint in get_type_hints(schema).items():
+        inside = [hint, *get_args(hint)]
+        if is_dataclass(hint) and isinstance(hint, type):
+            yield from numbers(hint, f"{where}{name}.")
+        elif int in inside or float in inside:
+            yield f"{where}{name}", name in ranged
+
+
+def test_every_number_has_a_range() -> None:
+    sections = [numbers(schema, f"{group}.") for group, _, schema in defaults.schemas()]
+    sections += [numbers(architecture(name).config, "model.") for name in ARCHITECTURES]
+    sections += [numbers(Config, ""), numbers(ServicesConfig, "")]
+    found = dict(pair for section in sections for pair in section)
+    assert len(found) > 150
+    assert {key for key, ranged in found.items() if not ranged} == NO_RANGE.keys()
+
+
+def test_the_page_of_ranges_is_what_the_types_say() -> None:
+    assert defaults.PAGE.read_text(encoding="utf-8") == defaults.ranges()
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.optimizer.lr=-1", "train.optimizer.lr=-1.0: must be above 0"),
+        ("train.optimizer.lr=0", "train.optimizer.lr=0.0: must be above 0"),
+        ("train.optimizer.lr=nan", "train.optimizer.lr=nan: must be a finite number, above 0"),
+        ("train.optimizer.lr=inf", "train.optimizer.lr=inf: must be a finite number, above 0"),
+        ("train.loss.label_smoothing=2", "train.loss.label_smoothing=2.0: must be at least 0 and below 1"),
+        ("train.optimizer.betas=[2,3]", "train.optimizer.betas[0]=2.0: must be at least 0 and below 1"),
+        ("shards.chunk_records=0", "shards.chunk_records=0: must be at least 1"),
+        ("decode.length_penalty=nan", "decode.length_penalty=nan: must be a finite number"),
+        ("decode.length_penalty=none", "decode.length_penalty: 'none' fits none of a number or 'auto'"),
+        ("corpus.cut.test=1.5", "corpus.cut.test=1.5: must be at least 0 and below 1"),
+        ("model.dropout=1", "model.dropout=1.0: must be at least 0 and below 1"),
+        ("+service.fair_share.weights.anna=0", "service.fair_share.weights.anna=0.0: must be above 0"),
+        ("seed=-1", "seed=-1: must be at least 0"),
+        ("pair=xx-yy", "pair=xx-yy: 'xx' is the code of no language"),
+        ("pair=english-german", "pair=english-german: takes codes, not names; pair=en-de"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(override: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def started(config: Config) -> int:
+        assert config.languages
+        model_config(config.model)
+        return 1
+
+    assert compose.run(started, ServicesConfig if "service" in override else Config, [override], "x") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_info_shows_the_ranges(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compose.run(lambda _: 1, Config, ["--info", "config"], "x") == 0
+    assert "train.optimizer.lr: above 0\n" in capsys.readouterr().out

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.ranges import Share, check_ranges
 
 Reading = Literal["output", "input"]
 READINGS: tuple[Reading, ...] = ("output", "input")
@@ -35,7 +36,7 @@ class AlignmentConfig:
     head: str = "auto"  # auto, mean, l3 (a layer's mean), l3h2; counted from 0
     reading: Literal["auto", "output", "input"] = "auto"  # which row stands for a target token
     units: Literal["words", "tokens"] = "words"
-    threshold: float = 0.0  # also link what has at least this weight; 0: the heaviest of each target word only
+    threshold: Share = 0.0  # also link what has at least this weight; 0: the heaviest of each target word only
 
     def check(self) -> None:
         """Refuse values that no network could make good.
@@ -43,8 +44,7 @@ class AlignmentConfig:
         Raises:
             UserError: names the key and the value.
         """
-        if not 0.0 <= self.threshold <= 1.0:
-            raise UserError(f"alignment.threshold: {self.threshold} must be between 0 and 1")
+        check_ranges("alignment", self)
         if self.head not in ("auto", "mean") and not Head.PATTERN.fullmatch(self.head):
             raise UserError(f"alignment.head: {self.head!r} is not known. Choices: auto, mean, l0 (a layer), l0h1")
 

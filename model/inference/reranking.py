@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, check_least
+from model.errors import UserError
 from model.inference.bleu import bleu
+from model.ranges import Seed, Whole, check_ranges
 
 Numbers = NDArray[np.float64]
 GAIN = 1e-6  # of BLEU: less is no progress
@@ -60,9 +61,9 @@ class Lists:
 class TunerConfig:
     """How weights are looked for."""
 
-    restarts: int = 8  # searches from random weights, beside those from given ones
-    directions: int = 4  # random directions of a sweep, beside each feature's own
-    seed: int = 1
+    restarts: Whole = 8  # searches from random weights, beside those from given ones
+    directions: Whole = 4  # random directions of a sweep, beside each feature's own
+    seed: Seed = 1
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def tune(lists: Lists, starts: Sequence[Numbers], config: TunerConfig | None = N
         UserError: no starting point, or a negative number of searches or directions.
     """
     config = config or TunerConfig()
-    check_least("tuner", config, restarts=0, directions=0)
+    check_ranges("tuner", config)
     if not starts:
         raise UserError("reranking: no weights to begin from")
     rng = np.random.default_rng(config.seed)

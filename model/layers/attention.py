@@ -5,7 +5,7 @@ K = D / H width of a head. With G < H the heads of the queries share keys and va
 grouped-query attention (Ainslie et al. 2023), and with G = 1 multi-query attention (Shazeer 2019).
 
 A mask is a *bias*: a float tensor that is added to the scores, 0 where a key may be seen and a large finite negative
-number where not, so that a row that may see nothing gives an even spread and never NaN.
+number where not. A row that may see no key has no weights and gives zeros, in every precision, and never NaN.
 """
 
 import math
@@ -56,6 +56,7 @@ def attend(
     `bias` is broadcast to (B, H, T, S). With a `record`, the weights (B, H, T, S) before dropout are appended to it.
     `causal` says that the bias is `causal_bias` alone, which fused kernels have built in.
     """
+    seeing = None if bias is None or causal else seeing_rows(bias)
     batch, heads, queries, width = q.shape
     groups, keys = k.shape[1:3]
     if bias is not None:
@@ -65,7 +66,8 @@ def attend(
         if groups < heads:
             k, v = k.repeat_interleave(heads // groups, 1), v.repeat_interleave(heads // groups, 1)
         mask = None if causal else bias
-        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
+        found = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
+        return found if seeing is None else found * seeing
     scale = 1.0 / math.sqrt(width)
     rows = heads // groups * queries  # the queries that share a head of keys
     real = keys
@@ -83,9 +85,17 @@ def attend(
             start = bias.expand(batch, heads, queries, keys).reshape(batch * groups, rows, keys)
         scores = torch.baddbmm(start, q, k.transpose(1, 2), alpha=scale)  # (BG, T H/G, S)
     weights = _softmax(scores)
+    if seeing is not None:
+        weights = (weights.view(batch, heads, queries, keys) * seeing).view_as(weights)
     if record is not None:
         record.append(weights.view(batch, heads, queries, keys)[..., :real])
     return torch.bmm(dropout(weights), v).view(batch, heads, queries, width)
+
+
+def seeing_rows(bias: Tensor) -> Tensor | None:
+    """bias (.., T, S) -> (.., T, 1): 1 where a query may see a key, else 0; None on a CPU where all may."""
+    seeing = bias.amax(-1, keepdim=True) > MASKED / 2
+    return None if bias.device.type == "cpu" and bool(seeing.all()) else seeing
 
 
 def _fill(k: Tensor, v: Tensor, bias: Tensor | None, count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -20,10 +20,11 @@ from typing import Literal, Protocol, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError, check_least
+from model.errors import UserError
 from model.layers.attention import CrossAttention, SelfAttention
 from model.layers.dropout import Dropout
 from model.layers.positions import PositionConfig, PositionKind, Positions
+from model.ranges import Count, Part, Whole, check_ranges
 
 Activation = Literal["relu", "gelu", "swiglu"]
 NormPlace = Literal["pre", "post"]
@@ -55,20 +56,20 @@ class StackConfig:
 
     architecture: str
     name: str
-    width: int = 768
-    heads: int = 12
-    feed_forward: int = 3072
-    layers: int = 12
-    dropout: float = 0.1
+    width: Count = 768
+    heads: Count = 12
+    feed_forward: Count = 3072
+    layers: Count = 12
+    dropout: Part = 0.1
     norm: NormPlace = "pre"
     norm_kind: NormKind = "layer"
     activation: Activation = "gelu"
     positions: PositionKind = "learned"
-    max_positions: int = 1024
-    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+    max_positions: Count = 1024
+    kv_heads: Whole = 0  # heads of keys and values, a divisor of `heads`; 0: as many
     tie: bool = True  # the output layer's weights are the embedding table's
-    attention_dropout: float | None = None  # of the attention's weights; None: as `dropout`
-    activation_dropout: float | None = None  # of the feed-forward layers' inner states; None: as `dropout`
+    attention_dropout: Part | None = None  # of the attention's weights; None: as `dropout`
+    activation_dropout: Part | None = None  # of the feed-forward layers' inner states; None: as `dropout`
 
 
 def attention_dropout(config: LayerConfig) -> float:
@@ -102,11 +103,7 @@ def check_layers(config: LayerConfig) -> None:
             f"model.positions=rotary: turns pairs of numbers, but a head has {config.width // config.heads} "
             f"(model.width={config.width}, model.heads={config.heads}); choose an even width of a head"
         )
-    check_least("model", config, max_positions=1)
-    for key in ("dropout", "attention_dropout", "activation_dropout"):
-        share = getattr(config, key)
-        if share is not None and not 0.0 <= share < 1.0:
-            raise UserError(f"model.{key}={share}: must be at least 0 and below 1")
+    check_ranges("model", config)
 
 
 def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropout, at: Tensor | None = None) -> Tensor:

@@ -25,6 +25,7 @@ from model.layers.transformer_layers import (
     make_norm,
 )
 from model.networks.network import Network, initialise, mean_of_real
+from model.ranges import Count
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
@@ -36,7 +37,7 @@ class EncoderOnlyConfig(StackConfig):
     architecture: Literal["bert"] = "bert"
     name: str = "bert_base"
     norm: NormPlace = "post"
-    max_positions: int = 512  # tokens, end of sentence included
+    max_positions: Count = 512  # tokens, end of sentence included
 
 
 class EncoderOnly(Network):

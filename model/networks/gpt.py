@@ -20,6 +20,7 @@ from model.layers.positions import Positions
 from model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
 from model.networks.language_network import LanguageNetwork
 from model.networks.network import State, initialise
+from model.ranges import Count
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
@@ -30,7 +31,7 @@ class DecoderOnlyConfig(StackConfig):
 
     architecture: Literal["gpt"] = "gpt"
     name: str = "gpt_small"
-    max_positions: int = 1024  # tokens that are seen at a time
+    max_positions: Count = 1024  # tokens that are seen at a time
 
 
 class DecoderOnly(LanguageNetwork):

@@ -34,6 +34,7 @@ from model.layers.transformer_layers import (
     last_norm,
 )
 from model.networks.network import Memory, State, TranslationNetwork, initialise, mean_of_real
+from model.ranges import Count, Part, TwoOrMore
 from model.settings import Side
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import BOS, PAD, SEP
@@ -45,15 +46,15 @@ class PrefixConfig(StackConfig):
 
     architecture: Literal["prefixlm"] = "prefixlm"
     name: str = "prefixlm_small"
-    width: int = 512
-    heads: int = 4
-    feed_forward: int = 1024
-    layers: int = 12
-    dropout: float = 0.3
+    width: Count = 512
+    heads: Count = 4
+    feed_forward: Count = 1024
+    layers: Count = 12
+    dropout: Part = 0.3
     norm: NormPlace = "post"
     activation: Activation = "relu"
     positions: PositionKind = "sinusoidal"
-    max_positions: int = 1024  # tokens of source and target together; each side may have half of them
+    max_positions: TwoOrMore = 1024  # tokens of source and target together; each side may have half of them
 
 
 class PrefixTranslation(TranslationNetwork):

@@ -14,6 +14,7 @@ from model.layers.cells import CellName
 from model.layers.recurrent import Recurrent
 from model.networks.network import Memory, State, Tie
 from model.networks.recurrent_translation import RecurrentTranslation
+from model.ranges import Count, Part
 from model.text.tokenizer import PAD
 
 
@@ -24,13 +25,13 @@ class EncoderDecoderConfig:
     architecture: Literal["rnnenc"] = "rnnenc"
     name: str = "rnnenc"
     cell: CellName = "lstm"
-    embedding: int = 256
-    width: int = 512  # of each layer's state; the context is the last states of all layers
-    layers: int = 1  # of the encoder, and of the decoder
-    dropout: float = 0.3
+    embedding: Count = 256
+    width: Count = 512  # of each layer's state; the context is the last states of all layers
+    layers: Count = 1  # of the encoder, and of the decoder
+    dropout: Part = 0.3
     reverse_source: bool = False  # read from the last real token to the first (Sutskever et al., section 3.3)
     feed_context: bool = True  # the context into every step and the readout (Cho et al., section 2.2)
-    max_positions: int = 512  # longest sentence that is decoded, tokens with the end of sentence
+    max_positions: Count = 512  # longest sentence that is decoded, tokens with the end of sentence
     tie: Tie = "all"
 
 

@@ -17,12 +17,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError, check_least
 from model.layers.cells import CellName
 from model.layers.dropout import Dropout
 from model.layers.recurrent import Recurrent
 from model.networks.language_network import EVALUATION, LanguageNetwork
 from model.networks.network import State
+from model.ranges import Count, Part, check_ranges
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
@@ -34,10 +34,10 @@ class RecurrentLanguageConfig:
     architecture: Literal["rnnlm"] = "rnnlm"
     name: str = "rnnlm_lstm"
     cell: CellName = "lstm"
-    embedding: int = 512
-    width: int = 512  # of each layer's state
-    layers: int = 2
-    dropout: float = 0.3  # of embeddings, between layers, before the output; never from step to step
+    embedding: Count = 512
+    width: Count = 512  # of each layer's state
+    layers: Count = 2
+    dropout: Part = 0.3  # of embeddings, between layers, before the output; never from step to step
     tie: bool = True  # the output layer's weights are the embedding table's (Press and Wolf 2017)
 
 
@@ -52,9 +52,7 @@ class RecurrentLanguage(LanguageNetwork):
 
     def __init__(self, config: RecurrentLanguageConfig, vocabulary: int) -> None:
         super().__init__()
-        check_least("model", config, embedding=1, width=1, layers=1)
-        if not 0.0 <= config.dropout < 1.0:
-            raise UserError(f"model.dropout: {config.dropout} must be at least 0 and below 1")
+        check_ranges("model", config)
         self.config = config
         narrowed = config.tie and config.embedding != config.width
         self.embedding = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)

@@ -15,6 +15,7 @@ from model.layers.cells import CELLS, CellName
 from model.layers.recurrent import Recurrent
 from model.networks.network import Memory, State, Tie
 from model.networks.recurrent_translation import RecurrentTranslation
+from model.ranges import Count, Part
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
 
@@ -26,16 +27,16 @@ class RNNSearchConfig:
     architecture: Literal["rnnsearch"] = "rnnsearch"
     name: str = "rnnsearch_additive"
     cell: CellName = "gru"
-    embedding: int = 256
-    width: int = 512  # of the decoder's state
-    encoder_width: int = 256  # of each direction: an annotation is twice as wide
-    encoder_layers: int = 1
-    decoder_layers: int = 1
+    embedding: Count = 256
+    width: Count = 512  # of the decoder's state
+    encoder_width: Count = 256  # of each direction: an annotation is twice as wide
+    encoder_layers: Count = 1
+    decoder_layers: Count = 1
     attention: ScoreName = "additive"  # model/layers/attention_scores.py
-    attention_width: int = 256  # of the additive score's hidden layer
+    attention_width: Count = 256  # of the additive score's hidden layer
     context: Literal["output", "state", "feeding"] = "output"  # what the attention vector enters, see RNNSearch
-    dropout: float = 0.3
-    max_positions: int = 512  # longest sentence that is decoded, tokens with the end of sentence
+    dropout: Part = 0.3
+    max_positions: Count = 512  # longest sentence that is decoded, tokens with the end of sentence
     tie: Tie = "all"
 
 

@@ -23,6 +23,7 @@ from model.layers.transformer_layers import (
     last_norm,
 )
 from model.networks.network import Memory, State, Tie, TranslationNetwork, initialise
+from model.ranges import Count, Part, Whole
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
 
@@ -33,21 +34,21 @@ class TransformerConfig:
 
     architecture: Literal["transformer"] = "transformer"
     name: str = "transformer_base"
-    width: int = 512
-    heads: int = 8
-    feed_forward: int = 2048
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    dropout: float = 0.1
+    width: Count = 512
+    heads: Count = 8
+    feed_forward: Count = 2048
+    encoder_layers: Count = 6
+    decoder_layers: Count = 6
+    dropout: Part = 0.1
     norm: NormPlace = "post"  # where normalisation stands: before or after a sublayer
     activation: Activation = "relu"
     positions: PositionKind = "sinusoidal"
-    max_positions: int = 512  # tokens, end of sentence included
+    max_positions: Count = 512  # tokens, end of sentence included
     tie: Tie = "all"  # which tables share the output layer's weights
     norm_kind: NormKind = "layer"
-    kv_heads: int = 0  # heads of keys and values, a divisor of `heads`; 0: as many
-    attention_dropout: float | None = None  # of the attention's weights; None: as `dropout`
-    activation_dropout: float | None = None  # of the feed-forward layers' inner states; None: as `dropout`
+    kv_heads: Whole = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+    attention_dropout: Part | None = None  # of the attention's weights; None: as `dropout`
+    activation_dropout: Part | None = None  # of the feed-forward layers' inner states; None: as `dropout`
 
 
 class Transformer(TranslationNetwork):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from model.errors import UserError, unknown
 from model.files import atomic_write
+from model.ranges import Count
 from model.schema import build
 from model.shards.layout import FORMAT_VERSION
 from model.shards.remote import bring_directory
@@ -21,8 +22,8 @@ LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens
 class ShardsConfig:
     """How a split is cut up. A shard is a fixed range of the corpus' lines, a chunk what is read at once."""
 
-    shard_lines: int = 131_072  # corpus lines a shard (records, where nothing is filtered)
-    chunk_records: int = 4_096  # records a chunk at most; fewer in a small corpus, see `chunk_records()`
+    shard_lines: Count = 131_072  # corpus lines a shard (records, where nothing is filtered)
+    chunk_records: Count = 4_096  # records a chunk at most; fewer in a small corpus, see `chunk_records()`
     keep_text: bool = False  # training text beside the shards too, as train.{language}.txt.zst
     verify: bool = False  # check the sha256 of shards that are there already, instead of their size only
 

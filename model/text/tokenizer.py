@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from model.ranges import Count, ShareAboveZero, Whole
+
 PAD, UNK, BOS, EOS, MASK, SEP = range(6)
 SPECIAL: dict[str, int] = {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS, "mask": MASK, "sep": SEP}
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<sep>")
@@ -31,15 +33,15 @@ class TokenizerConfig:
 
     name: str = "bpe"
     type: Kind = "bpe"
-    vocabulary: int = 10_000  # at most; a small corpus may give less, which is said
+    vocabulary: Count = 10_000  # at most; a small corpus may give less, which is said
     joint: bool = True  # one vocabulary for both languages; false: one a side
-    min_count: int = 1  # words, characters: rarer ones become <unk>
+    min_count: Count = 1  # words, characters: rarer ones become <unk>
     lowercase: bool = False  # words: in lower case, in the corpus as in every later text
     punctuation: bool = True  # words: marks are words too; false: they are left out
     segmenter: Literal["auto", "icu", "none"] = "auto"  # words: of Thai, Khmer, Chinese ...; auto: ICU if installed
-    character_coverage: float = 1.0  # bpe, unigram: share of the characters that must be representable
+    character_coverage: ShareAboveZero = 1.0  # bpe, unigram: share of the characters that must be representable
     byte_fallback: bool = False  # bpe, unigram: unknown characters as bytes instead of <unk>
-    train_lines: int = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed; 0: all
+    train_lines: Whole = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed; 0: all
     same_as: str | None = None  # shards or a bundle whose tokenizer is taken; null: one is trained
 
 

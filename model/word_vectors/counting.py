@@ -21,7 +21,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import Count, check_ranges
 from model.word_vectors.embeddings import TextBasis
 from model.word_vectors.learner import Text
 
@@ -38,12 +39,12 @@ class OneHotConfig:
 
     architecture: Literal["one_hot"] = "one_hot"
     name: str = "one_hot"
-    min_count: int = 5  # rarer words get no vector and leave the text
+    min_count: Count = 5  # rarer words get no vector and leave the text
     texts: ClassVar[TextBasis] = "words"
 
     def check(self) -> None:
         """Raises UserError: names the key and its least value."""
-        check_least("model", self, min_count=1)
+        check_ranges("model", self)
 
 
 @dataclass
@@ -52,13 +53,13 @@ class BagOfWordsConfig:
 
     architecture: Literal["bag_of_words"] = "bag_of_words"
     name: str = "bag_of_words"
-    window: int = 5  # words on each side
-    min_count: int = 5
+    window: Count = 5  # words on each side
+    min_count: Count = 5
     texts: ClassVar[TextBasis] = "words"
 
     def check(self) -> None:
         """Raises UserError: names the key and its least value."""
-        check_least("model", self, window=1, min_count=1)
+        check_ranges("model", self)
 
 
 @dataclass
@@ -67,12 +68,12 @@ class TfidfConfig:
 
     architecture: Literal["tfidf"] = "tfidf"
     name: str = "tfidf"
-    min_count: int = 5
+    min_count: Count = 5
     texts: ClassVar[TextBasis] = "words"
 
     def check(self) -> None:
         """Raises UserError: names the key and its least value."""
-        check_least("model", self, min_count=1)
+        check_ranges("model", self)
 
 
 Config = OneHotConfig | BagOfWordsConfig | TfidfConfig

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import Amount, Count, Positive, check_ranges
 from model.word_vectors.learner import sampled_digest
 from model.word_vectors.tables import draw_table, zeros
 
@@ -27,13 +28,13 @@ class GloveConfig:
 
     architecture: Literal["glove"] = "glove"
     name: str = "glove"
-    width: int = 100  # d
-    window: int = 15  # words on each side; a pair at distance n counts 1 / n
+    width: Count = 100  # d
+    window: Count = 15  # words on each side; a pair at distance n counts 1 / n
     symmetric: bool = True  # false: only the words on the left are a word's context
-    x_max: float = 100.0  # co-occurrences from which on an entry weighs 1
-    alpha: float = 0.75  # f(x) = (x / x_max)^alpha below
-    min_count: int = 5  # rarer words get no vector and leave the text
-    lr: float = 0.05  # of the first step; AdaGrad lowers it by itself
+    x_max: Positive = 100.0  # co-occurrences from which on an entry weighs 1
+    alpha: Amount = 0.75  # f(x) = (x / x_max)^alpha below
+    min_count: Count = 5  # rarer words get no vector and leave the text
+    lr: Positive = 0.05  # of the first step; AdaGrad lowers it by itself
 
     @property
     def min_lr(self) -> float:
@@ -46,12 +47,7 @@ class GloveConfig:
         Raises:
             UserError: names the key and its least value.
         """
-        check_least("model", self, width=1, window=1, min_count=1)
-        for key in ("x_max", "lr"):
-            if not 0 < getattr(self, key) < np.inf:
-                raise UserError(f"model.{key}={getattr(self, key)}: must be above 0")
-        if not 0 <= self.alpha < np.inf:
-            raise UserError(f"model.alpha={self.alpha}: must be at least 0")
+        check_ranges("model", self)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.ranges import Amount, Count, Finite, Whole, check_ranges
 from model.word_vectors import replicas, tables
 from model.word_vectors.huffman import HuffmanTree
 from model.word_vectors.learner import Text
@@ -28,17 +29,17 @@ class Word2VecConfig:
     name: str = "skipgram"
     algorithm: Literal["skipgram", "cbow"] = "skipgram"
     output: Literal["negative", "hierarchical", "softmax"] = "negative"
-    width: int = 100  # d, numbers a vector
-    window: int = 5  # words on each side, at most
+    width: Count = 100  # d, numbers a vector
+    window: Count = 5  # words on each side, at most
     dynamic_window: bool = True  # 1 to `window` words, drawn anew for every position: near words count more
     mean: bool = True  # CBOW predicts from the mean of the window's vectors; false: from their sum
-    negatives: int = 5  # drawn words a prediction, with output=negative
+    negatives: Whole = 5  # drawn words a prediction, with output=negative
     shared_negatives: bool = True  # drawn once for a window (Ji et al. 2016); false: for each pair (the original)
-    exponent: float = 0.75  # of the counts that negatives are drawn by
-    sample: float = 1e-3  # threshold of Mikolov's subsampling of frequent words; 0: keep all
-    min_count: int = 5  # rarer words get no vector and leave the text
-    lr: float = 0.025  # at the start, falling linearly to
-    min_lr: float = 1e-4
+    exponent: Finite = 0.75  # of the counts that negatives are drawn by
+    sample: Amount = 1e-3  # threshold of Mikolov's subsampling of frequent words; 0: keep all
+    min_count: Count = 5  # rarer words get no vector and leave the text
+    lr: Amount = 0.025  # at the start, falling linearly to
+    min_lr: Amount = 1e-4
 
     @property
     def pairwise(self) -> bool:
@@ -180,19 +181,9 @@ def check(config: Word2VecConfig, words: int) -> None:
     Raises:
         UserError: names the key, its value and what it may be.
     """
-    least: list[tuple[str, float, float]] = [
-        ("width", config.width, 1),
-        ("window", config.window, 1),
-        ("negatives", config.negatives, 1 if config.output == "negative" else 0),
-        ("sample", config.sample, 0),
-        ("lr", config.lr, 0),
-        ("min_lr", config.min_lr, 0),
-    ]
-    for key, value, lowest in least:
-        if not lowest <= value < np.inf:
-            raise UserError(f"model.{key}={value}: must be a finite number of at least {lowest}")
-    if not np.isfinite(config.exponent):
-        raise UserError(f"model.exponent={config.exponent}: must be a finite number")
+    check_ranges("model", config)
+    if config.output == "negative" and not config.negatives:
+        raise UserError("model.negatives=0: model.output=negative needs at least 1")
     if words < 2:
         raise UserError(
             f"a vocabulary of {words} word(s): word vectors need two, lower model.min_count={config.min_count}"

@@ -48,6 +48,7 @@ def metrics(table: Sequence[Row]) -> dict[str, float]:
         label = row.measures.label
         found |= {f"{label}/{name}": value for name, value in row.measures.figures(row.record).items()}
         if row.step is not None:
-            found |= {f"{label}/bleu_won": row.step.difference, f"{label}/bleu_won_p": row.step.p_value}
-            found[f"{label}/bleu_won_p_holm"] = row.corrected
+            found[f"{label}/bleu_won"] = row.step.difference
+            if row.tested:
+                found |= {f"{label}/bleu_won_p": row.step.p_value, f"{label}/bleu_won_p_holm": row.corrected}
     return found

@@ -9,7 +9,7 @@ from pipelines.comparison.entries import Entry
 from pipelines.comparison.intervals import Interval, Metric
 from pipelines.comparison.measures import Measures
 from pipelines.evaluation.metrics import Significance
-from pipelines.evaluation.resampling import draw_seeds, score_resampled, two_sided_p
+from pipelines.evaluation.resampling import draw_seeds, score_resampled, welch_p
 
 
 def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
@@ -40,7 +40,10 @@ def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: st
 def compare_seeds(
     before: Sequence[Measures], after: Sequence[Measures], references: Sequence[str], tokenize: str, samples: int
 ) -> Significance:
-    """Is the mean of `after`'s runs better than that of `before`'s? The same sentences for all, seeds apart."""
+    """Is the mean of `after`'s runs better than that of `before`'s? The same sentences for all, seeds apart.
+
+    From a single seed nobody can tell: the p-value is 1 then.
+    """
     runs = [one.hypotheses for one in (*before, *after)]
     exact, drawn = score_resampled(runs, references, "bleu", tokenize, samples)
     first, second = np.split(exact, [len(before)])
@@ -52,7 +55,7 @@ def compare_seeds(
         candidate=float(second.mean()),
         difference=difference,
         mean_difference=float(differences.mean()),
-        p_value=two_sided_p(differences, difference),
+        p_value=welch_p(differences, first, second) if min(len(before), len(after)) > 1 else 1.0,
         samples=samples,
         signature=f"seeds:{len(before)},{len(after)}|bs:{samples}",
     )

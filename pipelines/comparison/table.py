@@ -8,7 +8,7 @@ from model.inference.bleu import tokeniser
 from pipelines.comparison.measures import Measures
 from pipelines.comparison.seeds import compare_seeds, covers
 from pipelines.comparison.speed import TrainingRecord
-from pipelines.evaluation.metrics import Significance, paired_bootstrap
+from pipelines.evaluation.metrics import Significance
 from pipelines.evaluation.resampling import holm
 
 HEAD = (
@@ -30,6 +30,7 @@ class Row:
     measures: Measures
     record: TrainingRecord | None
     step: Significance | None  # against the row before; None in the first row
+    tested: bool = False  # the step has a p-value: both networks were trained from two seeds or more
     corrected: float = 1.0  # its p-value by Holm, for all rows of the table
     covers: str = "sentences"  # what the intervals are over
 
@@ -40,15 +41,18 @@ class Row:
         return [
             (one.label, self.covers.partition(" and ")[2] if one.trained_here else "as it stands"),
             (f"{one.bleu.score:z.1f}", f"{one.bleu.low:z.1f} to {one.bleu.high:z.1f}"),
-            dash
-            if self.step is None
-            else (f"{self.step.difference:+z.1f}", f"p = {self.step.p_value:.3f}, Holm {self.corrected:.3f}"),
+            dash if self.step is None else (f"{self.step.difference:+z.1f}", self._significance(self.step)),
             (f"{one.chrf.score:z.1f}", f"{one.chrf.low:z.1f} to {one.chrf.high:z.1f}"),
             (amount(one.parameters), ""),
             dash if record is None else (amount(record.tokens), duration(record.minutes)),
             dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),
             (f"{one.sentences_per_second:,.1f}", f"beam {one.beam}"),
         ]
+
+    def _significance(self, step: Significance) -> str:
+        if not self.tested:
+            return "one seed: no p"
+        return f"p = {step.p_value:.3f}, Holm {self.corrected:.3f}"
 
 
 def rows(
@@ -60,22 +64,21 @@ def rows(
     samples: int,
     runs: Mapping[str, Sequence[Measures]],
 ) -> list[Row]:
-    """The table; each step's significance by paired bootstrap resampling of the same sets, and of the seeds where
-    `runs` has several of a label."""
+    """The table; each step's significance by resampling sentences and seeds, where `runs` has several of both labels.
+
+    From one seed nobody can tell a better network from a luckier seed: the difference is shown without a p-value.
+    """
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it tells of every pair
     found: list[Row] = []
     for place, one in enumerate(every):
-        step = None
+        step, tested = None, False
         if place and samples > 1:
             before, own = (runs[each.label] for each in (every[place - 1], one))
-            if len(before) == len(own) == 1:
-                texts = before[0].hypotheses, own[0].hypotheses
-                step = paired_bootstrap(*texts, references, language, tokenize, samples)
-            else:
-                step = compare_seeds(before, own, references, tokeniser(tokenize, language), samples)
-        found.append(Row(one, records.get(one.label), step, covers=covers(runs[one.label])))
-    corrected = iter(holm([row.step.p_value for row in found if row.step is not None]))
-    return [row if row.step is None else replace(row, corrected=next(corrected)) for row in found]
+            tested = min(len(before), len(own)) > 1
+            step = compare_seeds(before, own, references, tokeniser(tokenize, language), samples)
+        found.append(Row(one, records.get(one.label), step, tested, covers=covers(runs[one.label])))
+    corrected = iter(holm([row.step.p_value for row in found if row.step is not None and row.tested]))
+    return [replace(row, corrected=next(corrected)) if row.tested else row for row in found]
 
 
 def amount(number: int) -> str:

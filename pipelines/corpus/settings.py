@@ -1,9 +1,10 @@
 """The section `corpus` of the configuration: which files, how they are read, what is kept of them."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from model.inputs.lines import is_wide
+from model.ranges import Count, Part, Positive, Range, Whole
 
 OnError = Literal["raise", "skip"]
 
@@ -29,7 +30,7 @@ class FetchFile:
     url: str  # http, https or file; user:password@ is sent as basic authentication and never shown
     sha256: str
     file: str  # the name under corpus.root
-    minutes: float = 120.0  # the whole download may take, redirects included
+    minutes: Positive = 120.0  # the whole download may take, redirects included
 
 
 @dataclass
@@ -37,9 +38,9 @@ class CleanConfig:
     """The rules a training pair must pass. 0 turns a limit off. Text that is too long is cut into records instead."""
 
     form: Literal["NFC", "NFKC"] = "NFC"
-    max_chars: int = 1000  # a side, in characters
-    max_words: int = 200  # a side, in white-space words
-    max_ratio: float = 4.0  # longer side : shorter side
+    max_chars: Count = 1000  # a side, in characters
+    max_words: Count = 200  # a side, in white-space words
+    max_ratio: Annotated[float, Range(1)] = 4.0  # longer side : shorter side
     copies: bool = True  # drop pairs whose sides are equal
     duplicates: bool = True  # drop pairs that occurred before
 
@@ -52,11 +53,11 @@ class CutConfig:
     `cutting`; else none.
     """
 
-    valid: float | Literal["auto"] = "auto"
-    test: float | Literal["auto"] = "auto"
-    gate: float = 0.0  # what promotions alone are decided on
+    valid: Part | Literal["auto"] = "auto"
+    test: Part | Literal["auto"] = "auto"
+    gate: Part = 0.0  # what promotions alone are decided on
     references: Literal["first", "all"] = "first"  # of a held-out source with several translations
-    run: int = 256  # text only: neighbouring records that stay together in one split
+    run: Count = 256  # text only: neighbouring records that stay together in one split
     place: Literal["drawn", "end"] = "drawn"  # text only: runs drawn by the seed, or the last ones (test after valid)
 
     def share(self, split: str) -> float:
@@ -69,11 +70,11 @@ class CutConfig:
 class PhrasesConfig:
     """Text only: words that occur together more often than by chance become one, written with `_`."""
 
-    passes: int = 0  # 0: none; 2 gives phrases of up to 4 words
-    threshold: float = 200.0  # of the first pass
-    fall: float = 0.5  # each further pass's threshold is this times the last one's
-    min_count: int = 5  # rarer words and pairs form none; also the discount of a pair's count
-    most: int = 1_000_000  # phrases of a pass, and words that can be part of one
+    passes: Whole = 0  # 0: none; 2 gives phrases of up to 4 words
+    threshold: Positive = 200.0  # of the first pass
+    fall: Positive = 0.5  # each further pass's threshold is this times the last one's
+    min_count: Count = 5  # rarer words and pairs form none; also the discount of a pair's count
+    most: Count = 1_000_000  # phrases of a pass, and words that can be part of one
 
 
 @dataclass
@@ -93,7 +94,7 @@ class CorpusConfig:
     fields: dict[str, str] = field(
         default_factory=lambda: {"source": "{source}", "target": "{target}"}
     )  # of a JSON line
-    pairs: int = 0  # phrasebook only: how many training pairs to generate
+    pairs: Whole = 0  # phrasebook only: how many training pairs to generate
     encoding: str | list[str] = "utf-8"  # of a list, each line is read in the first that fits it
     records: Literal["line", "paragraph"] = "line"  # text: what a record is; a blank line ends a paragraph
     blank: Literal["drop", "keep"] = "drop"  # text: blank lines are dropped, or kept as records without a word

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conf import groups
-from model.errors import UserError, check_least
+from model.errors import UserError
 from model.names import check_name
+from model.ranges import Amount, Count, Part, TwoOrMore, Whole, check_ranges
 from model.settings import EngineName
 
 HEADS = 4  # of the self-attention whose cost is measured
@@ -17,10 +18,10 @@ class CompareConfig:
     """Which budget each network is trained with, and what is measured and drawn."""
 
     name: str = "compare-phrasebook-en-de"  # of the comparison's run; a network trained for it is NAME-MODEL
-    max_tokens: int = 8_000_000  # target tokens a model is trained on; 0: as many as train.max_steps has
-    max_minutes: float = 30.0  # of training a model; 0: no limit
-    seeds: int = 1  # how often each network is trained, from seed, seed + 1 and so on
-    warmup: float = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
+    max_tokens: Whole = 8_000_000  # target tokens a model is trained on; 0: as many as train.max_steps has
+    max_minutes: Amount = 30.0  # of training a model; 0: no limit
+    seeds: Count = 1  # how often each network is trained, from seed, seed + 1 and so on
+    warmup: Part = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
     recipes: dict[str, dict[str, Any]] = field(  # architecture -> keys of train.optimizer
         default_factory=lambda: {
             "rnnenc": {"lr": 0.002, "schedule": "cosine"},
@@ -35,11 +36,11 @@ class CompareConfig:
     model: dict[str, Any] = field(default_factory=dict)  # keys of every network trained here that has them
     engine: EngineName = "torch"  # that decodes: the same for all, so that their speeds can be compared
     maps: list[str] = field(default_factory=list)  # source sentences of the alignment maps; []: from the held-out set
-    map_count: int = 3  # how many of those
+    map_count: Whole = 3  # how many of those
     states: list[str] = field(default_factory=list)  # source sentences of the PCA; []: of the language, or held-out
-    gradient_distance: int = 64  # steps back
-    cost_width: int = 128  # d of the layers whose time and memory are measured; 0: not measured
-    cost_lengths: list[int] = field(default_factory=lambda: [16, 32, 64, 128, 256, 512, 1024, 2048])
+    gradient_distance: TwoOrMore = 64  # steps back
+    cost_width: Whole = 128  # d of the layers whose time and memory are measured; 0: not measured
+    cost_lengths: list[Count] = field(default_factory=lambda: [16, 32, 64, 128, 256, 512, 1024, 2048])
 
     def check(self) -> None:
         """Refuse values that cannot be, by name.
@@ -47,15 +48,11 @@ class CompareConfig:
         Raises:
             UserError: a number out of its range.
         """
-        check_least(
-            "compare", self, max_tokens=0, max_minutes=0, map_count=0, cost_width=0, gradient_distance=2, seeds=1
-        )
-        if not 0 <= self.warmup < 1:
-            raise UserError(f"compare.warmup: {self.warmup} must be at least 0 and below 1: it is a share of the steps")
+        check_ranges("compare", self)
         if self.cost_width % HEADS:
             raise UserError(f"compare.cost_width: {self.cost_width} must be a multiple of {HEADS}, attention's heads")
-        if self.cost_width and (len(set(self.cost_lengths)) < 2 or min(self.cost_lengths) < 1):
-            raise UserError(f"compare.cost_lengths: {self.cost_lengths} must be two lengths at least, each at least 1")
+        if self.cost_width and len(set(self.cost_lengths)) < 2:
+            raise UserError(f"compare.cost_lengths: {self.cost_lengths} must be two lengths at least")
         check_name("compare.name", self.name)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from model.inference.translator import open_translator
+from model.inference.translator import Translator, open_translator
 from model.languages import languages_of
 from model.settings import DecodeConfig, EngineName
 from model.shards.manifest import manifest_hash, read_manifest
@@ -32,12 +32,13 @@ class Evaluation:
     scores: Scores
     samples: list[Sample]
     decode: DecodeConfig
-    engine: str
+    engine: str  # that serves: `scores` are of its translations
     seconds: float  # for translating, without loading
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
     parts: dict[str, Scores] = field(default_factory=dict)  # near and far: one word from a training pair, or not
     run_records: dict[str, str] = field(default_factory=dict)  # the heads of the run's records that the bundle names
+    float32: dict[str, float] | None = None  # BLEU and chrF of float32's translations, where `engine` is int8
 
     @property
     def speed(self) -> float:
@@ -54,6 +55,7 @@ class Evaluation:
             "samples": [asdict(sample) for sample in self.samples],
             "decode": asdict(self.decode),
             "engine": self.engine,
+            "float32": self.float32,
             "seconds": round(self.seconds, 3),
             "sentences_per_second": round(self.speed, 1),
             "bundle": self.bundle,
@@ -100,6 +102,7 @@ def evaluate_bundle(
         sources=sources,
         references=references,
         hypotheses=hypotheses,
+        float32=beside_float32(bundle, translator, sources, references, wanted, tokenize),
         scores=score(hypotheses, references, bundle.languages[1], tokenize),
         samples=sample_table(sources, references, hypotheses, samples),
         parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
@@ -128,6 +131,22 @@ def score_parts(
         name: score([hypotheses[row] for row in rows], [references[row] for row in rows], language, tokenize, False)
         for name, rows in parts.items()
     }
+
+
+def beside_float32(
+    bundle: TranslationBundle,
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    decode: DecodeConfig,
+    tokenize: str,
+) -> dict[str, float] | None:
+    """Returns BLEU and chrF of float32's translations where int8 made the reported ones, else None."""
+    if "int8" not in translator.engine.name:
+        return None
+    texts = [answer.text for answer in open_translator(bundle, "ctranslate2").translate(sources, decode)]
+    found = score(texts, references, bundle.languages[1], tokenize)
+    return {"bleu": found.bleu, "chrf": found.chrf}
 
 
 def held_out(
@@ -205,6 +224,7 @@ def report(evaluation: Evaluation) -> str:
         f"{evaluation.pair} {evaluation.split}: {scores.sentences:,} sentences, beam {settings.beam}, "
         f"length penalty {settings.alpha:g}, {evaluation.engine}, {evaluation.speed:,.0f} sentences/s",
         *scores.lines.values(),
+        *([f"float32: BLEU {beside['bleu']:.2f}, chrF {beside['chrf']:.2f}"] if (beside := evaluation.float32) else []),
         "",
         f"{scores.unit + ' of the reference':>27}  sentences   BLEU   chrF  length",
         *(

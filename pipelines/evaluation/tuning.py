@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from model.bundles.translation import TranslationBundle
@@ -21,6 +22,8 @@ from pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)
 RESAMPLED = 200  # sets, for a standard error
+CLEARLY = 1.2  # times as fast: what less decides is the noise of a clock
+ROUNDS = 3  # of measuring each engine, in turns; the middle one counts
 
 
 @dataclass
@@ -108,26 +111,29 @@ def settle_length_penalty(
 def gate_int8(
     bundle: TranslationBundle, sources: Sequence[str], references: Sequence[str], tolerance: float = 0.5
 ) -> dict[str, Any] | None:
-    """Let int8 serve only where its chrF on these sentences is at most `tolerance` below float32's and it is faster.
+    """Let int8 serve only where its chrF on these sentences is at most `tolerance` below float32's and it is clearly
+    faster, so that another measurement decides the same.
 
-    Speed is the processors' time for these sentences on this machine. The verdict is written to the bundle's facts
-    (`int8`), where `open_translator` reads it, and returned; None where the bundle has not both exports, or this
-    machine runs no int8: float32 then serves.
+    Speed is the processors' time for these sentences on this machine, the middle of three measurements. The verdict
+    is written to the bundle's facts (`int8`), where `open_translator` reads it, and returned; None where the bundle has
+    not both exports, or this machine runs no int8: float32 then serves.
     """
     both = bundle.export_folder("float32") is not None and bundle.export_folder("int8") is not None
     if not both or not runs_int8("cpu"):
         return None
-    chrf, seconds = {}, {}
+    chrf: dict[str, float] = {}
+    seconds: dict[str, list[float]] = {}
     engines: tuple[EngineName, ...] = ("ctranslate2", "ctranslate2-int8")
-    for engine in engines:
-        texts, seconds[engine] = time_engine(bundle, engine, sources)
+    for engine in engines * ROUNDS:
+        texts, spent = time_engine(bundle, engine, sources)
         chrf[engine] = quick_chrf(texts, references)
-    faster = seconds["ctranslate2"] / seconds["ctranslate2-int8"]
+        seconds.setdefault(engine, []).append(spent)
+    faster = median(seconds["ctranslate2"]) / median(seconds["ctranslate2-int8"])
     near = chrf["ctranslate2-int8"] >= chrf["ctranslate2"] - tolerance
-    if near and faster <= 1:
-        logger.info(f"int8 brings nothing on this processor ({faster:.2f} times float32's speed): float32 serves")
+    if near and faster < CLEARLY:
+        logger.info(f"int8 brings little on this processor ({faster:.2f} times float32's speed): float32 serves")
     verdict = {
-        "accepted": near and faster > 1,
+        "accepted": near and faster >= CLEARLY,
         "chrf_float32": chrf["ctranslate2"],
         "chrf_int8": chrf["ctranslate2-int8"],
         "faster": round(faster, 3),

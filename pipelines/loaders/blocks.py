@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import check_ranges
 from model.renamed import former
 from model.text.text_batch import TextBatch
 from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
@@ -38,7 +39,7 @@ class WindowLoader(Lanes[TextBatch]):
         check_chunks(text.reader, config.lanes)
         self.text, self.config = text, config
         self.rows, self.length = rows_of(config), config.context_length  # B, T
-        check_least("loader", config, window_chunks=1)
+        check_ranges("loader", config)
         if text.tokens < self.length:
             raise UserError(f"loader.context_length={self.length}: the text has only {text.tokens:,} tokens")
         self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)

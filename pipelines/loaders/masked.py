@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import check_ranges
 from model.renamed import former
 from model.shards.reader import Chunk
 from model.text.batch import pad
@@ -94,7 +95,7 @@ class MaskedLoader(Lanes[TextBatch]):
     ) -> None:
         super().__init__(text.reader, config.lanes, seed, rank, world)
         check_chunks(text.reader, config.lanes)
-        check_least("loader", config, batch_tokens=2, max_length=2, window_chunks=1)
+        check_ranges("loader", config)
         self.text, self.config, self.masking = text, config, masking
         self.longest = min(config.max_length, config.batch_tokens)
         self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)

@@ -9,13 +9,16 @@ All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): th
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import check_ranges
+from model.shards.manifest import Split
 from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
 from model.text.subword_regularization import SubwordSampler
@@ -54,7 +57,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         return {f"loader.{key}": getattr(self.config, key) for key in OF_PAIRS}
 
     def nothing_fits(self, lane: int) -> UserError:
-        return UserError(f"loader.max_length={self.config.max_length}: all records of lane {lane} are longer")
+        return UserError(f"{limit_of(self.config)}: all records of lane {lane} are longer")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
         """Read the window and order its batches."""
@@ -87,8 +90,8 @@ class LaneLoader(Lanes[TranslationBatch]):
     def _count_left_out(self, epoch: int, records: int, first: bool) -> None:
         if records and not self.left_out:
             logger.warning(
-                f"loader.max_length={self.config.max_length}: longer records are left out, the first {records} of them "
-                f"in epoch {epoch}; LaneLoader.left_out counts them"
+                f"{limit_of(self.config)}: longer records are left out, the first {records} of them in epoch {epoch}; "
+                f"LaneLoader.left_out counts them"
             )
         if first:
             self.left_out += records
@@ -130,13 +133,41 @@ def held_out_batches(
         yield window.batch(part)
 
 
+def limit_of(config: LoaderConfig) -> str:
+    """Returns the setting that leaves long records out, with its value."""
+    key = "max_length" if config.max_length <= config.batch_tokens else "batch_tokens"
+    return f"loader.{key}={getattr(config, key)}"
+
+
+def check_lengths(split: Split, bounds: Sequence[int], config: LoaderConfig, positions: int | None) -> None:
+    """Refuse limits that no record of the split keeps, and records that the network has no positions for.
+
+    Read from the histogram of lengths, so that nothing is opened; a bucket counts as long as its longest records.
+
+    Raises:
+        UserError: names the setting and what to choose.
+    """
+    limit = min(config.max_length, config.batch_tokens)
+    longest = 0.0
+    for side, counts in (("source", split.source_lengths), ("target", split.target_lengths)):
+        filled = [bucket for bucket, count in enumerate(counts) if count]
+        shortest = bounds[filled[0] - 1] if filled and filled[0] else 0  # all are longer than that
+        if shortest >= limit:
+            raise UserError(f"{limit_of(config)}: no record fits, each {side} has more than {shortest} tokens")
+        if filled:
+            longest = max(longest, bounds[filled[-1]] if filled[-1] < len(bounds) else math.inf)
+    if positions is not None and min(limit, longest) > positions:
+        raise UserError(
+            f"model.max_positions={positions}: too few for records of up to {min(limit, longest):g} tokens; choose "
+            f"that many, or loader.max_length={positions}, which leaves longer records out"
+        )
+
+
 def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
     if reader.manifest.kind != "parallel":
         raise UserError(f"{reader.directory}: the shards are {reader.manifest.kind}, translation needs parallel ones")
     check_lanes(config.lanes, world)
-    if not 0 <= config.sampling <= 1:
-        raise UserError(f"loader.sampling={config.sampling}: must be between 0 (off) and 1")
-    check_least("loader", config, batch_tokens=2, window_chunks=1, max_length=2, both_directions=0)
+    check_ranges("loader", config)
     if config.both_directions and not load_pair(reader.directory, reader.manifest.tokenizer).joint:
         raise UserError(
             f"loader.both_directions={config.both_directions}: needs one vocabulary for both sides. Choices: "

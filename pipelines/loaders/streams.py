@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import check_ranges
 from model.renamed import former
 from model.text.text_batch import TextBatch
 from pipelines.loaders.prefetch import Lanes, Opened
@@ -79,7 +80,7 @@ def rows_of(config: LoaderConfig) -> int:
     Raises:
         UserError: no row fits the budget, or rows have no length.
     """
-    check_least("loader", config, context_length=1)
+    check_ranges("loader", config)
     rows = config.batch_tokens // config.context_length
     if rows < 1:
         raise UserError(

@@ -10,6 +10,7 @@ import torch
 from model.errors import UserError
 from model.inference.bleu import tokeniser
 from model.inference.translator import network_translator
+from model.layers.positions import Positions
 from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig
@@ -24,7 +25,7 @@ from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import held_out as held_out_texts
-from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, held_out_batches
+from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_out_batches
 from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.network import train_network
@@ -131,6 +132,9 @@ def validate(config: Config) -> None:
     refuse_unrunnable(config, network)
     warn_of_warmup(config)
     train = manifest.split("train")
+    bound = any(isinstance(module, Positions) for module in network.modules())
+    positions = min(network.max_source_positions, network.max_target_positions) if bound else None
+    check_lengths(train, manifest.length_bounds, config.loader, positions)
     logger.info(
         f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {train.records:,} pairs, "
         f"{train.target_tokens:,} target tokens; {processes} workers, {config.loader.lanes} lanes of "

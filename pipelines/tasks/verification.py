@@ -174,8 +174,8 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
     expected = None
     if named and source == "ema" and named[0][0] in checkpoints:
         expected = checkpoint.read(checkpoints[named[0][0]])[0]["average"]
-    elif named and source is not None and source != "ema" and all(step in kept for step, _ in named):
-        expected = checkpoint.average([kept[step] for step, _ in named])
+    elif named and source not in (None, "ema") and all(step in kept for step, _ in named):
+        expected = checkpoint.average([kept[step] for step, _ in named], unhashed=True)
     if expected is not None:
         stored = load_file(run / "bundle" / WEIGHTS)
         if not expected.keys() <= stored.keys() or (source != "ema" and expected.keys() != stored.keys()):

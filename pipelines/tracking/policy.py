@@ -7,9 +7,10 @@ promotion by force, with a reason, and the history calls it so.
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import Range, Whole, check_ranges
 from pipelines.tracking.owner import OWNER_TAG, new_owner
 
 TAG = "policy"
@@ -20,9 +21,9 @@ FLAG = "--policy"
 class Policy:
     """What bounds every promotion of a model."""
 
-    p_value: float = 0.05  # the luck that all questions to a gate together may have
-    questions: int = 0  # that a gate answers at most; 0: any number, each must prove more
-    gates: int = 0  # held-out sets that may be asked at all, each has a budget of its own; 0: any number
+    p_value: Annotated[float, Range(0, 0.5, above=True)] = 0.05  # the luck that all questions to a gate together may have
+    questions: Whole = 0  # that a gate answers at most; 0: any number, each must prove more
+    gates: Whole = 0  # held-out sets that may be asked at all, each has a budget of its own; 0: any number
 
     def check(self) -> None:
         """Refuse values that bound nothing.
@@ -30,9 +31,7 @@ class Policy:
         Raises:
             UserError: names the key.
         """
-        if not 0.0 < self.p_value <= 0.5:
-            raise UserError(f"promote.policy.p_value={self.p_value}: a level is above 0 and at most 0.5, such as 0.05")
-        check_least("promote.policy", self, questions=0, gates=0)
+        check_ranges("promote.policy", self)
 
     def refuse_wider(self, p_value: float) -> None:
         """Refuse a p-value above the policy's.

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from model.errors import UserError
 from model.files import exclusive
+from model.ranges import Probability, Range, check_ranges
 from pipelines.tracking import gate, history
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import Event
@@ -37,9 +38,9 @@ class PromoteConfig:
     # auto: BLEU; of word vectors the mean of Spearman's correlation and of analogies right; of language models the
     # likelihood, as bits a character (masked ones: nats a guessed token)
     metric: Literal["auto", "bleu", "chrf", "similarity", "analogies", "likelihood"] = "auto"
-    samples: int = 1000  # bootstrap resamples at least; more where the level asks for them
+    samples: Annotated[int, Range(100)] = 1000  # bootstrap resamples at least; more where the level asks for them
     # all questions to a gate together have this to spend, see `gate.level`; null: what the policy allows
-    p_value: float | None = None
+    p_value: Probability | None = None
     force: bool = False  # promote without proof; needs a reason
     reason: str = ""
     show_policy: bool = False  # `promote --policy`: show the model's policy, or set the values of `policy`
@@ -245,7 +246,4 @@ def _number(version: Version | None) -> str | None:
 def _check(config: PromoteConfig) -> None:
     if config.force and not config.reason.strip():
         raise UserError("promote.reason: force is recorded with a reason; give one: promote.reason='...'")
-    if config.p_value is not None and not 0.0 < config.p_value < 1.0:
-        raise UserError(f"promote.p_value: {config.p_value} is no probability between 0 and 1")
-    if config.samples < 100:
-        raise UserError(f"promote.samples: {config.samples} resamples say nothing; at least 100")
+    check_ranges("promote", config)

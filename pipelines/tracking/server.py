@@ -13,6 +13,7 @@ from model.addresses import mask_address
 from model.environment import restore_environment
 from model.errors import UserError
 from model.files import exclusive
+from model.ranges import Amount, Positive
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 # What MLflow warns of in its own code while it is imported: nobody's business here.
@@ -28,12 +29,12 @@ class TrackingConfig:
     experiment: str = "dragoman"
     parent: str | None = None  # the id of the run under which this one stands
     offline: bool = False  # true: spool only; `dragoman sync` sends later
-    flush_seconds: float = 5.0  # how often the background thread sends
-    timeout: float = 10.0  # for one request to the server
-    flush_timeout: float = 30.0  # how long the end of a run waits for what is not sent yet
-    register_timeout: float = 120.0  # how long it waits for its version in the registry
+    flush_seconds: Positive = 5.0  # how often the background thread sends
+    timeout: Positive = 10.0  # for one request to the server
+    flush_timeout: Amount = 30.0  # how long the end of a run waits for what is not sent yet
+    register_timeout: Amount = 120.0  # how long it waits for its version in the registry
     system_metrics: bool = True
-    system_seconds: float = 10.0  # between two samples of CPU and memory
+    system_seconds: Positive = 10.0  # between two samples of CPU and memory
 
 
 class Verdict(Enum):

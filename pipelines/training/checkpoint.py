@@ -137,16 +137,23 @@ def prune(run: Path, keep_checkpoints: int, wanted: Callable[[list[int]], Collec
         path.with_suffix(".sha256").unlink(missing_ok=True)
 
 
-def average(kept: Sequence[Path]) -> dict[str, Tensor]:
+def average(kept: Sequence[Path], unhashed: bool = False) -> dict[str, Tensor]:
     """The mean of kept weights, summed in float64; of one alone its very numbers.
 
+    `unhashed`: take in weights beside which no sha256 was kept, with a warning.
+
     Raises:
-        UserError: one is damaged or not what was written.
+        UserError: one is damaged, not what was written, or without its sha256.
     """
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}
     for path in kept:
         if recorded_hash(path) is None:
+            if not unhashed:
+                raise UserError(
+                    f"{path}: no sha256 was kept beside it, so nobody can tell whether it was changed. Delete it and "
+                    f"the average is of one checkpoint less, or take it in as it is: train.unhashed_weights=true"
+                )
             logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
         for name, value in _weights(path).items():
             types[name] = value.dtype

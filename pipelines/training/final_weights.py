@@ -30,7 +30,7 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
         tensors, state = checkpoint.read(checkpoint.last(run))
         return tensors["average" if config.final_weights == "ema" else "network"], [state["step"]]
     found = chosen_weights(run, config)
-    return checkpoint.average(list(found.values())), list(found)
+    return checkpoint.average(list(found.values()), config.unhashed_weights), list(found)
 
 
 def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:

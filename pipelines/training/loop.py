@@ -129,7 +129,7 @@ class Trainer:
     def _steps(self, publish: Publisher, journal: Journal | None, report: Report) -> None:
         config, progress = self.config, self.progress
         model = self._distributed()
-        speed = Speed()
+        speed, mean = Speed(), Mean()
         nonfinite = 0
         saved, stops = self.ranks.from_first((journal.seconds, self._asked()) if journal else None)
         while progress.step < config.max_steps and not progress.stopped and not stops:
@@ -148,6 +148,7 @@ class Trainer:
             if config.precision == "fp16":
                 progress.loss_scale.update(finite)
             metrics = {"loss": loss / items, "nll": nll / items, "lr": lr, "norm": norm}
+            mean.add(loss, nll, items)
             if journal:
                 line = {key: round(value, 9) if math.isfinite(value) else None for key, value in metrics.items()}
                 journal.write({"step": step, **line, "tokens": int(items), "batch": step_digest(digests)})
@@ -159,7 +160,7 @@ class Trainer:
                     f"step {step}: no finite loss and gradient in {nonfinite} steps; lower train.optimizer.lr"
                 )
             if step % config.log_every == 0:
-                report(step, {**metrics, "tokens_per_second": speed.rate(), "skipped": progress.skipped})
+                report(step, {**metrics, **mean.take(), "tokens_per_second": speed.rate(), "skipped": progress.skipped})
             if config.max_minutes and seconds >= 60 * config.max_minutes:
                 progress.stopped = f"train.max_minutes={config.max_minutes:g} are over"
             if step % RETURN_EVERY == 0 and self.ranks.device.type == "cpu":
@@ -337,6 +338,25 @@ class Speed:
         rate = self._items / max(now - self._since, 1e-9)
         self._items, self._since = 0.0, now
         return rate
+
+
+class Mean:
+    """Loss and nll a target token over the steps since the last question; steps without a finite loss are left out."""
+
+    def __init__(self) -> None:
+        self._loss = self._nll = self._items = 0.0
+
+    def add(self, loss: float, nll: float, items: float) -> None:
+        """Take in the sums of a step."""
+        if math.isfinite(loss) and math.isfinite(nll):
+            self._loss, self._nll, self._items = self._loss + loss, self._nll + nll, self._items + items
+
+    def take(self) -> dict[str, float]:
+        """Return the means and begin anew; nothing where no step was finite."""
+        items = self._items
+        found = {"loss": self._loss / items, "nll": self._nll / items} if items else {}
+        self._loss = self._nll = self._items = 0.0
+        return found
 
 
 def limits(config: TrainConfig) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Letters: N matrices of one shape, R rows, C columns.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,14 +22,21 @@ class Muon(torch.optim.Optimizer):
     A step is scaled to the root mean square of Adam's, so that one rate and one schedule serve both. torch has a Muon
     of its own, which computes in bfloat16 wherever it runs and goes through the matrices one by one.
 
-    `adam` is given the other parameters; `work` is the type that is computed in.
+    `adam` is given the other parameters; `work` is the type that is computed in. `packed` has the rows of each matrix
+    in a parameter that holds several, such as queries above keys above values: as one matrix, the part with the largest
+    gradient leaves the others short steps.
     """
 
     def __init__(
-        self, matrices: Sequence[nn.Parameter], adam: torch.optim.Optimizer, weight_decay: float, work: torch.dtype
+        self,
+        matrices: Sequence[nn.Parameter],
+        adam: torch.optim.Optimizer,
+        weight_decay: float,
+        work: torch.dtype,
+        packed: Mapping[Tensor, Sequence[int]] | None = None,
     ) -> None:
         super().__init__([{"params": list(matrices), "weight_decay": weight_decay}], {"lr": adam.defaults["lr"]})
-        self._adam, self._work = adam, work
+        self._adam, self._work, self._packed = adam, work, packed or {}
         adam.state = self.state
         self.param_groups += adam.param_groups  # the same objects: whoever sets a rate sets it for both
 
@@ -37,12 +44,15 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]  # no closure, no loss
         """One update of everything that has a gradient."""
         group = self.param_groups[0]
-        alike: defaultdict[torch.Size, list[Tensor]] = defaultdict(list)
-        for p in group["params"]:
-            if p.grad is not None:
-                alike[p.shape].append(p)
-        for shape, matrices in alike.items():
-            changes = orthogonal(torch.stack(self._momenta(matrices)).to(self._work))  # (N, R, C)
+        trained = [p for p in group["params"] if p.grad is not None]
+        alike: defaultdict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)  # shape -> (matrix, momentum)
+        for p, momentum in zip(trained, self._momenta(trained), strict=True):
+            rows = list(self._packed.get(p, [len(p)]))
+            for matrix, part in zip(torch.split(p, rows), torch.split(momentum, rows), strict=True):
+                alike[matrix.shape].append((matrix, part))
+        for shape, pairs in alike.items():
+            matrices = [matrix for matrix, _ in pairs]
+            changes = orthogonal(torch.stack([part for _, part in pairs]).to(self._work))  # (N, R, C)
             if group["weight_decay"]:
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
             length = ADAMS_LENGTH * max(shape) ** 0.5  # a semi-orthogonal matrix has a root mean square of 1/sqrt(max)

@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.layers.attention import CrossAttention, SelfAttention
+from model.layers.positions import Positions
+from model.layers.transformer_layers import FeedForward
 from model.settings import Precision
 from pipelines.settings import OptimizerConfig
 from pipelines.training.muon import Muon
@@ -34,25 +37,50 @@ def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> fl
 
 
 def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Precision = "fp32") -> torch.optim.Optimizer:
-    """Fused kernels on CPU and GPU. Decay is kept from biases, norms and tables; frozen parameters stay out.
+    """An optimizer with fused kernels for every parameter that is not frozen.
 
-    Muon's are the matrices between states, whoever reads or writes words stays with Adam; its own products
-    are in bfloat16 where the network's are.
+    The tables stay out of the decay, as biases and norms do: embeddings, learned positions and the output layer, tied
+    or not. Muon takes the matrices that are left, each of `packed_rows` by itself if `split_packed` is set, and
+    computes in bfloat16 where the network does; Adam has the rest.
     """
-    words = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+    tables = {id(p) for name, p in network.named_parameters() if name == "output.weight"}
+    for module in network.modules():
+        if isinstance(module, nn.Embedding | Positions):
+            tables |= {id(p) for p in module.parameters()}
     trained = [p for p in network.parameters() if p.requires_grad]
-    if config.kind == "muon":
-        words |= {id(p) for name, p in network.named_parameters() if name == "output.weight"}
-    matrices = [p for p in trained if p.ndim > 1 and id(p) not in words]
+    matrices = [p for p in trained if p.ndim > 1 and id(p) not in tables]
     chosen = {id(p) for p in matrices}
     spared = [p for p in trained if id(p) not in chosen]
     rates: dict[str, Any] = {"lr": config.lr, "betas": (config.betas[0], config.betas[1]), "eps": config.eps}
     if config.kind == "muon":
         adam = torch.optim.Adam(spared, **rates, fused=True)
-        return Muon(matrices, adam, config.weight_decay, torch.bfloat16 if precision == "bf16" else torch.float32)
+        work = torch.bfloat16 if precision == "bf16" else torch.float32
+        return Muon(matrices, adam, config.weight_decay, work, packed_rows(network) if config.split_packed else {})
     kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     return kind(groups, **rates, fused=True)
+
+
+def packed_rows(network: nn.Module) -> dict[Tensor, list[int]]:
+    """Returns the weights that hold several matrices, one above another, with the rows of each matrix.
+
+    They are the queries, keys and values of attention, the gates of recurrent cells and the two inner products of
+    SwiGLU: each stands in one product with its neighbours for speed alone.
+    """
+    rows: dict[Tensor, list[int]] = {}
+    for module in network.modules():
+        if isinstance(module, SelfAttention):
+            width, keys = module.qkv.in_features, (module.qkv.out_features - module.qkv.in_features) // 2
+            rows[module.qkv.weight] = [width, keys, keys]
+        elif isinstance(module, CrossAttention):
+            rows[module.kv.weight] = [module.kv.out_features // 2] * 2
+        elif isinstance(module, FeedForward) and module.gated:
+            rows[module.inner.weight] = [module.inner.out_features // 2] * 2
+        elif isinstance(module, nn.RNNBase):
+            for weight in module.parameters():
+                if weight.ndim > 1:
+                    rows[weight] = [module.hidden_size] * (len(weight) // module.hidden_size)
+    return rows
 
 
 def clip(parameters: Iterable[nn.Parameter], scale: float, clip_norm: float) -> float:

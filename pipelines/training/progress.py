@@ -16,6 +16,8 @@ from pipelines.training import journal
 logger = logging.getLogger(__name__)
 DECISION = "precision.json"  # in the folder of the run: what it trains in, and why
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
+SLOW_STEPS = 3  # the first of a start: they make buffers and kernels ready, and say nothing of the rest
+SETTLED = 5  # steps after those from which on a rate is said
 
 
 @contextmanager
@@ -43,7 +45,9 @@ class _Follower:
         self._file = path.stat().st_ino if path.is_file() else 0
         self._offset = path.stat().st_size if path.is_file() else 0
         self._said = max((line["step"] for line in journal.lines(path)), default=0)  # the last step of an evaluation
-        self._recent: list[dict[str, Any]] = []
+        self._recent: list[dict[str, Any]] = []  # of this start, without its slow steps
+        self._since: list[dict[str, Any]] = []  # the last line
+        self._first = 0  # step of this start
         self._last_line, self._last_step = 0.0, 0
 
     def follow(self) -> None:
@@ -61,14 +65,18 @@ class _Follower:
             return
         with self.path.open("rb") as file:
             if os.fstat(file.fileno()).st_ino != self._file:  # a resumed run cut the journal back to its checkpoint
-                self._file, self._offset, self._recent = os.fstat(file.fileno()).st_ino, 0, []
+                self._file, self._offset = os.fstat(file.fileno()).st_ino, 0
+                self._recent, self._since, self._first = [], [], 0
             file.seek(self._offset)
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         for line in journal.parse(whole.decode()):
             if "valid_loss" not in line and "epoch_loss" not in line:
-                self._recent = [*self._recent[-49:], line]
+                self._first = self._first or line["step"]
+                self._since.append(line)
+                slow = line["step"] < self._first + SLOW_STEPS
+                self._recent = [line] if slow else [*self._recent[-49:], line]
             elif line["step"] > self._said:
                 self._said = line["step"]
                 self._say(_evaluation(line) if "valid_loss" in line else _epoch(line))
@@ -76,7 +84,9 @@ class _Follower:
         step = self._recent[-1]["step"] if self._recent else self._last_step
         if step != self._last_step and (self._terminal or now - self._last_line >= LINE_SECONDS):
             self._last_line, self._last_step = now, step
-            self._say(_training(self._recent, self.max_steps, self.unit), live=self._terminal)
+            shown = self._recent if self._terminal else self._since
+            self._say(_training(shown, self._recent, self.max_steps, self.unit), live=self._terminal)
+            self._since = []
 
     def _say(self, text: str, live: bool = False) -> None:
         if live:
@@ -88,13 +98,15 @@ class _Follower:
         logger.info(text)
 
 
-def _training(recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
+def _training(shown: list[dict[str, Any]], recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
+    """The mean loss a token of the steps `shown`, and the rate of the `recent` ones."""
     last = recent[-1]
     parts = [f"step {last['step']:,}/{max_steps:,}"]
-    if last["loss"] is not None:
-        parts.append(f"loss {last['loss']:.3f}")
+    finite = [line for line in shown if line["loss"] is not None]
+    if tokens := sum(line["tokens"] for line in finite):
+        parts.append(f"loss {sum(line['loss'] * line['tokens'] for line in finite) / tokens:.3f}")
     seconds = last["seconds"] - recent[0]["seconds"]
-    if len(recent) > 1 and seconds > 0:
+    if last["step"] - recent[0]["step"] >= SETTLED and seconds > 0:
         tokens = sum(line["tokens"] for line in recent[1:])
         left = (max_steps - last["step"]) * seconds / (last["step"] - recent[0]["step"])
         parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{_duration(left)} left"]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model.errors import UserError, check_least
+from model.ranges import Amount, Count, Positive, Whole, check_ranges
 from model.word_vectors.formats import Format
 
 Backend = Literal["numba", "torch", "triton", "ddp"]
@@ -19,9 +19,9 @@ class EvaluateVectors:
     root: str | None = None
     similarity: list[str] = field(default_factory=list)  # pairs of words and how alike people found them
     analogies: list[str] = field(default_factory=list)  # questions a : b = c : ?
-    restrict: int = 30_000  # analogies: questions and answers among so many most frequent words; 0: all
+    restrict: Whole = 30_000  # analogies: questions and answers among so many most frequent words; 0: all
     words: list[str] = field(default_factory=list)  # whose neighbours are shown and drawn; empty: some of the sets'
-    neighbours: int = 5  # shown of each
+    neighbours: Whole = 5  # shown of each
     pictures: bool = True  # projections, similarities, parallelograms, scores and loss
 
 
@@ -29,19 +29,19 @@ class EvaluateVectors:
 class VectorsConfig:
     """How long and how. A *segment* is a run of whole records; a *round* is one segment on each rank."""
 
-    epochs: int = 5
+    epochs: Count = 5
     side: Literal["source", "target"] | None = None  # which language of parallel shards; null: shards of one language
     backend: Backend = "numba"
-    threads: int = 0  # of each rank; 0: its share of the machine's cores
-    segment_words: int = 50_000  # between two averages, a rank
+    threads: Whole = 0  # of each rank; 0: its share of the machine's cores
+    segment_words: Count = 50_000  # between two averages, a rank
     average: Literal["submodel", "full"] = "submodel"
     scale_lr: bool = True  # the learning rate times the number of ranks, at most max_lr
-    max_lr: float = 0.1
-    memory_mb: int = 1024  # glove: for counting co-occurrences; what does not fit is spilled to disk
-    log_every: int = 20  # rounds
-    checkpoint_every: int = 0  # rounds; 0: by the clock alone
-    checkpoint_minutes: float = 2.0  # 0: by rounds alone
-    keep_checkpoints: int = 2
+    max_lr: Positive = 0.1
+    memory_mb: Count = 1024  # glove: for counting co-occurrences; what does not fit is spilled to disk
+    log_every: Count = 20  # rounds
+    checkpoint_every: Whole = 0  # rounds; 0: by the clock alone
+    checkpoint_minutes: Amount = 2.0  # 0: by rounds alone
+    keep_checkpoints: Count = 2
     evaluate: EvaluateVectors = field(default_factory=EvaluateVectors)
     export: list[Format] = field(default_factory=list)  # formats written into the bundle's exports/
 
@@ -51,7 +51,4 @@ class VectorsConfig:
         Raises:
             UserError: names the key and its least value.
         """
-        check_least("vectors", self, epochs=1, segment_words=1, log_every=1, keep_checkpoints=1)
-        check_least("vectors", self, threads=0, checkpoint_every=0, checkpoint_minutes=0)
-        if self.max_lr <= 0:
-            raise UserError(f"vectors.max_lr={self.max_lr}: must be above 0")
+        check_ranges("vectors", self)

@@ -15,7 +15,8 @@ from pathlib import Path
 import psutil
 
 from conf import compose
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import Amount, check_ranges
 from services.commands.run_folders import age, extent, run_folders, size, table
 
 DAY = 86400.0
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 class CleanConfig:
     """What is looked through, and what of it is old."""
 
-    days: float = 30.0  # since the last change, of runs and downloaded bundles
+    days: Amount = 30.0  # since the last change, of runs and downloaded bundles
     runs: str = "artifacts/runs"
     caches: list[str] = field(default_factory=lambda: ["artifacts/cache/models", "artifacts/versions"])
     ray: str = "/tmp/ray"  # Ray's folder; sessions that no process uses
@@ -55,7 +56,7 @@ def clean(config: CleanConfig) -> int:
     Raises:
         UserError: there is something, and nobody to ask.
     """
-    check_least("clean", config, days=0)
+    check_ranges("clean", config)
     found = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
     if not found:
         print("nothing to clean")

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from conf import compose
-from model.errors import UserError, check_least
+from model.errors import UserError
 from model.inference.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
+from model.ranges import check_ranges
 from services.commands.lines import batches, open_input, read_lines
 from services.commands.matrix import open_matrix
 from services.commands.output import open_output
@@ -26,7 +27,7 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
     Raises:
         UserError: an input that cannot be read, a line that is no UTF-8 or too long, no bundle with sentence vectors.
     """
-    check_least("embed", config, batch_tokens=1, lines=1)
+    check_ranges("embed", config)
     if config.format == "npy" and config.output is None:
         raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
     with contextlib.ExitStack() as stack:

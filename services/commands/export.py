@@ -7,6 +7,7 @@ from pathlib import Path
 
 from conf import compose
 from model.errors import UserError, unknown
+from model.ranges import Whole, check_ranges
 from model.storage.mirror import local_folder, publish_files
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.formats import Format, write_format
@@ -27,7 +28,7 @@ class ExportConfig(VectorsSource):
 
     output: str = "artifacts/exports/vectors"  # a folder
     formats: list[Format] = field(default_factory=lambda: list(FORMATS))  # of these
-    restrict: int = 0  # the so many most frequent words; 0: all
+    restrict: Whole = 0  # the so many most frequent words; 0: all
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,8 +47,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
         if word not in FORMATS:
             raise unknown("export.formats", word, FORMATS)
     chosen = [name for name in FORMATS if name in (formats or config.formats)]
-    if config.restrict < 0:
-        raise UserError(f"export.restrict: {config.restrict} must be at least 0, which means all words")
+    check_ranges("export", config)
     embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
     output = local_folder(config.output, config.cache)
     try:

@@ -13,8 +13,9 @@ from typing import TextIO
 from conf import compose
 from model.bundles.language import TextBundle
 from model.decoding.generation import Generated, Token, continue_prompts, generate, make_continuation, read_prompt
-from model.errors import UserError, check_least
+from model.errors import UserError
 from model.networks.language_network import LanguageNetwork
+from model.ranges import check_ranges
 from services.commands.lines import batches, open_input, read_lines
 from services.commands.output import open_output
 from services.models.source import open_text_bundle
@@ -35,7 +36,7 @@ def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
             raise UserError(f"generate.prompt: {text[:60]!r} stands on the command line too; give one of them")
         config = replace(config, prompt=text)
     config.check()
-    check_least("generate", config, at_once=1)
+    check_ranges("generate", config)
     with contextlib.ExitStack() as stack:
         prompts, at_once = read_prompts(config, stack)
         bundle = open_text_bundle(config, "language")

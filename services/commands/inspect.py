@@ -11,6 +11,7 @@ from model.bundles.directory import CONFIG
 from model.bundles.elsewhere import bring_bundle
 from model.errors import UserError
 from model.files import atomic_path
+from model.ranges import Whole
 from model.shards.manifest import MANIFEST
 from model.storage.mirror import bring, bring_checked, local_folder, remote_of
 from model.storage.remote import download_unchecked
@@ -25,7 +26,7 @@ class InspectConfig:
     path: str | None = None
     format: Literal["text", "json"] = "text"
     verify: bool = False  # compare the sha256 of every file that is listed
-    samples: int = 2  # records of a shard
+    samples: Whole = 2  # records of a shard
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from conf import compose
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import Count, Whole, check_ranges
 from model.word_vectors.embeddings import Embeddings, Method
 from services.commands.lines import open_input, read_lines
 from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
@@ -27,9 +28,9 @@ Verb = Literal["neighbours", "analogy"]
 class QueryConfig(VectorsSource):
     """What is asked of which word vectors, and how the answers are written."""
 
-    k: int = 10  # words of an answer
+    k: Count = 10  # words of an answer
     method: Method = "3cosadd"  # of analogies
-    restrict: int = 0  # answers are among the so many most frequent words; 0: among all
+    restrict: Whole = 0  # answers are among the so many most frequent words; 0: among all
     input: str | None = None  # a file of words, where none stand on the command line; null: standard input
     format: Literal["text", "json"] = "text"
     on_error: Literal["raise", "skip"] = "raise"
@@ -55,7 +56,7 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     Raises:
         UserError: an unknown word (unless such are skipped), words that are not three a question, no such vectors.
     """
-    check_least("query", config, k=1)
+    check_ranges("query", config)
     with contextlib.ExitStack() as stack:
         questions: Iterable[Question]
         if words:

@@ -5,7 +5,8 @@ import logging
 from pathlib import Path
 
 from conf import compose
-from model.errors import UserError, check_least
+from model.errors import UserError
+from model.ranges import check_ranges
 from services.commands.lines import open_input, read_lines
 from services.commands.nbest import read_nbest
 from services.commands.output import open_output
@@ -45,7 +46,7 @@ def rerank(config: RerankConfig, seed: int = 1) -> int:
 
 def check(config: RerankConfig) -> None:
     """Raises UserError for settings that cannot be, or do not go together."""
-    check_least("rerank", config, batch_tokens=1, lists=1)
+    check_ranges("rerank", config)
     if config.source is None:
         raise UserError("rerank.source: name the file of source lines that the lists are of")
     if config.tune and config.references is None:

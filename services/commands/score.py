@@ -17,11 +17,12 @@ from conf import compose
 from model.bundles.directory import bundle_kind
 from model.bundles.language import load_text_bundle
 from model.bundles.translation import load_bundle
-from model.errors import UserError, check_least
+from model.errors import UserError
 from model.inference.kinds import check_translates
 from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
 from model.inference.text_scoring import TextScorer, open_text_scorer
 from model.languages import languages_of
+from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from services.commands.lines import batches, open_input, read_lines, to_column
 from services.commands.output import open_output
@@ -80,7 +81,7 @@ def score(config: ScoreConfig) -> int:
         UserError: an input that cannot be read, a line that is no pair, files of different length, a pair too long,
             settings that only a translation model has.
     """
-    check_least("score", config, batch_tokens=1, lines=1)
+    check_ranges("score", config)
     with contextlib.ExitStack() as stack:
         scorer, search, languages = choose_scorer(config)
         read = read_texts if isinstance(scorer, TextScorer) else read_pairs

@@ -10,8 +10,9 @@ from typing import TextIO
 
 from conf import compose
 from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError, check_least
+from model.errors import UserError
 from model.inference.translator import Alternative, Translation
+from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from model.text.sentences import join, split
 from services.commands.attention import Show, attention_file, check_attention
@@ -38,7 +39,7 @@ def translate(
             attention asked of a network that has none.
     """
     check_attention(config.attention)
-    check_least("translate", config, nbest=1, lines=1, longest=1)
+    check_ranges("translate", config)
     with open_input(config.input, "translate", languages=lambda: (served.source,), text=text) as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:

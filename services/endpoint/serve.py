@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from conf import compose
 from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError, check_least
+from model.errors import UserError
 from model.inference.translator import Translation
+from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from services.endpoint.app import Endpoint, create_app
 from services.endpoint.batcher import Batcher
@@ -182,10 +183,7 @@ def check(config: ServeConfig) -> None:
         )
     if config.traces is not None:
         check_address(config.traces)
-    check_least("serve", config, batch=1, queue=1, longest=16, connections=1, port=0)
-    check_least("serve", config, poll=0.1, timeout=0.1, receive_timeout=0.1)
-    if config.port > 65_535:
-        raise UserError(f"serve.port={config.port}: must be at most 65535")
+    check_ranges("serve", config)
 
 
 def read_keys(path: str | None) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model.errors import ServiceError, UserError
+from model.ranges import Amount, Count, Positive, Whole
 
 AGENT_PORT = 52365  # where `ray start` has a node's agent listen; without one a head accepts no jobs
 
@@ -23,8 +24,8 @@ class JobsConfig:
     owner: str | None = None  # null: this user; believed where the service asks for no token
     priority: Literal["low", "normal", "high"] = "normal"
     after: list[str] = field(default_factory=list)  # jobs that must have succeeded before
-    retries: int = 0  # failures that are tried again
-    max_hours: float = 0.0  # of running; 0: no bound
+    retries: Whole = 0  # failures that are tried again
+    max_hours: Amount = 0.0  # of running; 0: no bound
     by: str | None = None  # 08:00, or 2030-01-31T08:00: when it must have ended
     plan: Literal["first", "only"] = "first"  # only: say what it comes to, and queue nothing
     address: str | None = None  # http://host:8265, or host:port, ray://..., auto
@@ -37,11 +38,11 @@ class JobsConfig:
     )
     environment: dict[str, str] = field(default_factory=dict)
     name: str = "job"
-    show: int = 20
-    stop_timeout: float = 30.0  # seconds
-    workers: int = 1
-    cpus_per_worker: float = 1.0
-    gpus_per_worker: float = 1.0
+    show: Count = 20
+    stop_timeout: Amount = 30.0  # seconds
+    workers: Count = 1
+    cpus_per_worker: Positive = 1.0
+    gpus_per_worker: Amount = 1.0
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 

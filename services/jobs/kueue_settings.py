@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from model.errors import UserError
+from model.ranges import Count, Whole
 
 
 @dataclass
@@ -22,10 +23,10 @@ class KueueConfig:
     places: str = "dragoman-places"  # the ConfigMap with the variables of every pod: MLflow's address, the bucket's
     secret: str = "dragoman"  # the Secret with mlflow_credentials and s3_credentials
     priority_class: str = "dragoman-training"  # of the pods; empty: the cluster's default
-    user: int = 10001  # that the image runs as; the volumes belong to its group
+    user: Count = 10001  # that the image runs as; the volumes belong to its group
     memory: str = "8Gi"  # of a pod
     shared_memory: str = "2Gi"  # of it, /dev/shm
-    keep_seconds: int = 3600  # that an ended RayJob stays
+    keep_seconds: Whole = 3600  # that an ended RayJob stays
 
     def check(self) -> None:
         """Refuse what cannot be.
@@ -36,5 +37,3 @@ class KueueConfig:
         for name in ("namespace", "queue", "service", "image", "claim", "places", "secret", "memory", "shared_memory"):
             if not getattr(self, name):
                 raise UserError(f"service.kueue.{name}: must not be empty")
-        if self.user < 1:
-            raise UserError(f"service.kueue.user: {self.user} is no ordinary user; take that of the image, 10001")

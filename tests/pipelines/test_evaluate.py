@@ -15,6 +15,7 @@ import torch
 from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from model.decoding.search import decode
 from model.errors import UserError
+from model.inference.engines import runs_int8
 from model.inference.translator import network_translator, open_translator
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
@@ -198,6 +199,28 @@ def test_int8_that_is_not_faster_does_not_serve(
     verdict = gate_int8(bundle, *held_out(shards, "valid", ("en", "de")), tolerance=100.0)
     assert verdict is not None
     assert not verdict["accepted"] and verdict["faster"] == 1.0
+
+
+def test_which_engine_serves_is_no_toss_of_the_clock(
+    bundle: TranslationBundle, shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured alike with the noise of a clock, int8 never serves; one slow measurement of three decides nothing."""
+    sources, references = held_out(shards, "valid", ("en", "de"))
+    for seconds in ([1.0, 0.95, 1.0, 1.02, 1.05, 0.99], [9.0, 0.95, 1.0, 1.02, 1.05, 0.99]):
+        left = iter(seconds)
+        monkeypatch.setattr(tuning, "time_engine", lambda bundle, engine, sources, left=left: (sources, next(left)))
+        verdict = gate_int8(bundle, sources, references, tolerance=100.0)
+        assert verdict is not None and not verdict["accepted"]
+
+
+def test_scores_by_int8_have_float32s_beside_them(bundle: TranslationBundle, shards: Path) -> None:
+    if not runs_int8("cpu"):
+        pytest.skip("this machine multiplies no int8")
+    served = evaluate_bundle(bundle, shards, "test", engine="ctranslate2-int8")
+    plain = evaluate_bundle(bundle, shards, "test", engine="ctranslate2")
+    assert served.engine == "ctranslate2 (ct2-int8)" and plain.float32 is None
+    assert served.float32 == {"bleu": plain.scores.bleu, "chrf": plain.scores.chrf}
+    assert served.record()["float32"] == served.float32 and "float32: BLEU" in report(served)
 
 
 def test_the_time_of_a_decoding_is_the_processors_own(bundle: TranslationBundle) -> None:

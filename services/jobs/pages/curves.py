@@ -37,6 +37,7 @@ class Journal:
     points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     every: dict[str, int] = field(default_factory=dict)  # of a key: one point of how many is kept
     seen: dict[str, int] = field(default_factory=dict)
+    losses: list[float] = field(default_factory=list)  # of the steps since the last point kept
     tokens: int = 0
 
     def add(self, line: Mapping[str, Any]) -> None:
@@ -51,10 +52,14 @@ class Journal:
             while kept and kept[-1][0] >= step:
                 kept.pop()
             self.seen[key] = self.seen.get(key, 0) + 1
+            if key == "loss":
+                self.losses.append(value)
             if self.seen[key] % self.every.setdefault(key, 1) == 0:
+                if key == "loss":  # a step's alone jumps: the mean since the last point
+                    value, self.losses = sum(self.losses) / len(self.losses), []
                 kept.append((step, value))
             if len(kept) > 2 * POINTS:
-                self.points[key] = kept[::2]
+                self.points[key] = list(mean_pairs(kept) if key == "loss" else kept[::2])
                 self.every[key] *= 2
         self.last["step"] = step
 
@@ -147,6 +152,12 @@ def _chart(key: str, lines: Mapping[str, Points]) -> Chart:
         end=end,
         caption=f"{CURVES[key]}, steps {round(first):,} to {round(end):,}: {said}",
     )
+
+
+def mean_pairs(points: Points) -> Points:
+    """The mean of every two neighbours, at the second's place."""
+    pairs = zip(points[::2], points[1::2], strict=False)
+    return [*((step, (before + value) / 2) for (_, before), (step, value) in pairs), *points[len(points) // 2 * 2 :]]
 
 
 def thin(points: Points) -> Points:

@@ -8,12 +8,13 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
 from conf import groups
 from model.errors import unknown
+from model.ranges import range_in
 from services.jobs.planning.refusals import OURS
 from services.jobs.planning.refusals import VERBS as SUBMITTED
 from services.verbs import VERBS
@@ -45,7 +46,7 @@ def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
     for name in general:
         if choices[name] and choices[name] not in groups.choices(name):
             raise unknown(name, choices[name], groups.choices(name))
-    hints = get_type_hints(importlib.import_module("pipelines.config").Config)
+    hints = get_type_hints(importlib.import_module("pipelines.config").Config, include_extras=True)
     return {
         "groups": [_group(name, choices[name], str(defaults.get(name) or "")) for name in general],
         "general": list(_general(hints, said)),
@@ -91,7 +92,7 @@ def _section(name: str, choice: str, hint: Any, said: Mapping[str, Any]) -> Row:
 
 
 def _rows(values: Mapping[str, Any], hint: Any, where: str, comments: Mapping[str, str]) -> Iterator[Row]:
-    hints = get_type_hints(hint) if is_dataclass(hint) else {}
+    hints = get_type_hints(hint, include_extras=True) if is_dataclass(hint) else {}
     for key, value in values.items():
         if key in ("defaults", "name"):
             continue
@@ -103,20 +104,21 @@ def _rows(values: Mapping[str, Any], hint: Any, where: str, comments: Mapping[st
 
 
 def _field(key: str, value: Any, hint: Any, comment: str) -> Row:
-    kind, choices = _kind(hint, value)
+    found = range_in(hint)
+    kind, choices = _kind(_bare(hint), value)
     said = CHOICES.match(comment)
     if not choices and said and str(value) in said[0].split(" | "):
         kind, choices = "choice", said[0].split(" | ")
     made = isinstance(value, str) and "${" in value  # of other keys: it stands in the field until somebody writes there
     default, placeholder = ("", str(value)) if made else (_written(value), "")
     row = {"key": key, "kind": kind, "choices": choices, "default": default, "comment": comment}
-    return row | {"placeholder": placeholder}
+    return row | {"placeholder": placeholder, "range": str(found or "")}
 
 
 def _kind(hint: Any, value: Any) -> tuple[str, list[str]]:
     """(number, whole, yes, choice or text; the choices)."""
     if get_origin(hint) in (Union, types.UnionType):
-        inner = [one for one in get_args(hint) if one is not types.NoneType]
+        inner = [_bare(one) for one in get_args(hint) if one is not types.NoneType]
         _, choices = _kind(inner[0], value) if len(inner) == 1 else ("text", [])
         return ("choice", ["null", *choices]) if choices else ("text", [])
     if get_origin(hint) is Literal:
@@ -126,6 +128,11 @@ def _kind(hint: Any, value: Any) -> tuple[str, list[str]]:
     if isinstance(value, str) and "${" in value:
         return "text", []
     return {int: ("whole", []), float: ("number", [])}.get(hint, ("text", []))
+
+
+def _bare(hint: Any) -> Any:
+    """The annotation without its range."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 def _written(value: Any) -> str:

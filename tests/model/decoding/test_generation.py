@@ -254,10 +254,10 @@ def test_a_broken_network_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"temperature": -0.1}, "generate.temperature: -0.1"),
-        ({"temperature": math.nan}, "generate.temperature: nan"),
-        ({"top_p": 0.0}, "generate.top_p: 0.0 must be above 0 and at most 1"),
-        ({"top_p": 1.1}, "generate.top_p: 1.1"),
+        ({"temperature": -0.1}, "generate.temperature=-0.1"),
+        ({"temperature": math.nan}, "generate.temperature=nan"),
+        ({"top_p": 0.0}, "generate.top_p=0.0: must be above 0 and at most 1"),
+        ({"top_p": 1.1}, "generate.top_p=1.1"),
         ({"top_k": -1}, "generate.top_k=-1: must be at least 0"),
         ({"max_tokens": 0}, "generate.max_tokens=0: must be at least 1"),
         ({"samples": 0}, "generate.samples=0"),

@@ -260,7 +260,7 @@ def test_it_is_a_row_of_the_table_and_of_one_family() -> None:
     ("changes", "message"),
     [
         ({"width": 0}, "model.width=0: must be at least 1"),
-        ({"dropout": 1.0}, "model.dropout: 1.0"),
+        ({"dropout": 1.0}, "model.dropout=1.0"),
         ({"cell": "lsmt"}, "model.cell: 'lsmt' is not known. Did you mean 'lstm'"),
     ],
 )

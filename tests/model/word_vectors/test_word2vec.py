@@ -209,7 +209,7 @@ def test_huge_scores_make_no_nan_but_a_nan_stays_to_be_found() -> None:
 @pytest.mark.parametrize(
     ("changes", "words", "message"),
     [
-        ({"width": 0}, 9, "model.width=0: must be a finite number of at least 1"),
+        ({"width": 0}, 9, "model.width=0: must be at least 1"),
         ({"window": 0}, 9, "model.window=0"),
         ({"negatives": 0}, 9, "model.negatives=0"),
         ({"sample": -1.0}, 9, "model.sample=-1"),

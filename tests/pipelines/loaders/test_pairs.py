@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from model.shards.writer import write_shard
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import EOS, PAD, TokenizerConfig
 from model.text.tokenizers import load_pair, train_pair
-from pipelines.loaders.pairs import LaneLoader, held_out_batches
+from pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from pipelines.settings import LoaderConfig
 from pipelines.training.loop import merge_lanes
 from tests.random_shards import MakeShards, random_records
@@ -313,3 +314,25 @@ def test_both_directions_want_one_vocabulary(tmp_path: Path) -> None:
     write_manifest(tmp_path, Manifest("toy", ["en", "en"], pair.describe(), "<u2", {"train": Split.of([entry])}))
     with pytest.raises(UserError, match=r"loader\.both_directions=1: needs one vocabulary .* tokenizer\.joint=true"):
         LaneLoader(ShardReader(tmp_path, "train"), config(both_directions=1))
+
+
+@pytest.mark.parametrize(
+    ("settings", "positions", "message"),
+    [
+        ({"batch_tokens": 4}, None, "loader.batch_tokens=4: no record fits, each source has more than 4 tokens"),
+        ({"max_length": 4}, None, "loader.max_length=4: no record fits"),
+        ({}, 10, "model.max_positions=10: too few for records of up to 16 tokens; choose that many, or loader.max_le"),
+        ({"max_length": 12}, 10, "too few for records of up to 12 tokens"),
+        ({}, 16, ""),
+        ({"max_length": 10}, 10, ""),
+    ],
+)
+def test_lengths_are_checked_before_anything_starts(
+    settings: dict[str, int], positions: int | None, message: str
+) -> None:
+    split = Split(9, 90, 90, [0, 5, 0, 4], [3, 3, 3, 0], [])
+    if not message:
+        check_lengths(split, [4, 8, 12, 16], LoaderConfig(**settings), positions)
+        return
+    with pytest.raises(UserError, match=re.escape(message)):
+        check_lengths(split, [4, 8, 12, 16], LoaderConfig(**settings), positions)

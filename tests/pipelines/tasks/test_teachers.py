@@ -100,7 +100,7 @@ def test_nobody_is_asked_about_pairs_that_are_too_long_to_train_on(home: Path) -
     ("overrides", "told"),
     [
         (["train.teachers=[nowhere]"], "train.teachers: 'nowhere' is neither a bundle's directory nor a run"),
-        (["train.loss.distillation=1.5"], "train.loss.distillation=1.5: a part of the whole is from 0 to 1"),
+        (["train.loss.distillation=1.5"], "train.loss.distillation=1.5: must be at least 0 and at most 1"),
         (["train.loss.rdrop=1"], "train.loss.rdrop=1: not with train.teachers"),
         (["loader.sampling=0.1"], "loader.sampling=0.1: not with train.teachers"),
         (["loader.both_directions=1"], "loader.both_directions=1: not with train.teachers"),

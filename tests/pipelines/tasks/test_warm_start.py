@@ -72,7 +72,7 @@ def same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> bool
 
 def test_it_begins_with_the_others_weights_and_says_so(home: Path) -> None:
     runs = home / "artifacts" / "runs"
-    still = ["train.max_steps=1", "train.optimizer.lr=0", "train.evaluate_every=1", "train.checkpoint_every=1"]
+    still = ["train.max_steps=1", "train.optimizer.lr=1e-30", "train.evaluate_every=1", "train.checkpoint_every=1"]
     assert train.task(config(home, "name=second", "train.init_from=first", "model.dropout=0.3", *still)) == 0
     assert same(weights(home, "second"), weights(home, "first"))
     told = read_facts(runs / "second" / "bundle")["init"]

@@ -302,6 +302,33 @@ def test_weights_that_were_changed_enter_no_average(shards: Path, tmp_path: Path
         final_weights(tmp_path / "run", CONFIG)
 
 
+def test_weights_without_their_hash_enter_the_average_only_when_asked(
+    shards: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(shards, tmp_path / "run")
+    whole, steps = final_weights(tmp_path / "run", CONFIG)
+    (tmp_path / "run/weights/step-00000008.sha256").unlink()
+    with pytest.raises(UserError, match=r"step-00000008\.safetensors: no sha256.*train\.unhashed_weights=true"):
+        final_weights(tmp_path / "run", CONFIG)
+    asked, used = final_weights(tmp_path / "run", replace(CONFIG, unhashed_weights=True))
+    assert used == steps and "it enters the average unchecked" in caplog.text
+    for name, value in asked.items():
+        assert torch.equal(value, whole[name])
+
+
+def test_reports_have_the_mean_loss_since_the_last_one(shards: Path, tmp_path: Path) -> None:
+    reports: list[tuple[int, dict[str, float]]] = []
+    config = replace(CONFIG, log_every=4, max_steps=8)
+    train(shards, tmp_path / "run", config, report=lambda step, metrics: reports.append((step, dict(metrics))))
+    lines = [line for line in steps(tmp_path / "run") if "loss" in line]
+    for step, metrics in [row for row in reports if "loss" in row[1]]:
+        window = [line for line in lines if step - 4 < line["step"] <= step]
+        tokens = sum(line["tokens"] for line in window)
+        for key in ("loss", "nll"):
+            assert metrics[key] == pytest.approx(sum(line[key] * line["tokens"] for line in window) / tokens)
+    assert [step for step, metrics in reports if "loss" in metrics] == [4, 8]
+
+
 def flip_last_bit(file: Path) -> None:
     data = bytearray(file.read_bytes())
     data[-1] ^= 1

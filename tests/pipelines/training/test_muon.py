@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from model.networks.architectures import build_network, model_config
 from pipelines.settings import OptimizerConfig
 from pipelines.training.muon import ADAMS_LENGTH, MOMENTUM, Muon, orthogonal
-from pipelines.training.optimizer import make_optimizer
+from pipelines.training.optimizer import make_optimizer, packed_rows
 from tests.pipelines.training.test_loop import CONFIG, NETWORKS, nothing, shards, steps, train, weights
 
 __all__ = ["shards"]
@@ -80,12 +81,59 @@ def test_words_biases_and_norms_stay_with_adam(tie: str) -> None:
     }
 
 
+@pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_a_run_goes_on_as_if_it_had_never_stopped(kind: str, shards: Path, tmp_path: Path) -> None:
-    train(shards, tmp_path / "whole", CONFIG, kind=kind)
-    train(shards, tmp_path / "cut", replace(CONFIG, max_steps=4), kind=kind)
-    train(shards, tmp_path / "cut", CONFIG, report=nothing, kind=kind)
+def test_a_run_goes_on_as_if_it_had_never_stopped(kind: str, split: bool, shards: Path, tmp_path: Path) -> None:
+    config = replace(CONFIG, optimizer=replace(CONFIG.optimizer, split_packed=split))
+    train(shards, tmp_path / "whole", config, kind=kind)
+    train(shards, tmp_path / "cut", replace(config, max_steps=4), kind=kind)
+    train(shards, tmp_path / "cut", config, report=nothing, kind=kind)
     assert [line["loss"] for line in steps(tmp_path / "whole")] == [line["loss"] for line in steps(tmp_path / "cut")]
     for name, value in weights(tmp_path / "whole").items():
         assert torch.equal(value, weights(tmp_path / "cut")[name])
     assert steps(tmp_path / "whole")[-1]["loss"] < steps(tmp_path / "whole")[0]["loss"]
+
+
+def test_packed_matrices_are_orthogonal_each_by_itself_when_asked() -> None:
+    """Whole, the part with the largest gradient leaves the others short steps; apart, each part has a full one."""
+    torch.manual_seed(3)
+    gradient = torch.cat([torch.randn(16, 16) * scale for scale in (0.01, 0.1, 1.0)])
+    lengths = []
+    for rows in ([48], [16, 16, 16]):
+        weight = nn.Parameter(torch.zeros(48, 16))
+        adam = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0)
+        optimizer = Muon([weight], adam, 0.0, torch.float32, {weight: rows})
+        weight.grad = gradient.clone()
+        optimizer.step()
+        lengths.append([part.square().mean().sqrt().item() for part in weight.detach().split(16)])
+    whole, apart = lengths
+    assert whole[0] < 0.05 * whole[2]
+    assert apart == pytest.approx([ADAMS_LENGTH] * 3, rel=0.3)
+    wanted = orthogonal(torch.stack(gradient.split(16))).flatten(0, 1) * -ADAMS_LENGTH * 4.0
+    assert torch.allclose(weight.detach(), wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "rows"),
+    [
+        ({"name": "transformer"}, "encoder.0.self_attention.qkv.weight", [16, 16, 16]),
+        ({"name": "transformer", "kv_heads": 1}, "decoder.0.self_attention.qkv.weight", [16, 8, 8]),
+        ({"name": "transformer", "kv_heads": 1}, "decoder.0.cross_attention.kv.weight", [8, 8]),
+        ({"name": "transformer", "activation": "swiglu"}, "encoder.0.feed_forward.inner.weight", [16, 16]),
+        ({"name": "rnnenc"}, "encoder.layers.0.weight_hh_l0", [16, 16, 16, 16]),
+        ({"name": "rnnsearch"}, "encoder.layers.0.weight_ih_l0_reverse", [8, 8, 8]),
+    ],
+)
+def test_packed_rows_are_those_of_each_matrix(values: dict[str, object], name: str, rows: list[int]) -> None:
+    network = build_network(model_config({**NETWORKS[str(values["name"])], **values}), 50, 50)
+    assert packed_rows(network)[network.get_parameter(name)] == rows
+
+
+@pytest.mark.parametrize("kind", ["muon", "adamw"])
+@pytest.mark.parametrize("tie", ["all", "none"])
+def test_learned_positions_and_the_output_layer_are_spared(kind: Literal["muon", "adamw"], tie: str) -> None:
+    network = build_network(model_config({**NETWORKS["transformer"], "tie": tie, "positions": "learned"}), 50, 50)
+    optimizer = make_optimizer(OptimizerConfig(kind=kind, weight_decay=0.1), network)
+    decayed = {id(p) for group in optimizer.param_groups if group["weight_decay"] for p in group["params"]}
+    tables = [network.source_positions.table, network.target_positions.table, network.output.weight]  # type: ignore[attr-defined]
+    assert decayed and not decayed & {id(table) for table in tables}

@@ -102,3 +102,29 @@ def test_word_vectors_say_their_epochs(tmp_path: Path, caplog: pytest.LogCapture
 @pytest.mark.parametrize(("seconds", "said"), [(5, "5 s"), (65, "1 min 5 s"), (7300, "2 h 1 min")])
 def test_durations_are_for_people(seconds: float, said: str) -> None:
     assert progress._duration(seconds) == said
+
+
+def test_a_line_has_the_mean_since_the_last_and_a_settled_rate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first steps take minutes here: while only they are known no time is promised, and afterwards they are out."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+    follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens")
+    seconds = [100.0, 200.0, 300.0, *(300.0 + step / 2 for step in range(1, 18))]
+
+    def write(first: int, last: int) -> None:
+        rows = [
+            {"step": step, "loss": float(step), "tokens": 1000, "batch": "x", "seconds": seconds[step - 1]}
+            for step in range(first, last + 1)
+        ]
+        with (tmp_path / "steps.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        follower._read()
+
+    write(1, 4)
+    write(5, 20)
+    assert caplog.messages == [
+        "step 4/1,000 | loss 2.500",
+        "step 20/1,000 | loss 12.500 | 2,000 target tokens/s | 8 min 10 s left",
+    ]

@@ -53,7 +53,7 @@ def test_what_cannot_be_searched_is_named(words: list[str], said: str) -> None:
         ([], "say which verb"),
         (["shard", "a=choice(1,2)"], "'shard' is not known. Choices: train"),
         (["train", "model.dropuot=choice(1,2)"], "'dropuot' is not known. Did you mean 'dropout'"),
-        (["train", "model.dropout=choice(0.1,0.2)", "sweep.trials=0"], "sweep.trials: 0 must be at least 1"),
+        (["train", "model.dropout=choice(0.1,0.2)", "sweep.trials=0"], "sweep.trials=0: must be at least 1"),
         (["train", "model.dropout=interval(0,1)", "sweep.sampler=grid"], "model.dropout: sweep.sampler=grid wants"),
         (["train", "model.dropout=choice(0.1,0.2)", "sweep.sampler=cmaes"], "cmaes"),
         (["train", "model.dropout=choice(0.1,0.2)", "name=../x"], "name"),

@@ -1,0 +1,110 @@
+"""The numbers that a setting may be, as part of its type: `lr: Positive`.
+
+`model/schema.py` refuses any other value by name; `--info`, the job service's form and docs/ranges.md show the range.
+"""
+
+import dataclasses
+import math
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from model.errors import UserError
+
+
+@dataclass(frozen=True)
+class Range:
+    """From `least` to `most`, never NaN and never infinite; `above` and `below` leave the bound itself out."""
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False
+    below: bool = False
+
+    def __str__(self) -> str:
+        """As a message says what the number must be: "above 0 and at most 1"."""
+        parts = []
+        if self.least > -math.inf:
+            parts.append(f"{'above' if self.above else 'at least'} {self.least:.15g}")
+        if self.most < math.inf:
+            parts.append(f"{'below' if self.below else 'at most'} {self.most:.15g}")
+        return " and ".join(parts) or "a finite number"
+
+    def holds(self, value: float) -> bool:
+        """Return True if `value` is in the range."""
+        high = self.least < value if self.above else self.least <= value
+        low = value < self.most if self.below else value <= self.most
+        return math.isfinite(value) and high and low
+
+
+class OutOfRangeError(UserError):
+    """A number of the right type that its setting cannot have."""
+
+
+Count = Annotated[int, Range(1)]
+Whole = Annotated[int, Range(0)]
+TwoOrMore = Annotated[int, Range(2)]
+Seed = Annotated[int, Range(0, 2**63 - 1)]
+Port = Annotated[int, Range(0, 65_535)]
+Finite = Annotated[float, Range()]
+Positive = Annotated[float, Range(0, above=True)]
+Amount = Annotated[float, Range(0)]
+Share = Annotated[float, Range(0, 1)]
+ShareAboveZero = Annotated[float, Range(0, 1, above=True)]
+Part = Annotated[float, Range(0, 1, below=True)]
+Probability = Annotated[float, Range(0, 1, above=True, below=True)]
+Interval = Annotated[float, Range(0.1)]  # seconds between two looks, or until something is given up
+
+
+def check_range(found: Range, value: float, where: str) -> None:
+    """Refuse a value out of its range.
+
+    Raises:
+        OutOfRangeError: names the key `where`, the value and the range.
+    """
+    if not found.holds(value):
+        finite = "" if math.isfinite(value) or found == Range() else "a finite number, "
+        raise OutOfRangeError(f"{where}={value}: must be {finite}{found}")
+
+
+def check_ranges(section: str, config: object) -> None:
+    """Refuse numbers out of their ranges in a dataclass that was made in code, where `model/schema.py` saw nothing.
+
+    Raises:
+        OutOfRangeError: names the first such key below `section`, its value and its range.
+    """
+    for name, found in ranges_of(type(config)):
+        value = getattr(config, name)
+        for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+            if isinstance(one, int | float):
+                check_range(found, one, f"{section}.{name}")
+    for field in dataclasses.fields(config):  # type: ignore[arg-type]  # a dataclass
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            check_ranges(f"{section}.{field.name}", value)
+
+
+def ranges_of(schema: type) -> Iterator[tuple[str, Range]]:
+    """Yields the numeric fields of a dataclass with their ranges; sections within it are left out."""
+    for name, hint in get_type_hints(schema, include_extras=True).items():
+        found = range_in(hint)
+        if found is not None:
+            yield name, found
+
+
+def all_ranges(schema: type, where: str = "") -> Iterator[tuple[str, Range]]:
+    """Yields the dotted key and the range of every number in a dataclass and in the sections within it."""
+    yield from ((f"{where}{name}", found) for name, found in ranges_of(schema))
+    for name, hint in get_type_hints(schema).items():
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield from all_ranges(hint, f"{where}{name}.")
+
+
+def range_in(hint: Any) -> Range | None:
+    """The range in an annotation: of the number itself, of a union's member, of what a list or a section holds."""
+    if get_origin(hint) is Annotated:
+        return next((one for one in hint.__metadata__ if isinstance(one, Range)), None)
+    if get_origin(hint) in (Union, types.UnionType, list, dict):
+        return next((found for one in get_args(hint) if (found := range_in(one)) is not None), None)
+    return None
