@@ -19,6 +19,7 @@ from model.text.tokenizers import load_pair
 from pipelines.config import PathsConfig
 
 SAMPLES = 10_000  # of a tar
+_BREAKS = str.maketrans("\t\n\r", "   ")  # would add columns or lines to the output; sharding leaves none, others may
 
 
 @dataclass
@@ -87,7 +88,7 @@ def task(root: UnpackRoot) -> int:
         for number, record in enumerate(unpack_split(directory, config.split, config.first, config.form)):
             if number == config.records:
                 break
-            texts = [record[side] for side in sides]
+            texts = [record[side].translate(_BREAKS) for side in sides]
             if len(outputs) == 1:
                 outputs[0].write("\t".join(texts) + "\n")
                 continue

@@ -13,7 +13,7 @@ from model.inputs.archive import Part, member_blocks, members_of
 from model.inputs.compression import compression_of, plain_blocks
 from model.inputs.kinds import PAIRS, TABLES, Kind, kind_of
 from model.inputs.streams import Blocks
-from model.inputs.tables import rows_of
+from model.inputs.tables import rows_of, table_lines
 from model.inputs.units import units_of
 from model.languages import nearest
 
@@ -27,7 +27,8 @@ logger = logging.getLogger(__name__)
 class View:
     """Which lines of a file are meant."""
 
-    languages: tuple[str, ...] = ()  # one: the text of it; two: JSON with the keys source and target; none: all lines
+    # One: the text of it; two: JSON with the keys source and target; none: all lines, of a table all columns as TSV.
+    languages: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()  # of a table: the dotted name of each language's column
     rows: Rows = "json"  # how a pair is written: JSON, or source TAB target
     encoding: str = ""  # an encoding in which ASCII is not ASCII, such as utf-16-le; empty: the first bytes say
@@ -65,6 +66,8 @@ def line_blocks(path: Path, view: View) -> Iterator[bytes]:
         return transcode(plain_blocks(path), kind, path)
     if kind == "zip":
         return member_blocks(path, view.languages)
+    if kind in TABLES and not view.languages and view.rows == "tsv":
+        return _joined(table_lines(path, kind))  # type: ignore[arg-type]  # of the two
     return _joined(_container_lines(path, kind, view))
 
 

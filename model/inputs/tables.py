@@ -34,7 +34,29 @@ def rows_of(
             for row in batch.to_pylist():
                 yield {language: _text(path, row, place) for language, place in zip(languages, places, strict=True)}
     except (pyarrow.ArrowInvalid, OSError) as problem:
-        raise UserError(f"{path}: the {kind} file is damaged ({str(problem).splitlines()[0]})") from None
+        raise _damaged(path, kind, problem) from None
+
+
+def table_lines(path: Path, kind: Literal["parquet", "arrow"]) -> Iterator[str]:
+    """Yield each row as its columns with tabs between, in their order; blanks stand for tabs and line breaks in a cell.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    import pyarrow
+
+    try:
+        schema, batches = _open(path, kind)
+        for batch in batches(set(schema.names)):
+            for row in batch.to_pylist():
+                cells = ("" if row[name] is None else str(row[name]) for name in schema.names)
+                yield "\t".join(" ".join(cell.replace("\t", " ").split("\n")) for cell in cells)
+    except (pyarrow.ArrowInvalid, OSError) as problem:
+        raise _damaged(path, kind, problem) from None
+
+
+def _damaged(path: Path, kind: str, problem: Exception) -> UserError:
+    return UserError(f"{path}: the {kind} file is damaged ({str(problem).splitlines()[0]})")
 
 
 def _open(path: Path, kind: str) -> tuple[Any, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError, unknown
+from model.text.excerpt import excerpt
 from model.text.tokenizer import canonical_json
 from model.word_vectors.embeddings import Embeddings
 
@@ -169,7 +170,7 @@ def write_projector(folder: Path, embeddings: Embeddings) -> None:
     """The files of TensorBoard's projector, of the PROJECTED most frequent words.
 
     `tensorboard --logdir FOLDER` finds them by projector_config.pbtxt; on projector.tensorflow.org, load the two .tsv.
-    A tab or line break inside a word, which is only shown there, becomes a space.
+    A tab, line break or control character inside a word, which is only shown there, becomes a space.
 
     Raises:
         UserError: sparse vectors.
@@ -183,7 +184,7 @@ def write_projector(folder: Path, embeddings: Embeddings) -> None:
     with (folder / "metadata.tsv").open("w", encoding="utf-8", newline="\n") as file:
         file.write("word\tcount\n")
         for word, number in zip(embeddings.words[:count], embeddings.counts[:count].tolist(), strict=True):
-            file.write(f"{' '.join(word.split()) or '(space)'}\t{number}\n")
+            file.write(f"{' '.join(excerpt(word).split()) or '(space)'}\t{number}\n")
     (folder / "projector_config.pbtxt").write_text(
         'embeddings {\n  tensor_name: "words"\n  tensor_path: "tensors.tsv"\n  metadata_path: "metadata.tsv"\n}\n',
         encoding="utf-8",

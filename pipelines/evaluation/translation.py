@@ -11,10 +11,12 @@ from typing import Any
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError, unknown
 from model.files import atomic_write
+from model.inference.losses import Losses
 from model.inference.translator import Translator, open_translator
 from model.languages import languages_of
 from model.settings import DecodeConfig, EngineName
 from model.shards.manifest import manifest_hash, read_manifest
+from model.text.excerpt import excerpt
 from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
 from pipelines.evaluation.tuning import settle_length_penalty
 from pipelines.settings import PENALTIES
@@ -94,8 +96,12 @@ def evaluate_bundle(
     translator = open_translator(bundle, engine)
     translator.translate(sources[:1], wanted)  # first-call costs are not speed
     begin = time.perf_counter()
-    hypotheses = [answer.text for answer in translator.translate(sources, wanted)]
+    answers = translator.translate(sources, wanted)
     seconds = time.perf_counter() - begin
+    hypotheses, losses = [answer.text for answer in answers], Losses()
+    for source, answer in zip(sources, answers, strict=True):
+        losses.add(source, answer)
+    losses.warn(of=f"{bundle.pair} {split}: ")
     return Evaluation(
         split=split,
         pair=bundle.pair,
@@ -239,8 +245,8 @@ def report(evaluation: Evaluation) -> str:
         lines += [
             "",
             f"line {sample.number}, chrF {sample.chrf:.1f}",
-            f"  source     {sample.source}",
-            f"  reference  {sample.reference}",
-            f"  hypothesis {sample.hypothesis}",
+            f"  source     {excerpt(sample.source)}",
+            f"  reference  {excerpt(sample.reference)}",
+            f"  hypothesis {excerpt(sample.hypothesis)}",
         ]
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from model.errors import UserError
 from model.files import exclusive
-from model.ranges import Probability, Range, check_ranges
+from model.ranges import Probability, Range, Whole, check_ranges
 from pipelines.tracking import gate, history
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import Event
@@ -24,9 +24,9 @@ ATTEMPTS = 5  # comparisons begun again because the champion changed meanwhile
 class PolicyChange:
     """What the owner sets of a model's policy; null: it stays."""
 
-    p_value: float | None = None
-    questions: int | None = None
-    gates: int | None = None
+    p_value: Annotated[float, Range(0, 0.5, above=True)] | None = None
+    questions: Whole | None = None
+    gates: Whole | None = None
 
 
 @dataclass

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from conf import compose
 from model.errors import UserError
 from model.ranges import Count, Whole, check_ranges
+from model.text.excerpt import excerpt
 from model.word_vectors.embeddings import Embeddings, Method
 from services.commands.lines import open_input, read_lines
 from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
@@ -118,11 +119,11 @@ def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise"
 def as_text(found: dict[str, Any]) -> str:
     """The question as a line, and an answer a line below it, aligned."""
     if "error" in found:
-        return f"{' '.join(found['words'])}\n  {found['error']}"
+        return f"{excerpt(' '.join(found['words']))}\n  {excerpt(found['error'])}"
     if "neighbours" in found:
-        title, rows = found["word"], [(one["word"], one["similarity"]) for one in found["neighbours"]]
+        title, rows = excerpt(found["word"]), [(excerpt(one["word"]), one["similarity"]) for one in found["neighbours"]]
     else:
-        title = f"{found['a']} : {found['b']} = {found['c']} : ?"
-        rows = [(one["word"], one["score"]) for one in found["answers"]]
+        title = excerpt(f"{found['a']} : {found['b']} = {found['c']} : ?")
+        rows = [(excerpt(one["word"]), one["score"]) for one in found["answers"]]
     width = max((len(word) for word, _ in rows), default=0)
     return "\n".join([title, *(f"  {word:<{width}}  {score:7.4f}" for word, score in rows)])

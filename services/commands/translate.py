@@ -1,16 +1,15 @@
 """`dragoman translate`: lines in, translations out; files or standard input and output, no server."""
 
 import json
-import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
 from conf import compose
 from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError
+from model.inference.losses import Losses
 from model.inference.translator import Alternative, Translation
 from model.ranges import check_ranges
 from model.settings import DecodeConfig
@@ -21,8 +20,6 @@ from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
 from services.settings import TranslateConfig
-
-logger = logging.getLogger(__name__)
 
 
 def translate(
@@ -53,39 +50,8 @@ def translate(
             # A person at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
             losses = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
-    losses.warn()
+    losses.warn(advice="; translate.split=true translates them sentence by sentence")
     return compose.OK
-
-
-@dataclass
-class Losses:
-    """Lines that did not come through whole."""
-
-    failed: int = 0
-    truncated: int = 0
-    unknown: int = 0
-
-    def add(self, line: str | None, answer: Translation) -> None:
-        """Count a line and its translation."""
-        self.failed += bool(line is None or answer.error)
-        self.truncated += answer.truncated
-        self.unknown += answer.unknown > 0
-
-    def warn(self) -> None:
-        """Say what was lost, and what helps."""
-        if self.failed:
-            logger.warning("%d lines could not be translated and are empty", self.failed)
-        if self.truncated:
-            logger.warning(
-                "%d lines were cut to the model's positions and lost their end; translate.split=true translates them "
-                "sentence by sentence",
-                self.truncated,
-            )
-        if self.unknown:
-            logger.warning(
-                "%d lines have characters or words that the model's vocabulary has not got; they may be missing",
-                self.unknown,
-            )
 
 
 def copy(

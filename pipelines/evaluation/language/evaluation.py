@@ -23,6 +23,7 @@ from model.decoding.fill_mask import MASK_WORD
 from model.errors import UserError
 from model.files import atomic_write
 from model.shards.manifest import manifest_hash
+from model.text.excerpt import excerpt
 from model.text.tokenizer import MASK
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from pipelines.evaluation.language.likelihood import stream_nll, token_losses
@@ -232,9 +233,14 @@ def report(evaluation: TextEvaluation) -> str:
             f"{scores['spelling_bits_per_character']:.4f} of the bits a character are for what the tokens leave out",
         ]
     for sample in evaluation.samples:
-        lines += ["", f"[{sample.prompt}]{sample.text}" if evaluation.kind == "language" else sample.prompt]
+        lines += [
+            "",
+            f"[{excerpt(sample.prompt)}]{excerpt(sample.text)}"
+            if evaluation.kind == "language"
+            else excerpt(sample.prompt),
+        ]
         if evaluation.kind == "masked":
-            lines += [f"  guessed  {sample.text}", f"  truth    {sample.truth}"]
+            lines += [f"  guessed  {excerpt(sample.text)}", f"  truth    {excerpt(sample.truth)}"]
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from model.errors import UserError
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.search import BLOCK_BYTES, EPSILON
-from pipelines.evaluation.word_vectors.similarity import lines
+from pipelines.evaluation.word_vectors.similarity import lines, plain_name
 
 Question = tuple[str, str, str, str]  # a, b, c and the right answer
 Rows = NDArray[np.int64]
@@ -44,7 +44,7 @@ def read_analogies(path: Path) -> dict[str, list[Question]]:
     Raises:
         UserError: no such file, or a line that is no question (named).
     """
-    sections = _read_msr(path) if path.suffix == ".csv" else _read_google(path)
+    sections = _read_msr(path) if plain_name(path).suffix == ".csv" else _read_google(path)
     if not any(sections.values()):
         raise UserError(f"{path}: holds no questions")
     return sections

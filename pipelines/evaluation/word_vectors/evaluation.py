@@ -15,6 +15,7 @@ from pipelines.evaluation.word_vectors.retrieval import Records, retrieval
 from pipelines.evaluation.word_vectors.similarity import (
     SimilarityScore,
     SimilaritySet,
+    plain_name,
     read_similarity,
     score_similarity,
 )
@@ -101,13 +102,13 @@ def read_sets(settings: EvaluateVectors) -> Sets:
         return Sets([], {})
     if not Path(root).is_dir():
         raise UserError(f"vectors.evaluate.root: {root!r} is no folder")
-    names = [Path(name).stem for name in (*settings.similarity, *settings.analogies)]
+    names = [plain_name(Path(name)).stem for name in (*settings.similarity, *settings.analogies)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UserError(f"vectors.evaluate: two files are called {', '.join(twice)}; their scores would be as one")
     return Sets(
         [read_similarity(Path(root) / name) for name in settings.similarity],
-        {Path(name).stem: read_analogies(Path(root) / name) for name in settings.analogies},
+        {plain_name(Path(name)).stem: read_analogies(Path(root) / name) for name in settings.analogies},
     )
 
 

@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.inputs.kinds import PAIRS, kind_of
+from model.inputs.lines import View, open_lines
 from model.word_vectors.embeddings import Embeddings
 
 Floats = NDArray[np.float64]
+PACKED = (".gz", ".bz2", ".xz", ".lzma", ".zst", ".zip")  # endings of packed files; their bytes say what they are
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def read_similarity(path: Path) -> SimilaritySet:
     pairs: list[tuple[str, str]] = []
     marks: list[float] = []
     for number, line in lines(path):
-        separator = "," if path.suffix == ".csv" else "\t" if "\t" in line else None
+        separator = "," if plain_name(path).suffix == ".csv" else "\t" if "\t" in line else None
         parts = [part.strip() for part in line.split(separator)]
         try:
             first, second, mark = parts[:3]
@@ -64,18 +67,26 @@ def read_similarity(path: Path) -> SimilaritySet:
         marks.append(value)
     if not pairs:
         raise UserError(f"{path}: holds no pairs of words")
-    return SimilaritySet(path.stem, pairs, np.array(marks))
+    return SimilaritySet(plain_name(path).stem, pairs, np.array(marks))
 
 
 def lines(path: Path) -> list[tuple[int, str]]:
-    """The lines with something in them and their numbers, from 1."""
+    """The lines with something in them and their numbers, from 1, of a file of any kind that `model.inputs` reads."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        if (kind := kind_of(path)) in PAIRS:
+            raise UserError(f"vectors.evaluate: {path} is a {kind} file, which has sentences and no marks of words")
+        with open_lines(path, View(rows="tsv")) as file:
+            text = file.read().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "not UTF-8"
         raise UserError(f"vectors.evaluate: {path} cannot be read ({reason})") from None
     every = enumerate(text.replace("\r\n", "\n").split("\n"), start=1)
     return [(number, line) for number, line in every if line.strip() and not line.startswith("#")]
+
+
+def plain_name(path: Path) -> Path:
+    """Return the name of the text in a packed file: wordsim.csv of wordsim.csv.gz."""
+    return path.with_suffix("") if path.suffix.lower() in PACKED else path
 
 
 def pair_rows(embeddings: Embeddings, pairs: Sequence[tuple[str, str]]) -> NDArray[np.int64]:

@@ -1,7 +1,10 @@
 """What a verb writes its own readers read back, whatever stands in the texts."""
 
+import contextlib
 import io
 import json
+import tempfile
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,25 @@ from hypothesis import strategies as st
 
 from model.errors import UserError
 from model.inference.translator import Alternative, Translation
-from model.word_vectors.formats import make_embeddings, read_binary, read_text, write_binary, write_text
+from model.shards.manifest import Manifest, Split, write_manifest
+from model.shards.writer import write_shard
+from model.text.tokenizer import TokenizerConfig
+from model.text.tokenizers import train_pair
+from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.formats import (
+    make_embeddings,
+    read_binary,
+    read_numpy,
+    read_text,
+    write_binary,
+    write_numpy,
+    write_projector,
+    write_text,
+)
+from pipelines.comparison.page import Report, render
+from pipelines.config import PathsConfig
+from pipelines.unpack import UnpackConfig, UnpackRoot
+from pipelines.unpack import task as unpack
 from services.commands.lines import ESCAPED_BAR, flat, read_lines
 from services.commands.nbest import Entry, read_nbest
 from services.commands.translate import format_translation
@@ -75,3 +96,65 @@ def test_vector_files_are_read_back_or_refused(words: list[str]) -> None:
         found = read(path)
         assert list(found.words) == words
         assert np.array_equal(found.vectors, vectors)
+
+
+WORDS = st.lists(
+    st.one_of(HARD, st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)), min_size=1, unique=True
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(WORDS)
+def test_numpy_and_projector_hold_any_word(words: list[str]) -> None:
+    vectors = np.arange(2 * len(words), dtype=np.float32).reshape(-1, 2)
+    embeddings = Embeddings(words, np.arange(len(words), 0, -1), vectors)
+    (FOLDER / "numpy").mkdir(exist_ok=True)
+    write_numpy(FOLDER / "numpy", embeddings)
+    found = read_numpy(FOLDER / "numpy")
+    assert list(found.words) == words and np.array_equal(found.vectors, vectors)
+    write_projector(FOLDER / "projector", embeddings)
+    rows = (FOLDER / "projector" / "metadata.tsv").read_bytes().decode().split("\n")
+    assert rows[0] == "word\tcount" and rows[-1] == ""
+    labels = [row.split("\t") for row in rows[1:-1]]
+    assert [int(number) for _, number in labels] == list(range(len(words), 0, -1))
+    assert all(label and not set(label) & set("\r\n\x00") for label, _ in labels)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
+def test_an_unpacked_record_is_one_line(pairs: list[tuple[str, str]]) -> None:
+    sides = [["a" + source for source, _ in pairs], ["b" + target for _, target in pairs]]
+    with tempfile.TemporaryDirectory(dir=FOLDER) as name:
+        folder = Path(name)
+        tokenizers = train_pair(TokenizerConfig(type="characters"), *sides)
+        tokenizers.save(folder)
+        records = list(zip(tokenizers.source.encode(sides[0]), tokenizers.target.encode(sides[1]), strict=True))
+        entries = [write_shard(folder, "train", 0, records, 0, 8, "<u2")]
+        write_manifest(
+            folder, Manifest("toy", ["en", "de"], tokenizers.describe(), "<u2", {"train": Split.of(entries)})
+        )
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            assert unpack(UnpackRoot(PathsConfig(shards=str(folder)), UnpackConfig())) == 0
+    rows = [row.split("\t") for row in out.getvalue().split("\n")[:-1]]
+    assert [len(row) for row in rows] == [2] * len(pairs)
+    assert not set("".join("".join(row) for row in rows)) & set("\t\r\n")
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.one_of(TEXTS, st.sampled_from(["<script>x</script>", "</h1><b>", "$body ${nav}", "&lt;i&gt;"])))
+def test_a_text_adds_no_markup_to_the_comparison_page(text: str) -> None:
+    pages = [Page(), Page()]
+    for page, quoted in zip(pages, ("plain", text), strict=True):
+        page.feed(render(Report(quoted, quoted, [], [], notes=[quoted])))
+    assert pages[0].tags == pages[1].tags

@@ -1,13 +1,21 @@
 """Spearman's correlation against SciPy's, and the real sets in their several forms."""
 
+import bz2
+import gzip
+import lzma
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from scipy.stats import spearmanr
 
 from model.errors import UserError
 from model.word_vectors.embeddings import Embeddings
+from pipelines.evaluation.word_vectors.analogies import read_analogies
 from pipelines.evaluation.word_vectors.similarity import read_similarity, score_similarity, spearman, weighted_spearman
 
 PAIRS = {
@@ -81,7 +89,7 @@ def test_a_title_and_commas_are_taken(tmp_path: Path) -> None:
         (b"a b 1\nc d high\n", "line 2"),
         (b"a b nan\n", "line 1"),
         (b"\n\n", "holds no pairs"),
-        (b"\xff\xfe a b", "not UTF-8"),
+        (b"a \xff\xfe b", "not UTF-8"),
     ],
 )
 def test_a_file_that_is_no_set_is_named(content: bytes, message: str, tmp_path: Path) -> None:
@@ -90,3 +98,41 @@ def test_a_file_that_is_no_set_is_named(content: bytes, message: str, tmp_path: 
         read_similarity(tmp_path / "s.txt")
     with pytest.raises(UserError, match=r"t\.txt cannot be read"):
         read_similarity(tmp_path / "t.txt")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gz", "bz2", "xz"])
+def test_packed_sets_are_read_as_plain_ones(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / f"pairs.csv.{ {gzip.compress: 'gz', bz2.compress: 'bz2', lzma.compress: 'xz'}[pack] }"
+    path.write_bytes(pack(b"one,other,mark\ncat,dog,7.5\ncat,stone,0.5\n"))
+    one = read_similarity(path)
+    assert one.name == "pairs" and one.pairs == [("cat", "dog"), ("cat", "stone")] and one.marks.tolist() == [7.5, 0.5]
+
+
+def test_sets_are_read_from_zip_utf16_and_tables(tmp_path: Path) -> None:
+    text = "cat\tdog\t7.5\nstraße\tstone\t0.5\n"
+    with zipfile.ZipFile(tmp_path / "zipped.tsv.zip", "w") as archive:
+        archive.writestr("zipped.tsv", text)
+    (tmp_path / "wide.tsv").write_bytes(text.encode("utf-16"))
+    table = pyarrow.table({"a": ["cat", "straße"], "b": ["dog", "stone"], "mark": [7.5, 0.5]})
+    pyarrow.parquet.write_table(table, tmp_path / "table.parquet")
+    for name in ("zipped.tsv.zip", "wide.tsv", "table.parquet"):
+        one = read_similarity(tmp_path / name)
+        assert one.name == name.partition(".")[0]
+        assert one.pairs == [("cat", "dog"), ("straße", "stone")] and one.marks.tolist() == [7.5, 0.5]
+
+
+def test_packed_questions_keep_their_format(tmp_path: Path) -> None:
+    msr = b"type,word1,word2,word3,target\nNN,cat,cats,dog,dogs\n"
+    (tmp_path / "msr.csv.gz").write_bytes(gzip.compress(msr))
+    (tmp_path / "google.txt.xz").write_bytes(lzma.compress(b": plural\ncat cats dog dogs\n"))
+    assert read_analogies(tmp_path / "msr.csv.gz") == {"NN": [("cat", "cats", "dog", "dogs")]}
+    assert read_analogies(tmp_path / "google.txt.xz") == {"plural": [("cat", "cats", "dog", "dogs")]}
+
+
+def test_a_set_of_sentences_or_a_cut_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tmx").write_text('<?xml version="1.0"?><tmx version="1.4"></tmx>')
+    (tmp_path / "b.tsv.gz").write_bytes(gzip.compress(b"cat\tdog\t7.5\n" * 99)[:-12])
+    with pytest.raises(UserError, match="is a tmx file, which has sentences"):
+        read_similarity(tmp_path / "a.tmx")
+    with pytest.raises(UserError, match="truncated"):
+        read_similarity(tmp_path / "b.tsv.gz")
