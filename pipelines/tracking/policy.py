@@ -21,9 +21,7 @@ FLAG = "--policy"
 class Policy:
     """What bounds every promotion of a model."""
 
-    p_value: Annotated[float, Range(0, 0.5, above=True)] = (
-        0.05  # the luck that all questions to a gate together may have
-    )
+    p_value: Annotated[float, Range(0, 0.5, above=True)] = 0.05  # luck of all questions to a gate together
     questions: Whole = 0  # that a gate answers at most; 0: any number, each must prove more
     gates: Whole = 0  # held-out sets that may be asked at all, each has a budget of its own; 0: any number
 
