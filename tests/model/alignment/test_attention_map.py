@@ -67,7 +67,7 @@ def test_a_head_that_is_not_there_is_named_with_the_choices(name: str) -> None:
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    with pytest.raises(UserError, match=r"alignment\.threshold: 1\.5"):
+    with pytest.raises(UserError, match=r"alignment\.threshold=1\.5"):
         AlignmentConfig(threshold=1.5).check()
     with pytest.raises(UserError, match=r"alignment\.head: '3\.2'"):
         AlignmentConfig(head="3.2").check()
