@@ -121,7 +121,7 @@ def test_the_share_counts_from_the_last_step_and_takes_in_its_edge(share: float,
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
 def test_a_share_that_no_run_can_have_is_refused(share: float) -> None:
-    with pytest.raises(UserError, match=r"train\.average_share=.*from 0 to 1"):
+    with pytest.raises(UserError, match=r"train\.average_share=.*at least 0 and at most 1"):
         replace(CONFIG, average_share=share).check()
 
 

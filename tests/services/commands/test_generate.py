@@ -153,7 +153,7 @@ def test_mistakes_are_named(
         run(tmp_path, language_bundle, b"a\n\xff\n")
     with pytest.raises(UserError, match=r"generate\.at_once=0"):
         run(tmp_path, language_bundle, prompt="a", at_once=0)
-    with pytest.raises(UserError, match=r"generate\.top_p: 2\.0"):
+    with pytest.raises(UserError, match=r"generate\.top_p=2\.0"):
         run(tmp_path, language_bundle, prompt="a", top_p=2.0)
     with pytest.raises(UserError, match="no language model is named"):
         continue_texts(ContinueConfig(prompt="a", model=None))
