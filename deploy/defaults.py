@@ -22,7 +22,12 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "ranges.md"
 RANGES = """# Ranges
 
 What each numeric setting may be. Any other number is refused with exit code 2 before anything starts.
-`dragoman train --info config` shows the ranges of a verb, and the form of the job service has them beside each field.
+The form of the job service has them beside each field.
+
+```sh
+dragoman train --info config                          # the ranges of a verb
+```
+
 Where architectures differ, every range is given. (`make defaults` writes this page from the types of the settings.)
 
 | setting | must be |

@@ -1,6 +1,7 @@
 """Fixtures that many tests share, and how tests share the machine."""
 
 import json
+import logging
 import os
 import random
 import string
@@ -12,6 +13,8 @@ import pytest
 
 from bench.s3_server import Proxy, s3_server
 from conf.parsing import parsing_quickly
+
+logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
 
 # Before anything imports NumPy or torch: with several workers (pytest-xdist) each takes one core.
 if "PYTEST_XDIST_WORKER" in os.environ:

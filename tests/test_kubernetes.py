@@ -286,7 +286,7 @@ def read_by_trainings() -> set[str]:
     """The variables that conf/, model/ and pipelines/ read: by name, or by a constant of the same file."""
     found = set()
     for path in (ROOT / "conf").rglob("*.yaml"):
-        found |= set(re.findall(r"\$\{oc\.env:(\w+)", path.read_text(encoding="utf-8")))
+        found |= set(re.findall(r"\$\{(?:oc\.env|variable):(\w+)", path.read_text(encoding="utf-8")))
     for package in ("model", "pipelines"):
         for path in (ROOT / package).rglob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
