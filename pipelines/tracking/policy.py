@@ -42,7 +42,8 @@ class Policy:
         if p_value > self.p_value:
             raise UserError(
                 f"promote.p_value={p_value}: the policy of this model allows {self.p_value:g} at most. Its owner "
-                f"changes that: dragoman promote {FLAG} promote.policy.p_value={p_value}; or promote.force=true with a promote.reason"
+                f"changes that: dragoman promote {FLAG} promote.policy.p_value={p_value}; or promote.force=true with "
+                "a promote.reason"
             )
 
     def exhausted(self, number: int, gates: int) -> str:
