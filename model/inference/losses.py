@@ -1,4 +1,4 @@
-"""What translations lost on their way: counted, and told once at the end."""
+"""Counts the lines that were not translated completely, and warns once at the end."""
 
 import logging
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Losses:
-    """Lines that did not come through whole."""
+    """Lines that were not translated completely."""
 
     failed: int = 0
     truncated: int = 0
     unknown: int = 0
 
     def add(self, line: str | None, answer: Translation) -> None:
-        """Count a line and its translation."""
+        """Counts a line and its translation."""
         self.failed += bool(line is None or answer.error)
         self.truncated += answer.truncated
         self.unknown += answer.unknown > 0
 
     def warn(self, of: str = "", advice: str = "") -> None:
-        """Say what was lost: `of` names the text, `advice` is what keeps lines from being cut."""
+        """Warns about the losses: `of` names the text, `advice` says how to keep lines from being cut."""
         if self.failed:
             logger.warning("%s%d lines could not be translated and are empty", of, self.failed)
         if self.truncated:

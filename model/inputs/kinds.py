@@ -1,4 +1,4 @@
-"""What a file holds, by its first bytes once it is unpacked: text, a container of texts, or something to name."""
+"""Recognises a file's content by its first bytes once decompressed: text, a container of texts, or an unread format."""
 
 import zipfile
 from pathlib import Path
@@ -11,8 +11,8 @@ Kind = Literal["text", "utf-16", "utf-32", "zip", "tmx", "xliff", "parquet", "ar
 PAIRS = ("tmx", "xliff")  # hold languages side by side, each named
 TABLES = ("parquet", "arrow")  # hold rows with named columns
 
-HEAD = 4096  # bytes that are looked at
-_BOMS: dict[bytes, Kind] = {  # UTF-32 first: its mark begins as that of UTF-16
+HEAD = 4096  # bytes to look at
+_BOMS: dict[bytes, Kind] = {  # UTF-32 first: its mark begins like UTF-16's
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
     b"\xff\xfe": "utf-16",
@@ -25,7 +25,7 @@ _BINARY: dict[bytes, Kind] = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",
 }
-# What people have and we do not read: how it begins -> its name, and what to do.
+# Common formats that we do not read: their first bytes -> the name, and what to do.
 _FOREIGN = {
     b"%PDF-": ("a PDF document", "save its text as plain text"),
     b"\xd0\xcf\x11\xe0": ("an old Office document (.doc, .xls)", "save it as plain text or TSV"),
@@ -43,15 +43,15 @@ _OFFICE = {
     "mimetype": ("an OpenDocument file or e-book (.odt, .ods, .epub)", "save it as plain text or TSV"),
 }
 _WIDE_FEEDS = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
-MOST = 0.8  # of the bytes 0x0A are line feeds of UTF-16, where they are at all
-_TAR = 257  # where a tar says what it is
+MOST = 0.8  # of the 0x0A bytes belong to line feeds of UTF-16, if there are any
+_TAR = 257  # offset of a tar's magic
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what the file holds.
+    """Returns the kind of content that the file holds.
 
     Raises:
-        UserError: something that is not read here, named with what to do; or its compression is broken.
+        UserError: the format is not read here (the message names it and what to do), or the compression is broken.
     """
     head = head_of(path)
     for start, (name, advice) in _FOREIGN.items():
@@ -83,7 +83,7 @@ def head_of(path: Path) -> bytes:
 
 
 def _markup_of(head: bytes) -> Kind | None:
-    """Return the kind of an XML file; None if the file is none, or one without a meaning here."""
+    """Returns the kind of an XML file; None if it is no XML, or a kind that is not known."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith(b"<"):
         return None

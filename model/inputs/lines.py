@@ -1,4 +1,4 @@
-"""The lines of any file of text, as UTF-8: read as they stand, unpacked, decoded, or taken out of a container."""
+"""The lines of any text file as UTF-8: read directly, decompressed, decoded, or extracted from a container."""
 
 import codecs
 import json
@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class View:
-    """Which lines of a file are meant."""
+    """Selects the lines of a file."""
 
-    # One: the text of it; two: JSON with the keys source and target; none: all lines, of a table all columns as TSV.
+    # One: its text; two: JSON with the keys source and target; none: all lines, for a table all columns as TSV.
     languages: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()  # of a table: the dotted name of each language's column
-    rows: Rows = "json"  # how a pair is written: JSON, or source TAB target
-    encoding: str = ""  # an encoding in which ASCII is not ASCII, such as utf-16-le; empty: the first bytes say
+    fields: tuple[str, ...] = ()  # for a table: the dotted name of each language's column
+    rows: Rows = "json"  # the form of a pair: JSON, or source TAB target
+    encoding: str = ""  # an encoding in which ASCII is not ASCII, such as utf-16-le; empty: detected
 
 
 def is_container(kind: Kind) -> bool:
@@ -56,7 +56,7 @@ def line_blocks(path: Path, view: View) -> Iterator[bytes]:
     """Yield the lines in pieces of any size.
 
     Raises:
-        UserError: the file is damaged, is of a kind that is not read, or has not got what is asked for.
+        UserError: the file is damaged, of a kind that is not read, or lacks what `view` selects.
     """
     kind = kind_of(path) if not view.encoding else "text"
     if kind == "text":
@@ -72,7 +72,7 @@ def line_blocks(path: Path, view: View) -> Iterator[bytes]:
 
 
 def open_lines(path: Path, view: View) -> BinaryIO:
-    """Open the lines of a file for reading; close it afterwards.
+    """Opens the lines of a file for reading; the caller closes it.
 
     Raises:
         UserError: as `line_blocks`; a broken file raises while it is read.
@@ -95,7 +95,7 @@ def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[by
     """Yield text of another encoding as UTF-8, without its byte order mark.
 
     Raises:
-        UserError: a byte does not fit; says where.
+        UserError: a byte does not fit; the message says where.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     done, first = 0, True
@@ -120,7 +120,7 @@ def _and_end(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
-    """Yield a line a unit or row; one that lacks a language has nothing there, so that sides stay aligned."""
+    """Yields one line per unit or row; a missing language gives an empty text, so that sides stay aligned."""
     if not view.languages:
         raise UserError(f"{path}: is a {kind} file; its languages are needed: pair=SOURCE-TARGET")
     units = units_of(path, kind) if kind in PAIRS else rows_of(path, kind, view.languages, view.fields)  # type: ignore[arg-type]  # the two kinds of each

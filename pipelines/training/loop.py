@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from model.bundles.translation import distinct_weights, fill
 from model.device import kernels
-from model.memory import freed_is_kept, keep_few_products, return_freed
+from model.memory import keep_few_products, keep_freed_memory, return_freed
 from model.networks.architectures import Loss
 from model.networks.network import Network
 from model.precision import autocast_dtype
@@ -115,7 +115,7 @@ class Trainer:
 
     def run(self, report: Report) -> Progress:
         """Train from the newest checkpoint, or from the beginning, to the end; returns how it ended."""
-        with freed_is_kept(), contextlib.ExitStack() as stack:
+        with keep_freed_memory(), contextlib.ExitStack() as stack:
             publish = stack.enter_context(publisher(self.run_dir, self.ranks))
             self.resume()
             journal = self._journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
