@@ -20,7 +20,7 @@ LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens
 
 @dataclass
 class ShardsConfig:
-    """How to cut up a split. A shard is a fixed range of the corpus' lines; a chunk is the unit of reading."""
+    """The cutting of a split. A shard is a fixed range of the corpus' lines; a chunk is the unit of reading."""
 
     shard_lines: Count = 131_072  # corpus lines per shard (records, if nothing is filtered)
     chunk_records: Count = 4_096  # most records per chunk; fewer in a small corpus, see `chunk_records()`

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Patience:
-    """How long one request may keep failing, in seconds."""
+    """The time that one request may keep failing, in seconds."""
 
     seconds: float = 120.0
 
