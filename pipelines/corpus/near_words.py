@@ -1,8 +1,8 @@
-"""Sentences one word from a held-out one: a word added, left out, put in another's place, or two swapped or joined.
+"""Finds sentences one word from a held-out one: a word added, removed or replaced, or two words swapped or joined.
 
-Candidates come from an index of the held-out sentences with each word left out and each two neighbours joined: what is
-one word apart has one of these in common. An exact comparison follows, so that nothing is dropped by chance. A misspelt
-word is another word. Where words are not spaced a word is a character; letter case and punctuation are none.
+Candidates come from an index of the held-out sentences with each word removed and each two adjacent words joined: two
+sentences one word apart have such an entry in common. An exact comparison follows, so nothing is dropped by chance. A
+misspelt word is another word. In scripts without spaces a word is a character; letter case and punctuation are ignored.
 """
 
 import re
@@ -17,13 +17,13 @@ Words = Sequence[str]
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, letter case and punctuation aside."""
+    """Returns the words of a text, without letter case and punctuation."""
     folded = "".join(letter for letter in text.casefold() if letter not in "'’")
     return [match.group() for match in WORD.finditer(folded)]
 
 
 def variants(words: Words) -> Iterator[int]:
-    """Yield the hashes that two sentences share where they are at most one word apart."""
+    """Yields hashes; sentences that are at most one word apart have at least one in common."""
     yield hash(" ".join(words))
     for place in range(len(words)):
         yield hash(" ".join([*words[:place], *words[place + 1 :]]))
@@ -33,7 +33,7 @@ def variants(words: Words) -> Iterator[int]:
 
 
 def within_one_word(one: Words, other: Words) -> bool:
-    """Return True if two sentences are equal or one word apart."""
+    """Returns True if two sentences are equal or one word apart."""
     if abs(len(one) - len(other)) > 1:
         return False
     first = 0
@@ -43,7 +43,7 @@ def within_one_word(one: Words, other: Words) -> bool:
     while end < min(len(one), len(other)) - first and one[-1 - end] == other[-1 - end]:
         end += 1
     left, right = sorted((list(one[first : len(one) - end]), list(other[first : len(other) - end])), key=len)
-    if len(right) < 2:  # nothing, a word more, or another word
+    if len(right) < 2:  # equal, a word added, or a word replaced
         return True
     if len(right) > 2 or not left:
         return False
@@ -51,14 +51,14 @@ def within_one_word(one: Words, other: Words) -> bool:
 
 
 class WordIndex:
-    """Held-out sentences of one language, and what they are called."""
+    """Held-out sentences of one language, with their names."""
 
     def __init__(self) -> None:
         self._sentences: list[tuple[list[str], int]] = []
         self._places: dict[int, list[int]] = defaultdict(list)
 
     def add(self, text: str, name: int) -> None:
-        """Add a sentence; one that is too short is near to nothing."""
+        """Adds a sentence; one that is too short matches nothing."""
         words = words_of(text)
         if len(words) < FEWEST:
             return
@@ -67,7 +67,7 @@ class WordIndex:
             self._places[key].append(len(self._sentences) - 1)
 
     def near(self, text: str) -> set[int]:
-        """Return the names of the sentences that `text` is at most one word from."""
+        """Returns the names of the sentences that are at most one word from `text`."""
         words = words_of(text)
         if len(words) < FEWEST or not self._sentences:
             return set()
@@ -78,15 +78,15 @@ class WordIndex:
 
 
 class HeldOutWords:
-    """The held-out pairs of a corpus: an index a side."""
+    """The held-out pairs of a corpus, with one index per side."""
 
     def __init__(self, pairs: Iterable[tuple[str, str, int]]) -> None:
-        """`pairs`: source, target and name of each."""
+        """`pairs`: (source, target, name) of each."""
         self._sides = (WordIndex(), WordIndex())
         for *texts, name in pairs:
             for index, text in zip(self._sides, texts, strict=True):
                 index.add(str(text), int(name))
 
     def near(self, source: str, target: str) -> set[int]:
-        """Return the names of the pairs that have a side at most one word from the pair's."""
+        """Returns the names of the pairs that have a side at most one word from the given pair's."""
         return self._sides[0].near(source) | self._sides[1].near(target)

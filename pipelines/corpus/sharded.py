@@ -1,10 +1,10 @@
-"""What the shards say of corpus and tokenizer, in the place of what the configuration says where nobody chose it.
+"""Takes corpus and tokenizer settings from the shards where the user did not choose them.
 
-A training reads shards, not a corpus: the sections `corpus`, `tokenizer` and `shards` change nothing in it. So they are
-taken from the manifest, for the run's record and for the names that are made of them, and a key that was given on the
-command line or by its experiment, and says otherwise, is refused. A file that was chosen (`corpus=multi30k`) claims
-its name and kind, not each of its values. A corpus file that was given must be one that the shards were made of: one of
-the same name, and where it lies here of the same size, or of another name and the same content.
+A training reads shards, not a corpus, so the sections `corpus`, `tokenizer` and `shards` have no effect on it. The
+run's record and the names derived from it take them from the manifest. A key from the command line or its experiment
+that contradicts the manifest is refused. A chosen group file (`corpus=multi30k`) claims its name and kind, not each
+value. A given corpus file must be one of the shards' inputs: the same name (and size, if it exists here), or another
+name with the same content.
 """
 
 import re
@@ -25,26 +25,26 @@ from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
 
 SECTIONS = ("corpus", "tokenizer", "shards")
-KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
-GIVEN = "tokenizer.same_as"  # said by name, and by content in the manifest
-OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` makes of a tar's
+KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # the key that choosing a group file sets
+GIVEN = "tokenizer.same_as"  # a name here, a content hash in the manifest
+OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` gives a tar's lines
 
 
 def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """Dotted key -> value of all that the shards of `paths.shards` know better; nothing where there are none yet.
+    """Returns dotted key -> value for everything that the shards of `paths.shards` define; empty if there are none.
 
     Args:
         values: the composed configuration.
         words: the overrides of the command line.
 
     Raises:
-        UserError: a key that was given says something else than the shards; names it with both values.
+        UserError: a given key contradicts the shards; the message has both values.
     """
     directory = local_folder(values["paths"]["shards"], values["paths"]["cache"])
     if not has_manifest(directory):
         return {}
     manifest, chosen = read_manifest(directory), find_given_keys(words, values)
-    found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default is made of the others
+    found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
     if "pair" not in chosen:
         found["pair"] = "-".join(manifest.languages)
     for key, ours in leaves({section: values[section] for section in SECTIONS}):
@@ -66,21 +66,21 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
 
 
 def of_tars(manifest: Manifest) -> bool:
-    """Whether the shards were made of other tools' tars, by way of lines: sizes and fields are those of the lines."""
+    """Returns True if the shards come from other tools' tars, through lines: sizes and fields are the lines'."""
     return bool(manifest.config["corpus"].get("format") == "webdataset")
 
 
 def corpus_of(values: Mapping[str, Any], manifest: Manifest) -> CorpusConfig:
-    """The section `corpus`, in the format that the shards were made from."""
+    """Returns the section `corpus` in the format that the shards were made from."""
     kept = manifest.config["corpus"].get("format", values["corpus"]["format"])
     return build(CorpusConfig, {**values["corpus"], "format": kept}, "corpus")
 
 
 def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manifest, split: Split) -> None:
-    """Refuse a corpus file that is none of those that the shards' `split` was made of.
+    """Refuses a corpus file that is not among the inputs of the shards' `split`.
 
     Raises:
-        UserError: there is no such file among them; names the key and them.
+        UserError: the file is not among them; names the key and the inputs.
     """
     made_of = [source for source in manifest.sources if source.get("split", split) == split]
     file = Path(fill_pattern(corpus, "-".join(manifest.languages), name))
@@ -104,7 +104,7 @@ def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manife
 
 
 def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]:
-    """The dotted keys that somebody chose: on the command line, or in the experiment that it names."""
+    """Returns the dotted keys that the user chose: on the command line, or in the named experiment."""
     keys: set[str] = set()
     for word in words:
         name, assigned, value = word.lstrip("+").partition("=")
@@ -119,7 +119,7 @@ def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]
 
 
 def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything that is no section."""
+    """Yields (dotted key, value) of everything that is not a section."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{name}.")
@@ -137,7 +137,7 @@ def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
 
 
 def _keys_of(key: str, values: Mapping[str, Any]) -> set[str]:
-    """What giving `key` says: itself; of a group's file its kind, and its name where that is not everybody's."""
+    """Returns the keys that `key` sets: itself; for a group file its kind, and its name if it is not the default."""
     if key not in KINDS:
         return {key}
     named = values[key]["name"] != CorpusConfig().name
