@@ -88,7 +88,7 @@ class CanonicalCorrelation:
     projection: Floats  # (2, 2, F, K)
 
     def project(self, lines: Sequence[str], parity: npt.NDArray[np.integer], side: int) -> Floats:
-        """Returns (n, K) unit vectors; `parity` (n,) of the line numbers picks the projection fitted without the line."""
+        """Returns (n, K) unit vectors; `parity` (n,) of the line numbers picks the projection fitted without it."""
         values = features(lines)
         result = np.empty((len(lines), self.projection.shape[-1]), np.float32)
         with _one_thread():

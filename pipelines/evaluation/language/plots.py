@@ -1,4 +1,4 @@
-"""Pictures of a language model: its course of training, and where a held-out text surprises it."""
+"""Plots of a language model: its training curves, and its surprise along a held-out text."""
 
 import math
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ from pipelines.tracking.plots import (
 )
 
 BINS = 60
-RUNNING = 50  # records that the running mean is of, at least
+RUNNING = 50  # records in the running mean, at least
 
 
 def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
-    """Loss, perplexity, learning rate and speed over the steps: a panel for each that was measured; None for none."""
+    """Plots loss, perplexity, learning rate and speed over the steps: one panel per measured one; None if none."""
 
     def loss(axis: Axes) -> None:
         noisy(axis, metrics.get("nll", ()), BLUE, "training")
@@ -44,9 +44,9 @@ def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
 
 
 def surprise_by_line(evaluation: TextEvaluation) -> Figure | None:
-    """How surprised the model is by each record: over the text, with its running mean, and as a distribution.
+    """Plots the model's surprise at each record: over the text with its running mean, and as a distribution.
 
-    None where no record has anything to measure.
+    None if no record can be measured.
     """
     unit = "nats a guessed token" if evaluation.kind == "masked" else "bits a character"
     title = f"{evaluation.language} {evaluation.split}: {unit}, record by record"
