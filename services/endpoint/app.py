@@ -24,11 +24,11 @@ from model.text.sentences import Piece, join, split
 from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
 from services.endpoint.answer import as_json, refusal
+from services.endpoint.body_limit import BodyLimit
 from services.endpoint.documentation import add_documentation
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.languages import language_name
 from services.endpoint.metrics import Metrics, Refusals
-from services.endpoint.reception import Reception
 from services.endpoint.requests import DetectionRequest, TranslationRequest, check_key, parameters, validate
 from services.endpoint.vector_routes import VectorsQueue, add_vector_routes
 from services.models.loaded_model import LoadedModel
@@ -134,7 +134,7 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         redoc_url=None,
         telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
     )
-    app.add_middleware(Reception, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
+    app.add_middleware(BodyLimit, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
     app.add_middleware(AccessLog, lines=endpoint.access_log)
     app.add_middleware(Refusals, count=endpoint.metrics.refuse)
 

@@ -21,8 +21,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from model.errors import ServiceError, UserError, reason
 from services.endpoint.answer import refusal
+from services.endpoint.body_limit import BodyLimit
 from services.endpoint.documentation import add_documentation
-from services.endpoint.reception import Reception
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
 from services.jobs.pages.routes import add_pages
@@ -92,7 +92,7 @@ def create_app(parts: Parts) -> FastAPI:
         redoc_url=None,
         telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
     )
-    app.add_middleware(Reception, limit=parts.config.body, patience=15.0)
+    app.add_middleware(BodyLimit, limit=parts.config.body, patience=15.0)
     guard = Guard(parts.access, parts.keys, Rate(parts.config.rate, parts.config.burst))
     outlook = Outlook(parts.loop)
     desk = Desk(parts.ledger, parts.loop, parts.config, outlook)

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from services.endpoint.answer import refusal
 
 
-class Reception:
+class BodyLimit:
     """ASGI middleware: 413 for a body of more than `limit` bytes, 408 for one that takes over `patience` seconds.
 
     The application gets the body in one piece, and is cancelled when the client closes the connection.
