@@ -4,8 +4,8 @@ import os
 
 
 def entry() -> None:
-    """The console script."""
-    # Programs that a command starts (`python -m ...`) must not look for our packages in the folder that they start in.
+    """Runs the console script."""
+    # Programs that a command starts (`python -m ...`) must not find our packages in the folder where they start.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     from services.cli import entry as run
 

@@ -1,6 +1,6 @@
-"""How the pipeline verbs that need torch start: composed, checked and, where a mistake can be seen, refused without it.
+"""Starts the pipeline commands that need torch: composes and checks the configuration before loading torch.
 
-Torch takes longer to load than everything that comes before it, so a verb's module is imported when its work begins.
+Torch takes longer to load than all other steps before the work, so a command's module is imported only then.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from pipelines.corpus.sharded import as_sharded
 from pipelines.tracking.policy import policy_words
 from pipelines.training.run_record import RECORD
 
-READERS = {"train", "compare"}  # verbs that can do nothing without shards
-SPREADING = {"shard", *READERS}  # verbs that start workers
-NEXT = {"shard": "train", "train": "evaluate", "evaluate": "promote"}  # verb -> what is done after it
-OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # what a training imports, and Ray Train for itself
+READERS = {"train", "compare"}  # commands that need shards
+SPREADING = {"shard", *READERS}  # commands that start workers
+NEXT = {"shard": "train", "train": "evaluate", "evaluate": "promote"}  # command -> the usual next one
+OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # imports of a training, and of Ray Train
 logger = logging.getLogger(__name__)
-OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
+OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that determine shards
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code of the verb that is the first word."""
+    """Returns the exit code of the command that is the first word."""
     verb, *words = argv
     if verb == "promote":
         words = policy_words(words)
@@ -59,12 +59,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def next_command(verb: str, config: Config, words: Sequence[str]) -> str | None:
-    """The command that goes on with what `verb` made; None where it depends on what is wanted."""
+    """Returns the command that continues after `verb`; None if it depends on the user's aims."""
     if verb not in NEXT or any(word.startswith("-") for word in words):
         return None
     again = list(words)
     if verb == "shard" and config.languages[1:] == () and not any(word.startswith("model=") for word in words):
-        whole_words = config.tokenizer.type in ("words", "vocabulary")  # what word vectors are of
+        whole_words = config.tokenizer.type in ("words", "vocabulary")  # word vectors need these
         again += ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
     if verb == "evaluate" and (config.evaluate.bundle is not None or config.evaluate.ensemble):
         return None  # another's bundle is promoted under its own name
@@ -72,12 +72,12 @@ def next_command(verb: str, config: Config, words: Sequence[str]) -> str | None:
 
 
 def names_run(word: str) -> bool:
-    """An override is KEY=VALUE; anything else, and whatever exists, is a run's name or folder."""
+    """Returns True for a run's name or folder: anything that exists, or is not KEY=VALUE."""
     return not word.startswith("-") and ("=" not in word or Path(word).exists())
 
 
 def of_run(config: Config, given: str) -> Config:
-    """The configuration of the run in the folder `given`, else of that name in `paths.runs`."""
+    """Returns the configuration of the run in the folder `given`, else of that name in `paths.runs`."""
     folder = Path(given).resolve()
     if not (folder / RECORD).is_file():
         return replace(config, name=given)
@@ -85,17 +85,17 @@ def of_run(config: Config, given: str) -> Config:
 
 
 def needs_ray(verb: str, config: Config) -> bool:
-    """Whether the verb will start a Ray of its own, as far as it can be known without torch."""
+    """Returns True if the command will start its own Ray, as far as that is known without torch."""
     if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
         return False
     return not (config.run_dir / "release.json").is_file()
 
 
 def refuse_without_gpu(config: Config) -> None:
-    """Refuse a GPU that is not here before anything starts; what a cluster elsewhere has is its own to say.
+    """Refuses a missing GPU before anything starts; a remote cluster checks its own.
 
     Raises:
-        UserError: `cluster.device=cuda` on a machine where torch sees none.
+        UserError: `cluster.device=cuda` on a machine where torch sees no GPU.
     """
     if config.cluster.device != "cuda" or config.cluster.address is not None:
         return
@@ -109,7 +109,7 @@ def refuse_without_gpu(config: Config) -> None:
 
 
 def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
-    """Name the command that makes the shards that `words` mean.
+    """Names the command that makes the missing shards of `words`.
 
     Raises:
         UserError: `pair` names no languages, or there are no finished shards of it.

@@ -27,7 +27,7 @@ from model.storage.mirror import local_folder
 SENTENCES = 5
 PATIENCE = 120.0  # seconds for a step to end by itself
 STEPS = {
-    "shard": "a corpus becomes packed shards",
+    "shard": "packs a corpus into shards",
     "train": "two workers train a Transformer; then it is averaged, scored and registered",
     "promote": "the new version becomes champion if it is better than the one before",
     "serve": "the endpoint starts on a free port",

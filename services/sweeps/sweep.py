@@ -1,4 +1,4 @@
-"""What `dragoman sweep` does: the trials as jobs, the best of them, pictures, and one MLflow run above all."""
+"""The work of `dragoman sweep`: the trials as jobs, the best of them, pictures, and one MLflow run above them."""
 
 import contextlib
 import getpass
@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 def sweep(root: SweepRoot, space: Space) -> int:
-    """Search until all trials have ended; prints the table and the best trial's words.
+    """Searches until all trials have ended; prints the table and the best trial's words.
 
     Raises:
-        UserError: no service, a study of this name that differs, or no trial came to a value.
-        ServiceError: the service went away, or the best could not be registered or promoted.
+        UserError: no service, a different study of this name, or no trial with a value.
+        ServiceError: the service is gone, or the best could not be registered or promoted.
     """
     folder = Path(root.paths["root"]) / "sweeps" / root.name
     most = most_trials(root.sweep, space)
@@ -61,7 +61,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
 
 @contextlib.contextmanager
 def _ended(parent: Parent) -> Iterator[None]:
-    """A block that does not leave the sweep's run as one that goes on; the same command begins it again."""
+    """Ends the sweep's MLflow run after the block, whatever happens; the same command begins it again."""
     try:
         yield
     except BaseException as problem:
@@ -76,7 +76,7 @@ def _asked(root: SweepRoot) -> entries.Root:
 
 
 def _parent(root: SweepRoot, folder: Path) -> Parent:
-    """The run that this sweep began before, or a new one: at the MLflow that `dragoman up` started, where it did."""
+    """Returns this sweep's existing run or a new one, at the MLflow that `dragoman up` started, if any."""
     begun, uri = None, str(root.tracking["uri"])
     if (folder / "mlflow.json").is_file():
         begun = str(json.loads((folder / "mlflow.json").read_text(encoding="utf-8"))["run_id"])
@@ -84,7 +84,7 @@ def _parent(root: SweepRoot, folder: Path) -> Parent:
     if root.jobs.service is None and uri.startswith("sqlite") and place.is_file():
         uri = json.loads(place.read_text(encoding="utf-8")).get("mlflow", uri)
         for name, value in local_login(place.parent).items():
-            os.environ.setdefault(name, value)  # read by MLflow's client
+            os.environ.setdefault(name, value)  # for MLflow's client
     return Parent(Registry(uri, folder), str(root.tracking["experiment"]), root.name, begun)
 
 
