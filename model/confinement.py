@@ -163,7 +163,7 @@ def _rules(grant: Grant, temporary: str, home: Path) -> Iterator[tuple[Path, int
     if "MLFLOW_TRACKING_USERNAME" not in os.environ:  # a pod's login is a file; a user's own login is not for jobs
         credentials.append(home / ".mlflow")
     for place in (*map(Path, SYSTEM), *libraries, *own, *credentials):
-        for part in _without(place.resolve(), grant.closed):
+        for part in _exclude(place.resolve(), grant.closed):
             yield part, landlock.READ
     for pattern in DEVICES:
         for place in Path("/dev").glob(pattern):
@@ -180,17 +180,17 @@ def _rules(grant: Grant, temporary: str, home: Path) -> Iterator[tuple[Path, int
         yield folder, landlock.MAKE_DIR | landlock.REMOVE_DIR
         for place in (*_spares, *folder.glob("shard-*")):
             yield place, landlock.READ | landlock.MAKE
-    yield from _of_ray(Path(os.environ.get(RAY_FOLDER, "/tmp/ray")))
+    yield from _ray_rules(Path(os.environ.get(RAY_FOLDER, "/tmp/ray")))
 
 
-def _of_ray(folder: Path) -> Iterator[tuple[Path, int]]:
+def _ray_rules(folder: Path) -> Iterator[tuple[Path, int]]:
     """A driver may read the session's files and add logs, but not read those of others."""
     yield folder, landlock.MAKE | landlock.READ_DIR
-    for part in _without(folder.resolve(), tuple(folder.resolve().glob("session_*/logs"))):
+    for part in _exclude(folder.resolve(), tuple(folder.resolve().glob("session_*/logs"))):
         yield part, landlock.READ
 
 
-def _without(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
+def _exclude(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
     """Yields `place`, or those of its parts that neither are nor contain a closed place."""
     inside = [one for one in closed if one.is_relative_to(place)]
     if not inside:
@@ -198,4 +198,4 @@ def _without(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
     elif place not in inside and place.is_dir():
         for entry in place.iterdir():
             if not entry.is_symlink():
-                yield from _without(entry, inside)
+                yield from _exclude(entry, inside)

@@ -96,12 +96,12 @@ def split_pair(pair: str) -> tuple[str, str]:
     Raises:
         UserError: not two different languages; the message says which part is wrong and why.
     """
-    known = _ways(pair)
+    known = _split_ways(pair)
     # A region or script has a capital (BR, Hans), a language has none: en-pt-BR is en and pt-BR, not en-pt and br.
-    by_case = [way for way in known if _starts_small(way[1]) and not any(map(_starts_small, way[0].split("-")[1:]))]
+    by_case = [way for way in known if _starts_lower(way[1]) and not any(map(_starts_lower, way[0].split("-")[1:]))]
     source, target = next(iter([*by_case, *known]), ("", ""))
     if not source:
-        raise UserError(f"pair={pair}: {_why_not(pair.split('-'))}")
+        raise UserError(f"pair={pair}: {_explain_pair(pair.split('-'))}")
     if same_language(source, target):
         raise UserError(f"pair={pair}: both are {source}; two different languages, source first, such as pair=en-de")
     return source, target
@@ -109,7 +109,7 @@ def split_pair(pair: str) -> tuple[str, str]:
 
 def is_single(pair: str) -> bool:
     """Return True if `pair` is one language, such as `en` or `pt-BR`, and not two."""
-    return "-" not in pair or (is_language(pair) and not any(_starts_small(second) for _, second in _ways(pair)))
+    return "-" not in pair or (is_language(pair) and not any(_starts_lower(second) for _, second in _split_ways(pair)))
 
 
 def languages_of(pair: str) -> tuple[str, ...]:
@@ -144,18 +144,18 @@ def _script(letter: str) -> str:
     return re.split(r"[ -]", unicodedata.name(letter, ""))[0]
 
 
-def _ways(pair: str) -> list[tuple[str, str]]:
+def _split_ways(pair: str) -> list[tuple[str, str]]:
     """Return all ways to read two languages in a pair."""
     cuts = [place for place, letter in enumerate(pair) if letter == "-"]
     ways = [(pair[:cut], pair[cut + 1 :]) for cut in cuts]
     return [way for way in ways if all(map(is_language, way))]
 
 
-def _starts_small(code: str) -> bool:
+def _starts_lower(code: str) -> bool:
     return code[:1].islower()
 
 
-def _why_not(parts: list[str]) -> str:
+def _explain_pair(parts: list[str]) -> str:
     if len(parts) == 1:
         names = re.findall(r"[^\W_]+", parts[0])
         such = "-".join(names) if len(names) == 2 and all(map(is_language, names)) else "en-de"

@@ -31,7 +31,7 @@ def keep_freed_memory() -> Iterator[None]:
     tenth of its time. After the block the free pages go back to the system, and blocks of 4 MB or more go back when
     freed: a release has few wide blocks, and smaller ones between them would leave holes in the heap.
     """
-    choose = _of_glibc("mallopt")
+    choose = _glibc_function("mallopt")
     choose(MMAP_THRESHOLD, 2**25)  # the value it would reach by itself
     choose(TRIM_THRESHOLD, 2**28)
     try:
@@ -44,10 +44,10 @@ def keep_freed_memory() -> Iterator[None]:
 
 def return_freed() -> None:
     """Returns the heap's free pages to the system, where the C library can (glibc); takes some 30 ms."""
-    _of_glibc("malloc_trim")(0)
+    _glibc_function("malloc_trim")(0)
 
 
-def _of_glibc(name: str) -> Callable[..., object]:
+def _glibc_function(name: str) -> Callable[..., object]:
     """Returns the C library's function, or one that does nothing if it has none of this name."""
     found = getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
     return found or (lambda *_: None)

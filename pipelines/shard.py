@@ -37,7 +37,7 @@ from pipelines.cluster.map import all_of, here, workers
 from pipelines.config import Config
 from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
-from pipelines.corpus.cutting import with_auto_cut, with_auto_settled
+from pipelines.corpus.cutting import fill_auto_cut, settle_auto_cut
 from pipelines.corpus.elsewhere import with_local_files
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.given_tokenizer import find_tokenizer
@@ -98,7 +98,7 @@ def shard(config: Config) -> ShardResult:
             with _traceless_samples(samples):
                 corpus = as_lines(corpus, config.pair, samples)
     sources = [] if built_in else sources_of(corpus, config.pair)
-    config = dataclasses.replace(config, corpus=with_auto_settled(corpus, sources))
+    config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
         config = dataclasses.replace(config, tokenizer=given.settings)
@@ -213,7 +213,7 @@ def _make(
         nodes.clean(clean_block, tasks)
         runs = _find_misaligned_runs(config, sources, blocks, clean, scratch, nodes.near)
         drop = runs if config.corpus.misaligned == "drop" else {}
-        corpus = with_auto_cut(config.corpus, sum(block.lines for block in blocks))
+        corpus = fill_auto_cut(config.corpus, sum(block.lines for block in blocks))
         plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
         _check_kept(plan)
         _warn_of_leaks(plan)

@@ -31,7 +31,7 @@ def word_spans(text: str) -> list[Span]:
     for place, sign in enumerate(text):
         if sign.isspace():
             continue
-        if spans and spans[-1][1] == place and _continues(text, place):
+        if spans and spans[-1][1] == place and _continues_word(text, place):
             spans[-1] = (spans[-1][0], place + 1)
         else:
             spans.append((place, place + 1))
@@ -143,7 +143,7 @@ def _share(
         spans[number] = span
 
 
-def _continues(text: str, place: int) -> bool:
+def _continues_word(text: str, place: int) -> bool:
     """Returns True if the character at `place` belongs to the same word as the one before it."""
     before, sign, after = text[place - 1], text[place], text[place + 1 : place + 2]
     kind = unicodedata.category(sign)
@@ -151,17 +151,17 @@ def _continues(text: str, place: int) -> bool:
         return True
     if SINGLE.match(sign) or SINGLE.match(before):
         return False
-    if _letter(sign):
-        return _letter(before) or (place > 1 and _inner(text[place - 2], before, sign))
-    return bool(after) and _inner(before, sign, after)
+    if _is_letter(sign):
+        return _is_letter(before) or (place > 1 and _joins_word(text[place - 2], before, sign))
+    return bool(after) and _joins_word(before, sign, after)
 
 
-def _inner(before: str, sign: str, after: str) -> bool:
+def _joins_word(before: str, sign: str, after: str) -> bool:
     """Returns True if a mark between these two characters belongs to their word."""
     if sign in JOINERS:
-        return _letter(before) and _letter(after)
+        return _is_letter(before) and _is_letter(after)
     return sign in ".," and before.isdigit() and after.isdigit()
 
 
-def _letter(sign: str) -> bool:
+def _is_letter(sign: str) -> bool:
     return unicodedata.category(sign)[0] in "LMN" or sign == "_"

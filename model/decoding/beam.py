@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from model.decoding.hypothesis import Hypothesis, hypothesis
-from model.decoding.word_loops import WordLoops, keep_out
+from model.decoding.word_loops import WordLoops, mask_loops
 from model.networks.network import TranslationNetwork
 from model.text.tokenizer import BOS, EOS
 
@@ -61,7 +61,7 @@ def beam_search(
         if step <= min_length:
             logits[:, EOS] = -torch.inf
         if guard is not None:
-            keep_out(guard, history.flatten(0, 1).tolist(), logits)
+            mask_loops(guard, history.flatten(0, 1).tolist(), logits)
         scores, origin, words = (x.cpu() for x in best_candidates(logits, totals.to(device), 2 * beam))  # (B, C)
         history = torch.cat([history.gather(1, origin[:, :, None].expand(-1, -1, step - 1)), words[:, :, None]], 2)
         ends = words.eq(EOS)  # (B, C)

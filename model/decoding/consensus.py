@@ -17,7 +17,7 @@ from model.decoding.hypothesis import Hypothesis
 ORDER = 4
 
 
-def by_consensus(hypotheses: Sequence[Hypothesis], weight: float) -> list[Hypothesis]:
+def sort_by_consensus(hypotheses: Sequence[Hypothesis], weight: float) -> list[Hypothesis]:
     """Sorts the hypotheses by score + `weight` x the mean of their BLEU (0 to 1) against all, best first.
 
     Equal ones keep their order.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.hypothesis import Hypothesis, hypothesis
-from model.decoding.word_loops import WordLoops, keep_out
+from model.decoding.word_loops import WordLoops, mask_loops
 from model.networks.network import TranslationNetwork
 from model.text.tokenizer import BOS, EOS
 
@@ -37,7 +37,7 @@ def greedy_search(
         if step <= min_length:
             logits[:, EOS] = -torch.inf
         if guard is not None:
-            keep_out(guard, chosen[alive, : step - 1].tolist(), logits)
+            mask_loops(guard, chosen[alive, : step - 1].tolist(), logits)
         best, tokens = logits.max(1)  # (B,)
         words = tokens.cpu()
         chosen[alive, step - 1] = words

@@ -55,7 +55,7 @@ class WordLoops:
         return self.letters[token] if token < len(self.letters) else 0
 
 
-def keep_out(guard: WordLoops, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
+def mask_loops(guard: WordLoops, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
     """Masks the tokens that would close a loop after each history; changes `logits` (rows, V) in place."""
     for row, ids in enumerate(histories):
         never = guard.forbidden(ids)

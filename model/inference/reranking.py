@@ -42,7 +42,7 @@ class Lists:
         """Returns corpus BLEU of the hypotheses that these weights (F,) choose."""
         return float(bleu(self.statistics[winners(self.features @ weights, self.offsets)].sum(0)))
 
-    def of_own_length(self) -> "Lists":
+    def match_lengths(self) -> "Lists":
         """Returns the same lists against references whose total length equals that of the lists' first hypotheses.
 
         BLEU then takes no penalty for the search's own length and gives no gain for another. The length ratio differs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from model.bundles.translation import TranslationBundle, load_bundle
-from model.decoding.consensus import by_consensus
+from model.decoding.consensus import sort_by_consensus
 from model.decoding.hypothesis import Hypothesis
 from model.decoding.search import decode as search_again
 from model.decoding.word_loops import WordLoops
@@ -130,12 +130,12 @@ class Translator:
     def best(self, sources: Sequence[np.ndarray], decode: DecodeConfig) -> list[list[Hypothesis] | str]:
         """Returns the n best of each source, by score or by consensus."""
         if not decode.consensus:
-            return list(self.without_loops(sources, decode, self.engine.search(sources, decode)))
+            return list(self.replace_loops(sources, decode, self.engine.search(sources, decode)))
         wide = replace(decode, nbest=decode.candidates)
-        found = self.without_loops(sources, wide, self.engine.search(sources, wide))
-        return [by_consensus(each, decode.consensus)[: decode.nbest] for each in found]
+        found = self.replace_loops(sources, wide, self.engine.search(sources, wide))
+        return [sort_by_consensus(each, decode.consensus)[: decode.nbest] for each in found]
 
-    def without_loops(
+    def replace_loops(
         self, sources: Sequence[np.ndarray], decode: DecodeConfig, found: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
         """Replaces hypotheses with a loop of subwords in a word by those of a search that forbids loops.

@@ -29,11 +29,11 @@ def members_of(path: Path, language: str = "") -> list[Part]:
     Raises:
         UserError: the archive is damaged, has no such member, or its members are too large.
     """
-    found = [member for member in _infos(path) if member.filename.lower().endswith(MEMBERS)]
+    found = [member for member in _list_members(path) if member.filename.lower().endswith(MEMBERS)]
     if not found and language:
-        found = [_of_language(path, language)]
+        found = [_find_member(path, language)]
     if not found:
-        raise UserError(f"{path}: the zip file has no members whose name ends in {MEMBERS}; {_named(path)}")
+        raise UserError(f"{path}: the zip file has no members whose name ends in {MEMBERS}; {_list_names(path)}")
     check_expansion(path, sum(member.file_size for member in found))  # no more than this is ever read of a member
     return [Part(member.filename, _reader(path, member)) for member in found]
 
@@ -45,35 +45,35 @@ def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
         UserError: as `members_of`, or several members match.
     """
     if len(languages) == 1:
-        member = _of_language(path, languages[0])
+        member = _find_member(path, languages[0])
     else:
-        rows = [member for member in _infos(path) if member.filename.lower().endswith(ROWS)]
+        rows = [member for member in _list_members(path) if member.filename.lower().endswith(ROWS)]
         if len(rows) != 1:
             raise UserError(
-                f"{path}: one member with rows ({', '.join(ROWS)}) is needed, {len(rows)} found; {_named(path)}"
+                f"{path}: one member with rows ({', '.join(ROWS)}) is needed, {len(rows)} found; {_list_names(path)}"
             )
         (member,) = rows
     check_expansion(path, member.file_size)
     return _reader(path, member)()
 
 
-def _of_language(path: Path, language: str) -> zipfile.ZipInfo:
-    infos = _infos(path)
-    found = [member for member in infos if _is_of(member.filename, language)]
+def _find_member(path: Path, language: str) -> zipfile.ZipInfo:
+    infos = _list_members(path)
+    found = [member for member in infos if _matches_language(member.filename, language)]
     if len(found) != 1:
         raise UserError(
             f"{path}: one member for {language} is needed, named as in Books.de-en.{language}; {len(found)} found; "
-            f"{_named(path)}"
+            f"{_list_names(path)}"
         )
     return found[0]
 
 
-def _is_of(name: str, language: str) -> bool:
+def _matches_language(name: str, language: str) -> bool:
     ending = name.rpartition(".")[2]
     return is_language(ending) and same_language(ending, language)
 
 
-def _infos(path: Path) -> list[zipfile.ZipInfo]:
+def _list_members(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
             return [member for member in archive.infolist() if not member.is_dir()]
@@ -81,8 +81,8 @@ def _infos(path: Path) -> list[zipfile.ZipInfo]:
         raise UserError(f"{path}: the zip file is damaged or truncated ({problem})") from problem
 
 
-def _named(path: Path) -> str:
-    names = [member.filename for member in _infos(path)]
+def _list_names(path: Path) -> str:
+    names = [member.filename for member in _list_members(path)]
     return f"members: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}"
 
 

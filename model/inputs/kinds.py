@@ -61,7 +61,7 @@ def kind_of(path: Path) -> Kind:
         raise UserError(f"{path}: is a tar archive; unpack it and name the files in it, or take corpus=webdataset")
     for start, kind in _BINARY.items():
         if head.startswith(start):
-            return _checked_archive(path) if kind == "zip" else kind
+            return _check_archive(path) if kind == "zip" else kind
     for start, kind in _BOMS.items():
         if head.startswith(start):
             return _markup_of(head.decode(kind, "ignore").encode()) or kind
@@ -92,7 +92,7 @@ def _markup_of(head: bytes) -> Kind | None:
     return "xliff" if b"<xliff" in text else None
 
 
-def _checked_archive(path: Path) -> Kind:
+def _check_archive(path: Path) -> Kind:
     try:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())

@@ -99,7 +99,7 @@ def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[by
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     done, first = 0, True
-    for block in _and_end(blocks):
+    for block in _append_end(blocks):
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as problem:
@@ -114,7 +114,7 @@ def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[by
             yield text.encode("utf-8", "surrogatepass")
 
 
-def _and_end(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _append_end(blocks: Iterable[bytes]) -> Iterator[bytes]:
     yield from (block for block in blocks if block)
     yield b""
 

@@ -34,7 +34,7 @@ def rows_of(
             for row in batch.to_pylist():
                 yield {language: _text(path, row, place) for language, place in zip(languages, places, strict=True)}
     except (pyarrow.ArrowInvalid, OSError) as problem:
-        raise _damaged(path, kind, problem) from None
+        raise _damage_error(path, kind, problem) from None
 
 
 def table_lines(path: Path, kind: Literal["parquet", "arrow"]) -> Iterator[str]:
@@ -52,10 +52,10 @@ def table_lines(path: Path, kind: Literal["parquet", "arrow"]) -> Iterator[str]:
                 cells = ("" if row[name] is None else str(row[name]) for name in schema.names)
                 yield "\t".join(" ".join(cell.replace("\t", " ").split("\n")) for cell in cells)
     except (pyarrow.ArrowInvalid, OSError) as problem:
-        raise _damaged(path, kind, problem) from None
+        raise _damage_error(path, kind, problem) from None
 
 
-def _damaged(path: Path, kind: str, problem: Exception) -> UserError:
+def _damage_error(path: Path, kind: str, problem: Exception) -> UserError:
     return UserError(f"{path}: the {kind} file is damaged ({str(problem).splitlines()[0]})")
 
 

@@ -87,8 +87,8 @@ class Recurrent(nn.Module):
         """One layer: x (B, T, I), state (B, N, P, W) -> (B, T, NW), (B, N, P, W)."""
         chosen = kernels(x.device)
         padded = real is not None and chosen.padded_recurrence == "held"
-        if padded or (self._stepping(x) and chosen.lstm_step == "written"):
-            return self._written(layer, x, state, real)
+        if padded or (self._is_lstm_step(x) and chosen.lstm_step == "written"):
+            return self._recur(layer, x, state, real)
         lengths = None if real is None else real.sum(1).clamp_min(1)  # (B,) a row of only padding reads one
         if self.direction == "backward":
             x = reverse_rows(x, lengths)
@@ -105,11 +105,11 @@ class Recurrent(nn.Module):
         after = torch.stack(last if isinstance(last, tuple) else (last,), 2)  # (N, B, P, W)
         return x, after.transpose(0, 1).to(state.dtype)
 
-    def _stepping(self, x: Tensor) -> bool:
+    def _is_lstm_step(self, x: Tensor) -> bool:
         """Returns True for an LSTM's single step of decoding or generation."""
         return self.cell == "lstm" and x.shape[1] == 1 and not torch.is_grad_enabled()
 
-    def _written(self, layer: nn.RNNBase, x: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _recur(self, layer: nn.RNNBase, x: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
         """Runs the layer by model/layers/recurrence.py, where a row keeps its state over its padding."""
         hidden, last = [], []
         for number, before in enumerate(state.unbind(1)):

@@ -114,7 +114,7 @@ class PrefixTranslation(TranslationNetwork):
         at = state["position"][:, None]  # (B, 1)
         state["real"] = torch.cat([state["real"], torch.ones_like(at, dtype=torch.bool)], 1)  # (B, S + t)
         bias = padding_bias(state["real"])
-        x = embed(without_bos(tokens[:, None]), self.embedding, self.positions, self.dropout, at)
+        x = embed(replace_bos(tokens[:, None]), self.embedding, self.positions, self.dropout, at)
         rotation = self.positions.rotation(1, at)
         for i, layer in enumerate(self.layers):
             x, grown = layer(x, (state[f"key.{i}"], state[f"value.{i}"]), bias, rotation=rotation)
@@ -170,7 +170,7 @@ class PrefixTranslation(TranslationNetwork):
         self._check(length, "target")
         at = real.sum(1, keepdim=True) + torch.arange(length, device=real.device)  # (B, T)
         bias = prefix_bias(real, length)
-        x = embed(without_bos(target_in), self.embedding, self.positions, self.dropout, at)
+        x = embed(replace_bos(target_in), self.embedding, self.positions, self.dropout, at)
         rotation = self.positions.rotation(length, at)
         for layer, past in zip(self.layers, prefix, strict=True):
             x, _ = layer(x, past, bias, record, rotation)
@@ -184,6 +184,6 @@ class PrefixTranslation(TranslationNetwork):
             )
 
 
-def without_bos(tokens: Tensor) -> Tensor:
+def replace_bos(tokens: Tensor) -> Tensor:
     """Returns target tokens (B, T) with SEP instead of BOS."""
     return tokens.masked_fill(tokens == BOS, SEP)

@@ -154,7 +154,7 @@ class ShardReader:
         if self._elsewhere is not None:
             shard_path(self._elsewhere, entry.name, entry.bytes, entry.sha256)
 
-    def _map_of_cache(self, elsewhere: Remote, number: int) -> mmap.mmap:
+    def _map_cached(self, elsewhere: Remote, number: int) -> mmap.mmap:
         """Returns the shard's map; all maps together hold no more than half of the cache's limit."""
         entry = self.entries[number]
         found = self._maps.pop(number, None)
@@ -169,7 +169,7 @@ class ShardReader:
 
     def _map(self, number: int) -> mmap.mmap:
         if self._elsewhere is not None:
-            return self._map_of_cache(self._elsewhere, number)
+            return self._map_cached(self._elsewhere, number)
         found = self._maps.pop(number, None)
         if found is None:
             self._checked.pop(number, None)

@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from model.storage.retry import BrokenTransferError, Patience, persist
+from model.storage.retry import BrokenTransferError, Patience, retry
 
 PART = 32 << 20  # bytes; S3 requires at least 5 MiB for all parts but the last
 MOST_PARTS = 10_000  # S3's limit
@@ -24,7 +24,7 @@ def upload_multipart(files: Any, path: Path, address: str, patience: Patience) -
     """
     bucket, key, _ = files.split_path(address)
     where = {"Bucket": bucket, "Key": key}
-    begun = persist(lambda: files.call_s3("create_multipart_upload", **where), address, patience)
+    begun = retry(lambda: files.call_s3("create_multipart_upload", **where), address, patience)
     where["UploadId"] = begun["UploadId"]
     size = path.stat().st_size
     part = max(PART, -(-size // MOST_PARTS))
@@ -34,7 +34,7 @@ def upload_multipart(files: Any, path: Path, address: str, patience: Patience) -
                 _send(files, file, part, address, patience, {**where, "PartNumber": number})
                 for number in range(1, -(-size // part) + 1)
             ]
-        persist(lambda: _join(files, address, where, tags), address, patience)
+        retry(lambda: _join(files, address, where, tags), address, patience)
     except BaseException:
         with contextlib.suppress(Exception):  # the first error matters more
             files.call_s3("abort_multipart_upload", **where)
@@ -44,7 +44,7 @@ def upload_multipart(files: Any, path: Path, address: str, patience: Patience) -
 def _send(files: Any, file: BinaryIO, size: int, address: str, patience: Patience, where: dict[str, Any]) -> str:
     """Uploads the next part of `file` and returns its tag; botocore makes the server check its bytes."""
     body = file.read(size)
-    return str(persist(lambda: files.call_s3("upload_part", Body=body, **where)["ETag"], address, patience))
+    return str(retry(lambda: files.call_s3("upload_part", Body=body, **where)["ETag"], address, patience))
 
 
 def _join(files: Any, address: str, where: dict[str, Any], tags: list[str]) -> None:

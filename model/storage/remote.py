@@ -18,7 +18,7 @@ from model.files import file_sha256
 from model.storage.hosts import checked_socket
 from model.storage.multipart import PART, upload_multipart
 from model.storage.places import is_address, is_loopback, is_writable
-from model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, persist
+from model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, retry
 
 BLOCK = 8 << 20  # bytes per request
 CONNECT, READ = 10.0, 20.0  # seconds without a connection, without a byte
@@ -32,7 +32,7 @@ def read(address: str, patience: Patience = PATIENCE) -> bytes:
     Raises:
         NotThereError, RefusedError, AwayError.
     """
-    return bytes(persist(lambda: _files(address).cat_file(address), address, patience))
+    return bytes(retry(lambda: _files(address).cat_file(address), address, patience))
 
 
 def read_range(address: str, start: int, count: int, patience: Patience = PATIENCE) -> bytes:
@@ -53,7 +53,7 @@ def read_range(address: str, start: int, count: int, patience: Patience = PATIEN
             raise BrokenTransferError(f"{len(found):,} of {count:,} bytes from {start:,} on")
         return found
 
-    return persist(ask, address, patience)
+    return retry(ask, address, patience)
 
 
 def size(address: str, patience: Patience = PATIENCE) -> int | None:
@@ -69,7 +69,7 @@ def size(address: str, patience: Patience = PATIENCE) -> int | None:
             raise NotThereError(f"{mask_address(address)}: nothing stands there")
         return None if facts.get("size") is None else int(facts["size"])
 
-    return persist(ask, address, patience)
+    return retry(ask, address, patience)
 
 
 def version(address: str, patience: Patience = PATIENCE) -> str:
@@ -78,7 +78,7 @@ def version(address: str, patience: Patience = PATIENCE) -> str:
     Raises:
         NotThereError, RefusedError, AwayError.
     """
-    facts = persist(lambda: _files(address).info(address), address, patience)
+    facts = retry(lambda: _files(address).info(address), address, patience)
     tag = facts.get("ETag") or facts.get("etag") or facts.get("LastModified") or facts.get("created") or ""
     return f"{tag} {facts.get('size')}" if tag else ""
 
@@ -90,7 +90,7 @@ def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: thr
         RefusedError, AwayError.
     """
     check_writable(address)
-    persist(lambda: _files(address).pipe_file(address, content), address, patience, stop)
+    retry(lambda: _files(address).pipe_file(address, content), address, patience, stop)
 
 
 def create(address: str, content: bytes, patience: Patience = PATIENCE) -> None:
@@ -102,7 +102,7 @@ def create(address: str, content: bytes, patience: Patience = PATIENCE) -> None:
     """
     check_writable(address)
     try:
-        persist(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience)
+        retry(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience)
     except ExistsError:  # perhaps by our own request whose answer was lost
         if read(address, patience) != content:
             raise
@@ -126,14 +126,14 @@ def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
         if found != expected:
             raise BrokenTransferError(f"{found:,} of {expected:,} bytes have arrived")
 
-    persist(send, address, patience)
+    retry(send, address, patience)
 
 
 def delete(address: str, patience: Patience = PATIENCE) -> None:
     """Deletes an object, if it exists."""
     check_writable(address)
     try:
-        persist(lambda: _files(address).rm_file(address), address, patience)
+        retry(lambda: _files(address).rm_file(address), address, patience)
     except NotThereError:
         return
 
@@ -195,7 +195,7 @@ def _files(address: str) -> Any:
 def _file_system(scheme: str, _process: int) -> Any:
     """Makes one per process: s3fs's connections do not survive a fork.
 
-    Each request is one try, because `persist` counts them, and no listing is kept.
+    Each request is one try, because `retry` counts them, and no listing is kept.
     """
     import fsspec
 

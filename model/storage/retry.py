@@ -17,7 +17,7 @@ from model.errors import ServiceError, UserError, reason
 Result = TypeVar("Result")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
 SAID_AFTER = 5.0  # seconds of failing before the first warning
-OF_THIS_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)  # errors that a retry cannot fix
+LOCAL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)  # errors that a retry cannot fix
 logger = logging.getLogger(__name__)
 
 
@@ -48,7 +48,7 @@ class BrokenTransferError(OSError):
     """A transfer gave fewer or different bytes than expected."""
 
 
-def persist(
+def retry(
     action: Callable[[], Result], address: str, patience: Patience, stop: threading.Event | None = None
 ) -> Result:
     """Returns the result of `action`. Retries errors that may pass, after a pause of up to twice the last one.
@@ -64,7 +64,7 @@ def persist(
         try:
             return action()
         except Exception as problem:
-            lasting = understand(problem, address)
+            lasting = classify_error(problem, address)
             if lasting is not None:
                 raise lasting from None
             shown, why = mask_address(address), describe(problem)
@@ -79,7 +79,7 @@ def persist(
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def understand(problem: Exception, address: str) -> Exception | None:
+def classify_error(problem: Exception, address: str) -> Exception | None:
     """Returns the error to raise if no retry can help; None if the failure may pass."""
     shown = mask_address(address)
     if isinstance(problem, UserError | ExistsError):
@@ -106,7 +106,7 @@ def understand(problem: Exception, address: str) -> Exception | None:
         )
     if 400 <= status < 500 and status not in (408, 416, 425, 429):
         return UserError(f"{shown}: refused ({describe(cause)})")
-    if isinstance(problem, OSError) and problem.errno in OF_THIS_MACHINE:
+    if isinstance(problem, OSError) and problem.errno in LOCAL_ERRORS:
         return problem
     module = type(cause).__module__.partition(".")[0]
     passing = isinstance(problem, OSError | EOFError | http.client.HTTPException | asyncio.TimeoutError)

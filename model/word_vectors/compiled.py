@@ -21,15 +21,15 @@ Emit = Callable[[Any, Any, Any, Any], Any]  # (target context, LLVM builder, sig
 
 def compiled(function: Function) -> Function:
     """Compiles to machine code that releases the GIL; floating-point sums may be reordered."""
-    return _wrapped(function, inline=False)
+    return _compile(function, inline=False)
 
 
 def inlined(function: Function) -> Function:
     """Compiles a part that is inlined into its caller: it passes no arguments and counts no references."""
-    return _wrapped(function, inline=True)
+    return _compile(function, inline=True)
 
 
-def _wrapped(function: Function, inline: bool) -> Function:
+def _compile(function: Function, inline: bool) -> Function:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(Path(before or _home()) / f"compiled-{_digest()}")
     options = {"nogil": True, "fastmath": True, "error_model": "numpy", "forceinline": inline}

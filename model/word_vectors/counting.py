@@ -123,7 +123,7 @@ def bag_of_words(texts: Iterable[Text], vocabulary: int, window: int) -> Csr:
     lower: list[NDArray[np.int32]] = []
     upper: list[NDArray[np.int32]] = []
     for text in texts:
-        for before, after in _meetings(text, window):
+        for before, after in _cooccurrences(text, window):
             lower.append(np.minimum(before, after))
             upper.append(np.maximum(before, after))
             if sum(map(len, lower)) >= _AT_ONCE:
@@ -145,7 +145,7 @@ def tfidf(texts: Iterable[Text], vocabulary: int) -> tuple[Csr, NDArray[np.float
 
     parts, entries = [csr_array((0, vocabulary), dtype=np.float32)], 0
     for text in texts:
-        words, records = _present(text)
+        words, records = _drop_unknown(text)
         ones = np.ones(len(words), np.float32)
         parts.append(csr_array((ones, (records, words)), shape=(len(text.offsets) - 1, vocabulary)))
         entries += parts[-1].nnz
@@ -191,9 +191,9 @@ class _Sum:
         self._check(self._parts[-1].nnz)
 
 
-def _meetings(text: Text, window: int) -> Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+def _cooccurrences(text: Text, window: int) -> Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Yields, for each distance up to `window`, the pairs of words at that distance in one record."""
-    words, records = _present(text)
+    words, records = _drop_unknown(text)
     for distance in range(1, min(window, len(words) - 1) + 1):
         together = records[distance:] == records[:-distance]
         if not together.any():  # no record is that long
@@ -201,7 +201,7 @@ def _meetings(text: Text, window: int) -> Iterable[tuple[NDArray[np.int32], NDAr
         yield words[:-distance][together], words[distance:][together]
 
 
-def _present(text: Text) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _drop_unknown(text: Text) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Returns (rows, record of each), without dropped words."""
     records = np.repeat(np.arange(len(text.offsets) - 1), np.diff(text.offsets))
     kept = text.rows >= 0

@@ -39,13 +39,13 @@ class Vocabulary:
         ids = np.flatnonzero(kept)
         ids = ids[np.argsort(-seen[ids], kind="stable")]  # (V,)
         if len(ids) < 2:
-            raise UserError(cls._too_few(pieces, seen, ids, min_count))
+            raise UserError(cls._explain_too_few(pieces, seen, ids, min_count))
         rows = np.full(len(seen), LEFT_OUT, dtype=np.int32)
         rows[ids] = np.arange(len(ids), dtype=np.int32)
         return cls([pieces[int(i)] for i in ids], seen[ids], rows)
 
     @staticmethod
-    def _too_few(pieces: Sequence[str], seen: NDArray[np.int64], ids: NDArray[np.int64], min_count: int) -> str:
+    def _explain_too_few(pieces: Sequence[str], seen: NDArray[np.int64], ids: NDArray[np.int64], min_count: int) -> str:
         words = seen[len(SPECIAL) :]
         if not words.any():
             return "the training text holds no words: word vectors need a text of at least two different words"

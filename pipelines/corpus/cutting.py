@@ -16,7 +16,7 @@ MOST = 0.05  # largest part of the corpus for a split
 logger = logging.getLogger(__name__)
 
 
-def with_auto_settled(config: CorpusConfig, sources: Sequence[Source]) -> CorpusConfig:
+def settle_auto_cut(config: CorpusConfig, sources: Sequence[Source]) -> CorpusConfig:
     """Keeps `auto` where it means a cut; makes it 0 if there are held-out files, a set fraction, or text."""
     cut = config.cut
     only_training = config.format not in ("text", "phrasebook") and all(source.split == "train" for source in sources)
@@ -25,7 +25,7 @@ def with_auto_settled(config: CorpusConfig, sources: Sequence[Source]) -> Corpus
     return replace(config, cut=replace(cut, valid=cut.share("valid"), test=cut.share("test")))
 
 
-def with_auto_cut(config: CorpusConfig, lines: int) -> CorpusConfig:
+def fill_auto_cut(config: CorpusConfig, lines: int) -> CorpusConfig:
     """Replaces a kept `auto` by fractions that fit the number of lines, and logs them."""
     if config.cut.valid != "auto":
         return config

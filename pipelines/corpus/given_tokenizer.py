@@ -51,7 +51,7 @@ def find_tokenizer(
     if wanted is None:
         return None
     shards = folder_of(wanted)
-    folder, record, languages = _of_shards(shards) if has_manifest(shards) else _of_bundle(bundle_of(wanted, KEY))
+    folder, record, languages = _from_shards(shards) if has_manifest(shards) else _from_bundle(bundle_of(wanted, KEY))
     pair, asked = load_pair(folder, record), settings.type
     if pair.source.type != asked:
         raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {pair.source.type}")
@@ -68,11 +68,11 @@ def find_tokenizer(
 Found = tuple[Path, dict[str, object], tuple[str, ...]]  # folder, record of the tokenizer, languages
 
 
-def _of_shards(folder: Path) -> Found:
+def _from_shards(folder: Path) -> Found:
     manifest = read_manifest(folder)
     return folder, manifest.tokenizer, tuple(manifest.languages)
 
 
-def _of_bundle(folder: Path) -> Found:
+def _from_bundle(folder: Path) -> Found:
     facts = read_facts(folder)
     return folder, facts["tokenizer"], languages_of(str(facts["pair"]))

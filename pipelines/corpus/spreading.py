@@ -64,7 +64,7 @@ class Nodes:
             atomic_write(block_path(folders[number], number), content, durable=False)
             return number
 
-        all_of("cleaning", partial(_clean, function), waiting, self.cluster, _with_lines, keep)
+        all_of("cleaning", partial(_clean, function), waiting, self.cluster, _attach_lines, keep)
 
     def pack(self, tasks: Sequence[ShardTask]) -> list[ShardEntry]:
         """Makes every shard, in the directory or, if nodes share only the bucket, there."""
@@ -79,7 +79,7 @@ class Nodes:
             return entry
 
         send = partial(_pack, self.cache, elsewhere.address)
-        done = all_of("writing shards", send, waiting, self.cluster, _with_texts, keep)
+        done = all_of("writing shards", send, waiting, self.cluster, _attach_texts, keep)
         return [*(entry for entry in found.values() if entry is not None), *done]
 
 
@@ -92,7 +92,7 @@ class _Lines:
     index: bytes
 
 
-def _with_lines(task: Cleaning) -> _Lines:
+def _attach_lines(task: Cleaning) -> _Lines:
     sides = tuple(block_bytes(task.block, side) for side in range(len(task.block.plain)))
     text = isinstance(task, TextCleaningTask)
     index = index_path(task.scratch / "plain", task.block.source.name).read_bytes() if text else b""  # type: ignore[union-attr]  # of text
@@ -126,7 +126,7 @@ class _Texts:
     tokenizer: dict[str, bytes]
 
 
-def _with_texts(task: ShardTask) -> _Texts:
+def _attach_texts(task: ShardTask) -> _Texts:
     sides: tuple[list[str], ...] = ()
     for piece in task.pieces:
         found = take_pairs(task.clean, task.plan, task.split, piece)

@@ -72,7 +72,7 @@ def clean_text_block(task: TextCleaningTask) -> int:
         "changed": dict(sorted(changed.items())),
     }
     keys = text_keys(records)
-    save_block(path, ["\n".join(records)], np.array(numbers, np.int32), _telling(records, keys), keys, facts)
+    save_block(path, ["\n".join(records)], np.array(numbers, np.int32), _leak_keys(records, keys), keys, facts)
     return task.block.number
 
 
@@ -119,7 +119,7 @@ def _texts(lines: Iterable[str], bad: dict[int, str], paragraphs: bool, blank: b
         yield first, " ".join(waiting)
 
 
-def _telling(records: list[str], keys: Keys) -> Keys:
+def _leak_keys(records: list[str], keys: Keys) -> Keys:
     """Returns the keys that compare training text with held-out text: 0 for records too short to prove a leak."""
     long = np.fromiter((record.count(" ") >= TELLING_WORDS - 1 for record in records), bool, len(records))
     telling: Keys = np.where(long, keys, np.uint64(0))

@@ -108,7 +108,7 @@ def kept_between(part: Part, between: Sequence[str]) -> tuple[int, Iterable[byte
     """
     if not between:
         return 0, part.blocks()
-    start, *end = (_beginning(text) for text in between)
+    start, *end = (_compile_beginning(text) for text in between)
     skipped = 0
     for line, opening in _lines(part.blocks()):
         skipped += opening
@@ -128,7 +128,7 @@ def _from_line(part: Part, first: int, end: re.Pattern[bytes] | None) -> Iterato
         yield line
 
 
-def _beginning(text: str) -> re.Pattern[bytes]:
+def _compile_beginning(text: str) -> re.Pattern[bytes]:
     signs = (re.escape(sign.encode()) for sign in text if not sign.isspace())
     return re.compile(rb"(?:\xef\xbb\xbf)?\s*" + rb"\s*".join(signs))
 
@@ -198,10 +198,10 @@ class _Index:
                 stop = blank if blank > 2 else stop
             return stop, int(np.searchsorted(feeds, stop))
         space = max(window.rfind(b" "), window.rfind(b"\t")) + 1
-        return space or _whole_signs(window), 0
+        return space or _complete_length(window), 0
 
 
-def _whole_signs(window: bytes) -> int:
+def _complete_length(window: bytes) -> int:
     """Returns the length of `window` without an incomplete UTF-8 character at its end."""
     stop = len(window)
     while stop > len(window) - 4 and window[stop - 1] & 0xC0 == 0x80:

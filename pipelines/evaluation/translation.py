@@ -108,7 +108,7 @@ def evaluate_bundle(
         sources=sources,
         references=references,
         hypotheses=hypotheses,
-        float32=beside_float32(bundle, translator, sources, references, wanted, tokenize),
+        float32=score_float32(bundle, translator, sources, references, wanted, tokenize),
         scores=score(hypotheses, references, bundle.languages[1], tokenize),
         samples=sample_table(sources, references, hypotheses, samples),
         parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
@@ -140,7 +140,7 @@ def score_parts(
     }
 
 
-def beside_float32(
+def score_float32(
     bundle: TranslationBundle,
     translator: Translator,
     sources: Sequence[str],

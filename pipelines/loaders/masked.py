@@ -66,7 +66,7 @@ class MaskedWindow:
         starts = np.cumsum(lengths) - lengths
         return MaskedWindow(ids[pieces], starts, lengths, *masking.mask(tokens, starts, bits))
 
-    def to_guess(self) -> NDArray[np.int64]:
+    def count_targets(self) -> NDArray[np.int64]:
         """Returns (n,): the number of tokens to predict in each piece."""
         return np.add.reduceat((self.targets != PAD).astype(np.int64), self.starts)
 
@@ -113,7 +113,7 @@ class MaskedLoader(Lanes[TextBatch]):
         bits = philox(self.seed, epoch, number + 1, 3)
         window = MaskedWindow.of(chunks, self.text.side, self.longest, self.masking, bits)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
-        rows = rows[window.to_guess()[rows] > 0]
+        rows = rows[window.count_targets()[rows] > 0]
         rows, parts = cut(rows, window.lengths, window.lengths, self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2).tolist()
         return Opened(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
@@ -142,7 +142,7 @@ def sorted_batches(
     """Yields a window's pieces that have targets, sorted by length, and their numbers (B,) in the window.
 
     This rank gets every `world`-th batch."""
-    rows = np.flatnonzero(window.to_guess() > 0)
+    rows = np.flatnonzero(window.count_targets() > 0)
     rows, parts = cut(rows, window.lengths, window.lengths, batch_tokens)
     for part in parts[rank::world]:
         yield window.batch(rows[part]), rows[part]

@@ -18,10 +18,10 @@ class PaddedBatches:
         self.bounds = np.array([0, *(part.stop for part in parts)])
         firsts = self.bounds[:-1]
         self.rows = np.diff(self.bounds)  # (batches,), as all that follow
-        self.sources = _of_each(np.maximum, window.source_lengths, firsts)  # width
-        self.targets = _of_each(np.maximum, window.target_lengths, firsts)
-        self.items = _of_each(np.add, window.target_lengths, firsts)  # tokens
-        self.source_items = _of_each(np.add, window.source_lengths, firsts)
+        self.sources = _reduce_batches(np.maximum, window.source_lengths, firsts)  # width
+        self.targets = _reduce_batches(np.maximum, window.target_lengths, firsts)
+        self.items = _reduce_batches(np.add, window.target_lengths, firsts)  # tokens
+        self.source_items = _reduce_batches(np.add, window.source_lengths, firsts)
         self._made: tuple[int, list[TranslationBatch]] = -1, []  # the place of the first, and the cached batches
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class PaddedBatches:
         return found
 
 
-def _of_each(what: np.ufunc, lengths: NDArray[np.int64], firsts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _reduce_batches(what: np.ufunc, lengths: NDArray[np.int64], firsts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Reduces lengths over the records of each batch; `firsts` are the starts of batches."""
     found: NDArray[np.int64] = what.reduceat(lengths, firsts) if len(firsts) else firsts
     return found

@@ -70,7 +70,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         window = Window.of([self.reader.chunk(i) for i in chunks])
         if self._samplers:
             window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
-        if self._turns(lane, epoch, number):
+        if self._is_reversed(lane, epoch, number):
             window = window.turned()
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
@@ -80,7 +80,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         batches = PaddedBatches(window, parts, philox_order(len(parts), self.seed, epoch, number + 1, 2))
         return Opened(len(batches), batches.batch)
 
-    def _turns(self, lane: int, epoch: int, number: int) -> bool:
+    def _is_reversed(self, lane: int, epoch: int, number: int) -> bool:
         """Returns True if a window trains from target to source (a bidirectional start, Ding et al. 2021).
 
         Lanes start with alternating directions and alternate from window to window, so a step has both.

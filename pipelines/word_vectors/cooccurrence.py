@@ -27,7 +27,7 @@ from model.word_vectors.learner import Text
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.loaders.window import philox_order
 from pipelines.word_vectors.merging import Cells, merge_runs, write_run
-from pipelines.word_vectors.pair_table import PairTable, unit, without_left_out
+from pipelines.word_vectors.pair_table import PairTable, drop_left_out, unit
 from pipelines.word_vectors.shuffling import Records, finish, shuffle
 
 ENTRY = np.dtype([("i", "<i4"), ("j", "<i4"), ("x", "<f4")])
@@ -147,7 +147,7 @@ def count_runs(
         segment, word = (int(part) for part in runs[-1].stem.split("-")[2:])
     saved = time.monotonic()
     while segment < text.segments:
-        part = without_left_out(text.segment(0, segment))
+        part = drop_left_out(text.segment(0, segment))
         while word < len(part):
             word = table.add(part, word)
             if word < len(part) or time.monotonic() - saved > SAVE_SECONDS:

@@ -119,7 +119,7 @@ def dense_stops(low: Longs, cells: int) -> Longs:
     return np.maximum(np.minimum(size, first // rows), low)
 
 
-def without_left_out(text: Text) -> Text:
+def drop_left_out(text: Text) -> Text:
     """Returns the same records without words that have no row; their neighbours move together, as in word2vec."""
     kept = text.rows >= 0
     before = np.zeros(len(kept) + 1, np.int64)

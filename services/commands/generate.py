@@ -87,7 +87,7 @@ class Writer:
                 out.write(self._record({"error": "not UTF-8"}) if self.config.format == "json" else "\n")
             else:
                 for sample, one in enumerate(next(found)):
-                    self._one(prompt, sample, one, out)
+                    self._write_one(prompt, sample, one, out)
             self.line += 1
         out.flush()
 
@@ -97,7 +97,7 @@ class Writer:
         for prompt in prompts:
             for sample in range(self.config.samples):
                 if prompt is not None:
-                    self._between(out)
+                    self._separate(out)
                     self._stream(prompt, sample, out)
                 self.texts += 1
             self.line += 1
@@ -112,7 +112,7 @@ class Writer:
         if self.failed:
             logger.warning("%d lines are not UTF-8 and were left out", self.failed)
 
-    def _one(self, prompt: str, sample: int, found: Generated, out: TextIO) -> None:
+    def _write_one(self, prompt: str, sample: int, found: Generated, out: TextIO) -> None:
         if self.config.format == "json":
             values = {
                 "sample": sample,
@@ -124,7 +124,7 @@ class Writer:
             }
             out.write(self._record(values))
         else:
-            self._between(out)
+            self._separate(out)
             out.write((prompt if self.config.echo else "") + found.text + "\n")
         self.texts += 1
 
@@ -145,7 +145,7 @@ class Writer:
         out.write("\n")
         out.flush()
 
-    def _between(self, out: TextIO) -> None:
+    def _separate(self, out: TextIO) -> None:
         """Writes an empty line between texts that may have several lines."""
         if self.texts and self.config.lines != 1:
             out.write("\n")

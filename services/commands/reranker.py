@@ -153,7 +153,7 @@ class Reranker:
         data = Lists(features, np.concatenate([self.statistics(each) for each in lists]), np.cumsum([0, *sizes]))
         alone, alike = np.zeros(len(names)), np.zeros(len(names))
         alone[0] = alike[0] = alike[1] = 1.0
-        judged = data.of_own_length() if self.config.keep_length else data
+        judged = data.match_lengths() if self.config.keep_length else data
         found = tune(judged, [alone, alike], TunerConfig(self.config.restarts, self.config.directions, seed))
         first, after = float(bleu(data.statistics[data.offsets[:-1]].sum(0))), data.bleu(found.weights)
         logger.info(

@@ -76,7 +76,7 @@ class Endpoint:
             raise HTTPException(400, f"{request.source} is not supported")
         if not nearest(request.target, (served.target,)):
             raise HTTPException(400, f"{request.target} is not supported")
-        answering = await self._aligning(served) if request.aligned else served
+        answering = await self._load_aligning(served) if request.aligned else served
         alternatives = min(request.alternatives, served.most_alternatives)
         pieces = [split(text, self.longest, served.source) for text in request.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
@@ -103,7 +103,7 @@ class Endpoint:
             answer["alignment"] = maps if request.batch else maps[0]
         return answer, served
 
-    async def _aligning(self, served: LoadedModel) -> LoadedModel:
+    async def _load_aligning(self, served: LoadedModel) -> LoadedModel:
         """Returns the model with attention; loading it first holds up no other request.
 
         Raises:

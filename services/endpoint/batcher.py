@@ -123,7 +123,7 @@ class Batcher(Generic[Engine, Item, Answer]):
             self._queue.append(request)
             self._queued += len(request.items)
             self._changed.notify()
-        request.future.add_done_callback(lambda _: self._leave(request))
+        request.future.add_done_callback(lambda _: self._drop_waiting(request))
         return request.future
 
     def stop(self, timeout: float = 30.0) -> None:
@@ -172,7 +172,7 @@ class Batcher(Generic[Engine, Item, Answer]):
             self._queue.extendleft(reversed(kept))
             return batch
 
-    def _leave(self, request: _Request[Engine, Item, Answer]) -> None:
+    def _drop_waiting(self, request: _Request[Engine, Item, Answer]) -> None:
         """Removes the waiting items of a request that has failed or whose client has gone."""
         with self._changed:
             if request in self._queue:
@@ -188,7 +188,7 @@ class Batcher(Generic[Engine, Item, Answer]):
         except Exception as problem:  # one bad item fails a whole batch in the engine: find it
             kind = type(problem).__name__  # the message may contain a user's text
             logger.warning("a batch of %d failed (%s); its items are tried one by one", len(items), kind)
-            answers = [self._alone(request.engine, item, request.nbest) for item in items]
+            answers = [self._answer_one(request.engine, item, request.nbest) for item in items]
         seconds = time.monotonic() - started
         if self._watch is not None:
             self._watch.decoded(len(items), seconds)
@@ -199,7 +199,7 @@ class Batcher(Generic[Engine, Item, Answer]):
             self._deliver(request, answers[position : position + len(part)])
             position += len(part)
 
-    def _alone(self, engine: Engine, item: Item, nbest: int) -> Answer | Exception:
+    def _answer_one(self, engine: Engine, item: Item, nbest: int) -> Answer | Exception:
         try:
             return self._answer(engine, [item], nbest)[0]
         except Exception as problem:  # an engine's error answers this request and must not end the thread

@@ -40,7 +40,7 @@ REASONS = {
     500: "error",
     503: "unavailable",
 }
-TOLD_APART = frozenset({"/health", "/status", "/metrics"})  # a 503 here is an answer, not a refusal
+NOT_REFUSALS = frozenset({"/health", "/status", "/metrics"})  # a 503 here is an answer, not a refusal
 
 
 class Queue(Protocol):
@@ -150,7 +150,7 @@ class Refusals:
         self.count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in TOLD_APART:
+        if scope["type"] != "http" or scope["path"] in NOT_REFUSALS:
             await self.app(scope, receive, send)
             return
 

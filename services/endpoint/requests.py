@@ -31,11 +31,11 @@ def whole_number(default: int, least: int, most: int) -> Any:
     """Returns a field: a whole number within bounds, as JSON or as a form's digits; empty is the default."""
     number = Annotated[int, Field(ge=least, le=most)]
     given = number | Annotated[str, Field(pattern="^[0-9]{0,10}$")] | None
-    read = BeforeValidator(_from_figures, json_schema_input_type=given)
+    read = BeforeValidator(_parse_digits, json_schema_input_type=given)
     return Annotated[number, read, Field(title=f"a whole number, {least} or more")], default
 
 
-def _from_figures(given: Any) -> Any:
+def _parse_digits(given: Any) -> Any:
     if given is None or given == "":
         raise PydanticUseDefault
     return int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,10}", given) else given

@@ -74,7 +74,7 @@ def serve(
             patience=config.receive_timeout,
             grace=config.stop_timeout,
             refused=metrics.refuse,
-            ready=partial(tell_address, listening),
+            ready=partial(print_address, listening),
         )
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
@@ -211,7 +211,7 @@ def read_keys(path: str | None) -> list[str]:
     return keys
 
 
-def tell_address(listening: socket.socket) -> None:
+def print_address(listening: socket.socket) -> None:
     """Prints the server's address."""
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)

@@ -87,13 +87,13 @@ class Connection(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:  # nobody will read its answer
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        if sum(one._leaving is not None for one in self._ours()) >= LINGERING:
+        if sum(one._leaving is not None for one in self._known()) >= LINGERING:
             self.transport.close()
             return
         self.transport.write_eof()
         self._leaving = self.loop.call_later(LINGER, self.transport.abort)
 
-    def _ours(self) -> Iterator["Connection"]:
+    def _known(self) -> Iterator["Connection"]:
         return (one for one in self.connections if isinstance(one, Connection))
 
     @property
@@ -104,14 +104,14 @@ class Connection(H11Protocol):
     def _await_request(self) -> None:
         self._stop_waiting()
         self._since = time.monotonic()
-        self._deadline = self.loop.call_later(self.patience, self._too_late)
+        self._deadline = self.loop.call_later(self.patience, self._time_out)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _too_late(self) -> None:
+    def _time_out(self) -> None:
         if self.conn.trailing_data[0] and not self.transport.is_closing():
             self.refuse(408, f"The request's header did not come in {self.patience:g} s")
         else:  # it sent nothing, or does not read its answer
@@ -120,14 +120,14 @@ class Connection(H11Protocol):
     def _make_room(self) -> None:
         """At the limit, closes the connection that has waited longest for its client, or else this one."""
         others = [
-            one for one in self._ours() if one is not self and one._leaving is None and not one.transport.is_closing()
+            one for one in self._known() if one is not self and one._leaving is None and not one.transport.is_closing()
         ]
         if len(others) < self.most:
             return
         waiting = [one for one in others if one.waits]
-        (min(waiting, key=lambda one: one._since) if waiting else self)._give_way()
+        (min(waiting, key=lambda one: one._since) if waiting else self)._evict()
 
-    def _give_way(self) -> None:
+    def _evict(self) -> None:
         if self.cycle is not None and self.cycle.response_complete and not self.conn.trailing_data[0]:
             self.transport.close()  # between two requests any server may close: the client opens another connection
         else:

@@ -38,7 +38,7 @@ class Origin:
             "X-Run-Id": self.run_id,
             "X-Manifest-Hash": self.manifest_hash,
         }
-        return {key: _header(value) for key, value in facts.items() if value}
+        return {key: _clean_header(value) for key, value in facts.items() if value}
 
     def facts(self) -> dict[str, Any]:
         """Returns the same for /status."""
@@ -51,6 +51,6 @@ class Origin:
         }
 
 
-def _header(value: str) -> str:
+def _clean_header(value: str) -> str:
     """Returns `value` with only characters that an HTTP header allows."""
     return "".join(letter if " " <= letter <= "~" else "?" for letter in value)

@@ -63,8 +63,8 @@ class Registry:
                 found = client.get_model_version(name, match["version"])
         except MlflowException as problem:
             if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
-                raise self._away(problem) from None
-            raise UserError(f"{reference}: not in the registry at {self}. {self._what_there_is(name)}") from None
+                raise self._unreachable(problem) from None
+            raise UserError(f"{reference}: not in the registry at {self}. {self._list_choices(name)}") from None
         return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
 
     def list_versions(self, query: str = "") -> list[Any]:
@@ -84,7 +84,7 @@ class Registry:
                 page = client.search_model_versions(query, max_results=PAGE, page_token=page.token)
                 found += page
         except MlflowException as problem:
-            raise self._away(problem) from None
+            raise self._unreachable(problem) from None
         return sorted(found, key=lambda version: -version.creation_timestamp)
 
     def aliases(self) -> dict[tuple[str, str], list[str]]:
@@ -108,7 +108,7 @@ class Registry:
         try:
             yield self._client()
         except MlflowException as problem:
-            raise self._away(problem) from None
+            raise self._unreachable(problem) from None
 
     def fetch(self, version: ModelVersion) -> Path:
         """Returns the bundle directory of `version`; downloads it once into the cache, completely or not at all.
@@ -171,14 +171,14 @@ class Registry:
             mlflow.set_registry_uri(self.uri)
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
-    def _away(self, problem: Exception) -> UserError:
+    def _unreachable(self, problem: Exception) -> UserError:
         said = mask_secrets(reason(problem), self.uri)
         return UserError(f"tracking_uri: the registry at {self} does not answer ({said})")
 
     def __str__(self) -> str:
         return mask_address(self.uri)
 
-    def _what_there_is(self, name: str) -> str:
+    def _list_choices(self, name: str) -> str:
         """Returns the existing names that the message offers instead."""
         client = self._client()
         models = {model.name: model for model in client.search_registered_models(max_results=50)}

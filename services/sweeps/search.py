@@ -52,12 +52,12 @@ class Search:
         """
         while True:
             running = self._running()
-            while len(running) < self.config.parallel and self._begun() < self.most:
+            while len(running) < self.config.parallel and self._count_begun() < self.most:
                 running.append(self._begin(self.study.ask(dict(self.space.varied))))
             if not running:
                 return
             for trial in running:
-                if self._look(trial):
+                if self._check_trial(trial):
                     progress()
             self._check_hope()
             time.sleep(self.tick)
@@ -74,7 +74,7 @@ class Search:
         """Returns the overrides that make it an ordinary training: evaluated on the test set."""
         return [*self.space.words(trial.params), *self.common, f"name={self.name(trial.number)}"]
 
-    def _begun(self) -> int:
+    def _count_begun(self) -> int:
         return sum(one.state != TrialState.WAITING for one in self.study.get_trials(deepcopy=False))
 
     def _running(self) -> list[Trial]:
@@ -93,7 +93,7 @@ class Search:
         )
         return trial
 
-    def _look(self, trial: Trial) -> bool:
+    def _check_trial(self, trial: Trial) -> bool:
         """Reports a trial's news to the study; returns True if it has ended."""
         job = self.client.job(trial.user_attrs["job"])
         curve = dict(self.client.curves(job["id"])["curves"].get(self.config.metric, []))

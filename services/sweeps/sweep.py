@@ -37,10 +37,10 @@ def sweep(root: SweepRoot, space: Space) -> int:
     """
     folder = Path(root.paths["root"]) / "sweeps" / root.name
     most = most_trials(root.sweep, space)
-    with quiet_optuna(), verbs.client(root.jobs, entries.address(_asked(root))) as client:
+    with quiet_optuna(), verbs.client(root.jobs, entries.address(_job_settings(root))) as client:
         study = open_study(folder, root.name, root.sweep, space, root.seed)
         parent = _parent(root, folder)
-        with _ended(parent):
+        with _ensure_end(parent):
             run = parent.begin(_params(root, space, most), root.jobs.owner or getpass.getuser(), client.address)
             if run is not None:
                 (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
@@ -60,7 +60,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
 
 
 @contextlib.contextmanager
-def _ended(parent: Parent) -> Iterator[None]:
+def _ensure_end(parent: Parent) -> Iterator[None]:
     """Ends the sweep's MLflow run after the block, whatever happens; the same command begins it again."""
     try:
         yield
@@ -71,7 +71,7 @@ def _ended(parent: Parent) -> Iterator[None]:
         raise
 
 
-def _asked(root: SweepRoot) -> entries.Root:
+def _job_settings(root: SweepRoot) -> entries.Root:
     return entries.Root(jobs=root.jobs, paths=root.paths)
 
 
