@@ -129,8 +129,7 @@ class Areas:
 
 
 def shipped_words(words: Sequence[str]) -> tuple[str, ...]:
-    """The overrides that choose a file of conf/ or leave out a key of the model: what they compose is the service's.
-
+    """Returns the overrides that choose a file of conf/ or leave out a key of the model: what they compose is ours.
 
     Called before the words are composed, for Hydra would follow a path out of conf/.
 
