@@ -124,7 +124,7 @@ def home_of(values: Mapping[str, Any]) -> list[str]:
 
 
 def homes_hint(homes: Sequence[str]) -> str:
-    """What to look at where a file cannot be used."""
+    """Returns a hint for an unusable file: the home to look at."""
     return f" (the home is {homes[0]}: it must be a folder that can be written, see paths.root)" if homes else ""
 
 
@@ -221,7 +221,7 @@ def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, 
 
 
 def _register_resolvers() -> None:
-    """What the configuration's files compute: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`."""
+    """Registers the functions of the configuration's files: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`."""
     from omegaconf import OmegaConf
 
     # the folder of this machine that a place is, or that stands for an address

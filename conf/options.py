@@ -15,7 +15,7 @@ INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")  
 
 @dataclass
 class Options:
-    """What stands beside the settings of a command line."""
+    """The options of a command line, beside its settings."""
 
     overrides: list[str] = field(default_factory=list)
     cfg: str | None = None
