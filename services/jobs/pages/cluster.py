@@ -35,7 +35,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Holding:
-    """A running job. Users without access see "in use by another owner"."""
+    """A running job. Users without access see "another owner" instead of the name."""
 
     job: Job
     visible: bool
