@@ -45,7 +45,7 @@ class Rates:
         return self.bf16 >= WORTH * self.fp32
 
     def __str__(self) -> str:
-        return f"{self.bf16:.0f} Gflop/s a core in bf16, {self.fp32:.0f} in fp32"
+        return f"{self.bf16:.0f} Gflop/s per core in bf16, {self.fp32:.0f} in fp32"
 
 
 @dataclass(frozen=True)

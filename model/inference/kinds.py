@@ -84,7 +84,7 @@ def word_vectors(bundle: Any) -> Answers:
 KINDS: dict[str, Kind] = {
     "translation": Kind(
         "a translation model",
-        "translate by it (dragoman translate), or serve it with serve.model or serve.bundle",
+        "translate with it (dragoman translate), or serve it with serve.model or serve.bundle",
         load_bundle,
         translations,
         decoding,
@@ -92,20 +92,20 @@ KINDS: dict[str, Kind] = {
     ),
     "language": Kind(
         "a language model",
-        "go on with texts by it (dragoman generate), or score them (dragoman score)",
+        "continue texts with it (dragoman generate), or score them (dragoman score)",
         partial(load_text_bundle, kind="language"),
         continuations,
         sampling,
     ),
     "masked": Kind(
         "a masked language model",
-        "turn texts into vectors by it (dragoman embed)",
+        "turn texts into vectors with it (dragoman embed)",
         partial(load_text_bundle, kind="masked"),
         filled_texts,
     ),
     "vectors": Kind(
         "word vectors",
-        "serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)",
+        "serve them with serve.vectors=..., query them with query.vectors=... (dragoman neighbours, analogy)",
         load_vectors,
         word_vectors,
     ),

@@ -66,7 +66,7 @@ def size(address: str, patience: Patience = PATIENCE) -> int | None:
     def ask() -> int | None:
         facts = _files(address).info(address)
         if facts.get("type") != "file":
-            raise NotThereError(f"{mask_address(address)}: nothing stands there")
+            raise NotThereError(f"{mask_address(address)}: nothing is stored there")
         return None if facts.get("size") is None else int(facts["size"])
 
     return retry(ask, address, patience)

@@ -71,10 +71,10 @@ def retry(
         wait = random.uniform(pause / 2, pause)  # so that many that failed together do not retry together
         gone = time.monotonic() - began
         if gone + wait > patience.seconds or (stop is not None and stop.is_set()):
-            raise AwayError(f"{shown}: no sound answer in {gone:.0f} s ({why})")
+            raise AwayError(f"{shown}: no valid answer in {gone:.0f} s ({why})")
         if gone > SAID_AFTER and not said:
             said = True
-            logger.warning(f"{shown}: no sound answer for {gone:.0f} s ({why}); trying again")
+            logger.warning(f"{shown}: no valid answer for {gone:.0f} s ({why}); trying again")
         time.sleep(wait) if stop is None else stop.wait(wait)
         pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -93,7 +93,7 @@ def classify_error(problem: Exception, address: str) -> Exception | None:
     if code == "NoSuchBucket":
         return NotThereError(f"{shown}: there is no such bucket")
     if isinstance(problem, FileNotFoundError) or status in (404, 410):
-        return NotThereError(f"{shown}: nothing stands there")
+        return NotThereError(f"{shown}: nothing is stored there")
     names = {kind.__name__ for kind in type(cause).__mro__}
     if (
         isinstance(problem, PermissionError)

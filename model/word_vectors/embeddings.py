@@ -275,12 +275,12 @@ class Embeddings:
             UserError: negative.
         """
         if restrict < 0:
-            raise UserError(f"restrict: {restrict} words cannot be; 0 means all")
+            raise UserError(f"restrict: must be 0 (all words) or more, not {restrict}")
         return min(restrict, len(self)) or len(self)
 
     def _search(self, directions: Table, k: int, out: set[int], restrict: int) -> Search:
         if k < 1:
-            raise UserError(f"k: {k} words cannot be asked for; at least 1")
+            raise UserError(f"k: must be at least 1, not {k}")
         return Search(directions, self.limit(restrict), k, frozenset(out))
 
     def _best(self, search: Search, found: Floats) -> list[Neighbour]:

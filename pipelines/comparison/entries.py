@@ -48,7 +48,7 @@ def resolve(config: Config) -> list[Entry]:
     labels = [one.label for one in entries]
     for label in labels:
         if labels.count(label) > 1:
-            raise UserError(f"models: {label!r} stands twice; a network is compared with others")
+            raise UserError(f"models: {label!r} is listed twice; name each network once")
     return entries
 
 

@@ -69,9 +69,9 @@ def by_length(found: Compared) -> Picture:
     lengths = {label: one.lengths for label, one in found.measures.items()}
     said = length.caption(lengths)
     text = (
-        "Whatever a sentence's length, a fixed context holds it in a vector of one size; attention looks at every "
-        f"word's own. Left BLEU, after figure 2 of Bahdanau et al. 2015; right how far the reference surprises each "
-        f"network, which can be told of one that is seldom right too. {said}"
+        "A fixed context stores every sentence in one vector of the same size; attention reads a vector per "
+        f"word. Left: BLEU, after figure 2 of Bahdanau et al. 2015; right: how much the reference surprises each "
+        f"network, which also separates weak networks. {said}"
     )
     return picture("length", "length", "Quality against length", text, said, length.draw(lengths))
 
@@ -89,8 +89,8 @@ def attention(config: Config, found: Compared) -> Iterator[Picture]:
     for place, sentence in enumerate(sentences if maps else []):
         chosen = {label: own[place].chosen for label, own in maps.items()}
         text = (
-            f"A row is a word that the network wrote, a column a word of “{sentence}”; the darker, the more it looked "
-            "there. After figure 3 of Bahdanau et al. 2015."
+            f"A row is a word of the translation, a column a word of “{sentence}”; darker cells have more "
+            "attention. After figure 3 of Bahdanau et al. 2015."
         )
         figure = alignment.draw(chosen, sentence)
         yield picture(f"alignment-{place + 1}", "attention", f"Attention, sentence {place + 1}", text,

@@ -12,12 +12,12 @@ from pipelines.comparison.table import HEAD, Row
 
 TEMPLATE = Path(__file__).with_name("page.html")
 SECTIONS = {  # sections of pictures: title and introduction
-    "quality": ("Quality", "What each network reached with its budget."),
+    "quality": ("Quality", "The scores of each network after its budget."),
     "length": ("Long sentences", "The question that attention was invented for."),
-    "attention": ("Where it looks", "Networks with attention say which words they looked at."),
-    "states": ("What it keeps", "The sentence between reading and writing."),
-    "gradient": ("What reaches back", "Learning long dependencies needs a gradient that survives the way."),
-    "cost": ("What it costs", "Recurrent layers take n d² operations, self-attention n² d."),
+    "attention": ("Attention", "Networks with attention show which words they attend to."),
+    "states": ("Sentence states", "The sentence as the network stores it before it writes."),
+    "gradient": ("Gradients", "Learning long dependencies needs a gradient that does not vanish."),
+    "cost": ("Costs", "Recurrent layers take n d² operations, self-attention n² d."),
 }
 PHONE = 640  # pixels: narrower pictures fit a phone's screen, wider ones scroll there (40rem in page.html)
 LONGEST_SAMPLE = 400  # characters: a network that has not learned to stop writes without end
@@ -54,7 +54,7 @@ def render(report: Report) -> str:
             figures = "\n".join(map(figure_html, shown))
             parts.append((section, title, f'<p class="soft">{escape(lead)}</p>\n{figures}'))
     if report.samples:
-        parts.append(("texts", "The same sentences by all", "\n".join(map(sample_html, report.samples))))
+        parts.append(("texts", "The same sentences by every network", "\n".join(map(sample_html, report.samples))))
     body = "\n".join(
         f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>' for name, title, content in parts
     )

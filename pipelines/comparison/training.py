@@ -88,7 +88,7 @@ def refuse_more(config: Config) -> None:
         raise UserError(
             f"compare.max_tokens, compare.max_minutes: the run {config.name!r} has had {step:,} steps and "
             f"{minutes:.1f} minutes, more than this budget ({limits.max_steps:,} steps, {limits.max_minutes:g} "
-            f"minutes). Choose a larger one, or another compare.name to begin anew"
+            f"minutes). Choose a larger one, or another compare.name to start again"
         )
 
 

@@ -42,7 +42,7 @@ def gold_alignments(
     if manifest.config.get("files") != [{"generator": generator_hash()}]:
         raise UserError(
             f"evaluate.alignment: {shards} was made by another version of the phrasebook's grammar, so its gold "
-            f"alignment cannot be made again; shard anew"
+            f"alignment cannot be made again; shard the corpus again"
         )
     turned = source != LANGUAGES[0]
     wanted: dict[tuple[str, str], Links | None] = {

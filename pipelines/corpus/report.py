@@ -102,6 +102,8 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
     if found:
         lines.append(f"already there and complete ({seconds:.1f} s)")
     else:
-        lines.append(f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9) / 1e6:.2f} million a second)")
+        lines.append(
+            f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9) / 1e6:.2f} million per second)"
+        )
     lines += [f"manifest {digest}", f"in {directory}"]
     return "\n".join(lines) + "\n"

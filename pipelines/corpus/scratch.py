@@ -47,7 +47,7 @@ def claim_directory(directory: Path) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError, PermissionError) as problem:
         raise UserError(f"paths.shards={directory}: cannot be used as a folder ({problem.strerror})") from problem
     if foreign:
-        raise UserError(f"paths.shards={directory}: holds files that are no shards ({min(foreign)}); give another")
+        raise UserError(f"paths.shards={directory}: holds files that are not shards ({min(foreign)}); give another")
     with exclusive(directory) as held:
         if not held:
             raise UserError(f"paths.shards={directory}: another shard command is at work there")

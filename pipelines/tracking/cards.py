@@ -15,8 +15,8 @@ VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|cover
 BUNDLE_TAG, KIND_TAG = "bundle_hash", "bundle_kind"
 OF_TEXT = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors")  # what language models need
 TEXT_SCORES = {  # of language models, on a split
-    "bits_per_character": "{:.4f} bits a character",
-    "nats": "{:.4f} nats a token",
+    "bits_per_character": "{:.4f} bits per character",
+    "nats": "{:.4f} nats per token",
     "perplexity": "perplexity {:.2f}",
     "unknown_rate": "{:.2%} of the tokens unknown",
     "accuracy": "{:.3f} of the masked tokens guessed right",

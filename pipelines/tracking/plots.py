@@ -25,14 +25,14 @@ def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
     def loss(axis: Axes) -> None:
         noisy(axis, metrics.get("loss", ()), BLUE, "training, smoothed labels")
         line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-        finish(axis, "Loss", "nats a target token")
+        finish(axis, "Loss", "nats per target token")
 
     def bleu(axis: Axes) -> None:
         line(axis, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
         _mark_best(axis, metrics.get("valid_bleu", ()))
         finish(axis, "BLEU", "sacreBLEU")
 
-    drawn = {("loss", "valid_loss"): loss, ("valid_bleu",): bleu, **pace("target tokens a second", metrics)}
+    drawn = {("loss", "valid_loss"): loss, ("valid_bleu",): bleu, **pace("target tokens per second", metrics)}
     return draw_panels(metrics, drawn, title)
 
 

@@ -87,8 +87,8 @@ Compare = Callable[[Version, Version, int], Comparison]  # candidate, champion, 
 TEST_SCORES = {  # tags of a version with the scores of its test set
     "test_bleu": "BLEU",
     "test_chrf": "chrF",
-    "test_bits_per_character": "bits a character",
-    "test_nats": "nats a token",
+    "test_bits_per_character": "bits per character",
+    "test_nats": "nats per token",
 }
 
 

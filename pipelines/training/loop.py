@@ -225,7 +225,7 @@ class Trainer:
         return norm, finite
 
     def evaluate(self) -> dict[str, float]:
-        """Validation loss (nats a token), perplexity and, when due, BLEU; settles early stopping."""
+        """Validation loss (nats per token), perplexity and, when due, BLEU; settles early stopping."""
         config, progress = self.config, self.progress
         loss, items = validation_loss(self.network, self._plain_loss, self.held_out(), config.precision, self.ranks)
         metrics = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 50.0)), "valid_items": items}
@@ -325,7 +325,7 @@ def copied(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Te
 
 
 class Speed:
-    """Target tokens a second since the last question."""
+    """Target tokens per second since the last question."""
 
     def __init__(self) -> None:
         self._items, self._since = 0.0, time.monotonic()

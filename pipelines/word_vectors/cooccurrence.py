@@ -214,7 +214,7 @@ def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
     if found != made_for:
         foreign = [path.name for path in folder.iterdir() if not path.name.startswith(MARKER)]
         if found is None and foreign:
-            raise UserError(f"{folder}: holds files that are no co-occurrences ({min(foreign)}); delete or move them")
+            raise UserError(f"{folder}: holds files that are not co-occurrences ({min(foreign)}); delete or move them")
         write_json(marker, {})  # from now on the folder's files count as unfinished, even after a kill
         for path in folder.iterdir():
             if path.is_dir():

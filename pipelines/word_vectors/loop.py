@@ -196,7 +196,7 @@ def end_epoch(progress: Progress) -> float:
     mean = progress.trained.mean
     if mean is None:
         raise UserError(
-            f"epoch {progress.epoch + 1}: nothing was left to learn from: every record has fewer than two words that "
+            f"epoch {progress.epoch + 1}: no text was left to train on: every record has fewer than two words that "
             f"are frequent enough (model.min_count) and not subsampled away (raise model.sample, or 0 to keep all)"
         )
     progress.losses.append(mean)

@@ -68,7 +68,7 @@ def clean(config: CleanConfig) -> int:
     if config.ask:
         if not sys.stdin.isatty():
             raise UserError(
-                "clean.ask: nothing was deleted, for there is no terminal to ask at; clean.ask=false deletes"
+                "clean.ask: nothing was deleted: there is no terminal to ask at; clean.ask=false deletes without asking"
             )
         if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing was deleted")

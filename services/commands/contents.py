@@ -161,7 +161,7 @@ def check(path: Path) -> int:
     if path.is_file():
         expected = {name: digest for name, digest in expected.items() if name == path.name}
     if not expected:
-        raise UserError(f"{path}: nothing beside it says what its sha256 should be")
+        raise UserError(f"{path}: no file beside it records its sha256")
     for name, digest in sorted(expected.items()):
         file = directory / name
         if not file.resolve().is_relative_to(directory.resolve()):

@@ -167,7 +167,7 @@ def bucket(elsewhere: Remote) -> Finding:
         try:
             remote.create(probe, b"second", BRIEF)
             return Finding(
-                "bucket", "missing", f"{elsewhere.address}: overwrites what is to be created only; see storage.md"
+                "bucket", "missing", f"{elsewhere.address}: overwrites existing objects on create; see storage.md"
             )
         except ExistsError:
             took = (time.monotonic() - began) / 3
@@ -176,7 +176,7 @@ def bucket(elsewhere: Remote) -> Finding:
     except (ServiceError, UserError) as problem:
         return Finding("bucket", "missing", str(problem))
     return Finding(
-        "bucket", "ok", f"{elsewhere.address}: written, created once and read; {1000 * took:.0f} ms a request"
+        "bucket", "ok", f"{elsewhere.address}: written, created once and read; {1000 * took:.0f} ms per request"
     )
 
 
@@ -192,10 +192,10 @@ def matrices(root: Path) -> list[Finding]:
     verdict = "train.precision=auto takes it" if rates.bf16_pays else "train.precision=auto takes fp32"
     refusal = precision.cannot_run(torch.nn.LSTM(1, 1), "bf16", torch.device("cpu"))
     state: Literal["ok", "note"] = "ok" if rates.bf16_pays and not refusal else "note"
-    text = f"{rates.bf16:.0f} Gflop/s a core, {rates.bf16 / rates.fp32:.1f} x fp32: {verdict}"
+    text = f"{rates.bf16:.0f} Gflop/s per core, {rates.bf16 / rates.fp32:.1f} x fp32: {verdict}"
     return [
         Finding("torch threads", "ok", str(torch.get_num_threads())),
-        Finding("fp32", "ok", f"{rates.fp32:.0f} Gflop/s a core, forward and backward through a small layer"),
+        Finding("fp32", "ok", f"{rates.fp32:.0f} Gflop/s per core, forward and backward through a small layer"),
         Finding("bf16", state, f"{text}; {refusal}" if refusal else text),
     ]
 

@@ -33,7 +33,7 @@ def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
     """
     if text is not None:
         if config.prompt is not None:
-            raise UserError(f"generate.prompt: {text[:60]!r} stands on the command line too; give one of them")
+            raise UserError(f"generate.prompt: {text[:60]!r} is on the command line too; give one of them")
         config = replace(config, prompt=text)
     config.check()
     check_ranges("generate", config)

@@ -96,7 +96,7 @@ def read_features(text: str, place: str) -> dict[str, float]:
     for word in text.split():
         if word[-1] in "=:" and len(word) > 1:
             if word[:-1] in found:
-                raise UserError(f"{place}: the feature {word[:-1]!r} stands twice")
+                raise UserError(f"{place}: the feature {word[:-1]!r} is given twice")
             values = found[word[:-1]] = []
         elif values is None:
             raise UserError(f"{place}: features begin with {word!r}, not with a name such as LM0=")

@@ -112,7 +112,7 @@ def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise"
     if not isinstance(found, UserError):
         return found
     if on_error == "raise":
-        raise UserError(f"{found} query.on_error=skip goes on without it")
+        raise UserError(f"{found} query.on_error=skip skips such questions")
     return {"words": list(question.words), "error": str(found)}
 
 

@@ -18,11 +18,11 @@ OR_NULL: Schema = {"type": ["string", "null"]}
 ERRORS = {
     400: "a parameter is missing, not supported, of a wrong type or over a limit",
     403: "no API key, or a wrong one",
-    404: "an unknown word, with known ones that are written alike; or nothing here answers such questions",
+    404: "an unknown word, with similar known ones; or no model here answers such questions",
     408: "the request's body did not come in time",
     413: "the request's body is too large",
-    429: "too many wait: Retry-After says when to come again",
-    500: "a line cannot be translated, or an error of the server's own",
+    429: "too many requests wait: try again after Retry-After seconds",
+    500: "a line cannot be translated, or an internal error",
     503: "no model is loaded yet, or no answer in time",
 }
 ORIGIN = {

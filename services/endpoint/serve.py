@@ -207,7 +207,7 @@ def read_keys(path: str | None) -> list[str]:
         )
     keys = [line.strip() for line in lines if line.strip()]
     if not keys:
-        raise UserError(f"serve.keys: {path} holds no key; one a line is expected")
+        raise UserError(f"serve.keys: {path} holds no key; one per line is expected")
     return keys
 
 

@@ -155,7 +155,7 @@ def check_answers(served: LoadedModel) -> None:
         if answer.error:
             raise UserError(f"{served.origin.name}: cannot translate {line[:40]!r}: {answer.error}")
     if not any(answer.text for answer in answers):
-        raise UserError(f"{served.origin.name}: answers nothing to any of the {len(lines)} lines it is tried with")
+        raise UserError(f"{served.origin.name}: gives only empty answers to the {len(lines)} test lines")
 
 
 def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides: Sequence[str]) -> DecodeConfig:

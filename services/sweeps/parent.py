@@ -10,7 +10,7 @@ from services.models.registry import Registry
 
 logger = logging.getLogger(__name__)
 NOTE = "mlflow.note.content"
-ABOUT = "Their runs stand under this one. At its end the artifacts hold the pictures, the tags the best settings."
+ABOUT = "Their runs are below this one. At its end it has the pictures as artifacts and the best settings as tags."
 
 
 class Parent:

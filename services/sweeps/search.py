@@ -166,7 +166,7 @@ def _wait(client: JobClient, name: str, patience: float) -> None:
     deadline = time.monotonic() + patience
     while (job := client.job(name))["state"] not in ENDED:
         if time.monotonic() > deadline:
-            raise ServiceError(f"job {name} has not ended; it goes on: dragoman job {name}")
+            raise ServiceError(f"job {name} has not ended; follow it with: dragoman job {name}")
         time.sleep(TICK)
     if job["state"] != "succeeded":
         raise ServiceError(f"job {name}: {job['state']}: {job['reason']} (dragoman logs {name})")

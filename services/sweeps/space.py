@@ -105,7 +105,9 @@ def _values(key: str, distribution: BaseDistribution) -> list[Any]:
         return list(distribution.choices)
     if isinstance(distribution, IntDistribution):
         return list(range(distribution.low, distribution.high + 1, distribution.step))
-    raise UserError(f"{key}: sweep.sampler=grid wants choice(...) or range(...): an interval has no end of values")
+    raise UserError(
+        f"{key}: sweep.sampler=grid wants choice(...) or range(...): an interval has infinitely many values"
+    )
 
 
 def _least(distribution: BaseDistribution) -> Any:

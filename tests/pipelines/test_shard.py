@@ -89,7 +89,7 @@ def test_shards_of_a_changed_corpus_are_refused(make: Make, tmp_path: Path) -> N
 def test_a_folder_with_other_files_is_left_alone(make: Make, tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "thesis.txt").write_text("years of work", encoding="utf-8")
-    with pytest.raises(UserError, match=r"holds files that are no shards \(thesis.txt\)"):
+    with pytest.raises(UserError, match=r"holds files that are not shards \(thesis.txt\)"):
         shard(make("shards"))
     assert (tmp_path / "shards" / "thesis.txt").exists()
 

@@ -19,7 +19,7 @@ def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> Figure:
                 xs, ys = zip(*points, strict=True)
                 axis.plot(xs, ys, color=colour[label], marker=mark[label], markersize=3.5, linewidth=1.5, label=label)
         axis.set_xlabel(unit, fontsize=9)
-        axis.set_ylabel("validation loss, nats a token", fontsize=9)
+        axis.set_ylabel("validation loss, nats per token", fontsize=9)
         clean(axis)
         if not axis.lines:
             empty(axis, "no run's journal lies beside these bundles")
@@ -34,7 +34,7 @@ def caption(records: Mapping[str, TrainingRecord]) -> str:
     """Describes the picture."""
     last = {label: record for label, record in records.items() if record.validation}
     return "; ".join(
-        f"{label} ends at {record.validation[-1][2]:.2f} nats a token after {amount(record.tokens)} tokens "
+        f"{label} ends at {record.validation[-1][2]:.2f} nats per token after {amount(record.tokens)} tokens "
         f"in {duration(record.minutes)}"
         for label, record in last.items()
     )

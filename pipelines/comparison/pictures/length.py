@@ -27,7 +27,7 @@ def draw(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
             linewidth=1.7, label=label,
         )  # fmt: skip
     first = next(iter(every.values()))
-    for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats a character")):
+    for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats per character")):
         panel.set_xticks(
             [one.mean for one in first],
             [f"{span(one)}\n{one.sentences:,}" for one in first],

@@ -57,12 +57,12 @@ def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 
     if candidate.kind == "masked":
         if baseline.tokenizer != candidate.tokenizer:
             raise UserError("masked models are compared by what they guess; these have other tokenizers or masks")
-        metric, scale, sizes = "nats a guessed token", 1.0, candidate.items
+        metric, scale, sizes = "nats a guessed token", 1.0, candidate.items  # names are hashed: see tracking/gate.py
     else:
         if baseline.described != candidate.described:
             raise UserError(
-                f"one model describes the text {candidate.described}, the other {baseline.described}: bits a character "
-                f"of these cannot be compared"
+                f"one model describes the text {candidate.described}, the other {baseline.described}: their bits "
+                f"per character cannot be compared"
             )
         metric, scale, sizes = "bits a character", math.log(2), candidate.characters
     if not np.array_equal(baseline.characters, candidate.characters):

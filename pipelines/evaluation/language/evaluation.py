@@ -224,15 +224,15 @@ def report(evaluation: TextEvaluation) -> str:
         f"{evaluation.language} {evaluation.split}: {len(evaluation.items):,} records, {scores['tokens']:,.0f} tokens, "
         f"{100 * scores['unknown_rate']:.2f} % unknown; each given {evaluation.context}; {evaluation.seconds:.0f} s"
     ]
-    figures = f"{scores['nats']:.4f} nats a token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
+    figures = f"{scores['nats']:.4f} nats per token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
     if "accuracy" in scores:
         lines.append(f"{figures}; {100 * scores['accuracy']:.1f} % of the masked tokens guessed right")
     else:
         lines += [
             figures,
-            f"{scores['nats_per_character']:.4f} nats a character ({scores['bits_per_character']:.4f} bits), "
-            f"{scores['bits_per_byte']:.4f} bits a byte, perplexity a word {scores['word_perplexity']:.2f}; "
-            f"{scores['spelling_bits_per_character']:.4f} of the bits a character are for what the tokens leave out",
+            f"{scores['nats_per_character']:.4f} nats per character ({scores['bits_per_character']:.4f} bits), "
+            f"{scores['bits_per_byte']:.4f} bits per byte, perplexity per word {scores['word_perplexity']:.2f}; "
+            f"{scores['spelling_bits_per_character']:.4f} of the bits per character are for what the tokens leave out",
         ]
     for sample in evaluation.samples:
         lines += [

@@ -33,13 +33,13 @@ def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
     def loss(axis: Axes) -> None:
         noisy(axis, metrics.get("nll", ()), BLUE, "training")
         line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-        finish(axis, "Negative log-likelihood", "nats a token")
+        finish(axis, "Negative log-likelihood", "nats per token")
 
     def perplexity(axis: Axes) -> None:
         line(axis, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
         finish(axis, "Perplexity", "of a token")
 
-    drawn = {("nll", "valid_loss"): loss, ("valid_perplexity",): perplexity, **pace("tokens a second", metrics)}
+    drawn = {("nll", "valid_loss"): loss, ("valid_perplexity",): perplexity, **pace("tokens per second", metrics)}
     return draw_panels(metrics, drawn, title)
 
 
@@ -48,7 +48,7 @@ def surprise_by_line(evaluation: TextEvaluation) -> Figure | None:
 
     None if no record can be measured.
     """
-    unit = "nats a guessed token" if evaluation.kind == "masked" else "bits a character"
+    unit = "nats per guessed token" if evaluation.kind == "masked" else "bits per character"
     title = f"{evaluation.language} {evaluation.split}: {unit}, record by record"
     sizes = evaluation.items if evaluation.kind == "masked" else evaluation.characters
     scale = 1.0 if evaluation.kind == "masked" else math.log(2)

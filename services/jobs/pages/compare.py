@@ -18,7 +18,7 @@ from services.untrusted import finite, read_object
 
 MOST = 8
 EVALUATIONS = 20  # files of a run that are read
-SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "perplexity": "perplexity", "nats": "nats a token"}
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "perplexity": "perplexity", "nats": "nats per token"}
 
 
 @dataclass(frozen=True)

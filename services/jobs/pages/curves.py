@@ -19,8 +19,8 @@ POINTS = 1000  # a line
 KEPT = 64  # journals in memory
 EDGE = 1000.0  # the drawing's own width and height
 CURVES = {  # key of steps.jsonl -> what it is
-    "loss": "Training loss, nats a token",
-    "valid_loss": "Validation loss, nats a token",
+    "loss": "Training loss, nats per token",
+    "valid_loss": "Validation loss, nats per token",
     "valid_bleu": "Validation BLEU",
     "lr": "Learning rate",
     "norm": "Gradient norm",

@@ -81,7 +81,7 @@ class Model:
 
 SCORES = {  # tag after the split -> its label
     **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER"},
-    **{"bits_per_character": "bits a character", "nats": "nats a token", "perplexity": "perplexity"},
+    **{"bits_per_character": "bits per character", "nats": "nats per token", "perplexity": "perplexity"},
     **{"accuracy": "accuracy"},
 }
 

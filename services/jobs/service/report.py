@@ -45,7 +45,7 @@ td[data-name]::before{content:attr(data-name);flex:0 0 5.5rem;color:#555}}
 td,tbody th,tr{border-color:#333}th,figure,td[data-name]::before{color:#aaa}figcaption{color:#e6e6e6}.state{color:#111}
 polyline{stroke:#7fb2ea}}
 """
-CURVES = {"loss": "training loss (nats a token)", "valid_loss": "validation loss", "lr": "learning rate"}
+CURVES = {"loss": "training loss (nats per token)", "valid_loss": "validation loss", "lr": "learning rate"}
 ATTEMPT = ("attempt", "workers", "started", "took", "outcome", "why", "lost")
 SHORT = frozenset({"attempt", "workers", "started", "took", "outcome", "when", "by", "state"})  # not to be broken
 Rows = Iterable[Sequence[Any]]
