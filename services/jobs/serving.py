@@ -1,4 +1,4 @@
-"""What `dragoman up` does: everything is started, told of, waited for and ended."""
+"""`dragoman up`: starts everything, waits, and ends everything."""
 
 import contextlib
 import json
@@ -44,26 +44,26 @@ from services.jobs.settings import ServiceConfig
 from services.jobs.up_settings import UpRoot
 from services.telemetry.telemetry import Telemetry
 
-READY = 120.0  # seconds that everything may take to answer
+READY = 120.0  # seconds until everything must answer
 logger = logging.getLogger(__name__)
 
 
 def up(root: UpRoot, words: Sequence[str]) -> int:
-    """Start everything, wait for a signal, end everything. `words` are handed on to the endpoint.
+    """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint.
 
     Raises:
-        UserError: another `up` runs on this folder, a port is taken, or it listens beyond this machine without tokens.
+        UserError: another `up` uses this folder, a port is taken, or others could reach it without a token.
         ServiceError: the ledger cannot be opened.
     """
     root.service.check()
     home = Path(root.paths["root"]).absolute()
     with contextlib.ExitStack() as stack:
-        stack.callback(os.umask, os.umask(0o077))  # of everything that is started here, and so of every job
+        stack.callback(os.umask, os.umask(0o077))  # for everything started here, and so for every job
         (home / "service").mkdir(parents=True, exist_ok=True)
         mine = stack.enter_context(exclusive(home / "service" / "lock"))
         if not mine:
             raise UserError(f"paths.root={home}: a job service runs on this folder already")
-        close_to_others(home)  # an earlier version left its files open
+        close_to_others(home)  # an earlier version left its files open to others
         signalled = stack.enter_context(_signals())
         _serve(root, home, words, signalled, stack)
     return compose.OK
@@ -147,7 +147,7 @@ def _serve(
 
 
 def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
-    """The addresses that pages lead to and ask: of what is started here, or what is configured."""
+    """Returns the addresses that pages use: of the processes started here, or as configured."""
     elsewhere = os.environ.get("MLFLOW_TRACKING_URI", "")
     tracking = where.get("mlflow") or (elsewhere if elsewhere.startswith(("http://", "https://")) else "")
     endpoint = config.endpoint_url or where.get("endpoint", "")
@@ -162,7 +162,7 @@ def _start_children(
     variables: dict[str, str],
     closed: bool,
 ) -> dict[str, int]:
-    """Name -> port of what will listen; `closed`: MLflow asks for a login."""
+    """Starts the processes and returns name -> port; `closed`: MLflow asks for a login."""
     config, expected = root.service, {}
     wanted = {
         "ray": (places.ray, config.address is None and config.executor == "ray"),
@@ -199,17 +199,17 @@ def _tracking(root: UpRoot, places: beside.Places, variables: dict[str, str], cl
 def _ask_for_login(
     children: Children, root: UpRoot, places: beside.Places, variables: dict[str, str], admit: Callable[[], None]
 ) -> None:
-    """The first token was issued: from here on MLflow asks for a login, as the service does."""
+    """Restarts MLflow with a login, because the first token was issued."""
     mlflow = next(one for one in children.running if one.name == "MLflow")
     fresh = _tracking(root, places, variables, True)
     mlflow.command, mlflow.environment = fresh.command, fresh.environment
     if mlflow.process is not None:
-        mlflow.process.terminate()  # and it is started again
+        mlflow.process.terminate()  # it is restarted
     admit()
 
 
 def _executor(root: UpRoot, places: beside.Places, home: Path, pages: str) -> Executor:
-    """`pages`: the service's own address, to which the runs of its jobs lead back."""
+    """Returns the executor; `pages` is the service's own address, to which its jobs' runs link back."""
     config = root.service
     environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
     if config.executor == "ray" and config.address is None:
@@ -228,7 +228,7 @@ def _executor(root: UpRoot, places: beside.Places, home: Path, pages: str) -> Ex
 
 
 def _tell(where: dict[str, str], expected: dict[str, int], signalled: threading.Event) -> None:
-    """A line each as soon as it answers."""
+    """Prints a line for each part as soon as it answers."""
     print(f"jobs      {where['jobs']}", flush=True)
     waiting = dict(expected)
     deadline = time.monotonic() + READY
@@ -257,7 +257,7 @@ def _quiesce(loop: Loop, patience: float, signalled: threading.Event) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Set by SIGINT and SIGTERM."""
+    """Yields an event that SIGINT and SIGTERM set."""
     received = threading.Event()
     before = {one: signal.signal(one, lambda *_: received.set()) for one in (signal.SIGINT, signal.SIGTERM)}
     try:

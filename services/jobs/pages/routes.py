@@ -1,4 +1,4 @@
-"""The addresses of the pages; each a few lines over what it shows.
+"""The routes of the pages, each a few lines.
 
 /   /jobs/ID (log, stop, yield, retry, priority, remove, report)   /submit   /compare   /cluster   /models/NAME
 /login   /logout   /live/... (server-sent events)   /static/...
@@ -29,7 +29,7 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_pages(app: FastAPI, site: Site) -> None:
-    """Add everything to the application."""
+    """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     for add in (_sessions, _list, _job, _actions, _submit, _compare, _cluster, _models):
         add(router, site)
@@ -39,7 +39,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
 
     @app.exception_handler(StarletteHTTPException)
     async def nothing(request: Request, problem: StarletteHTTPException) -> Response:
-        """Whoever mistypes an address in a browser is told so on a page; programs get JSON."""
+        """Shows a page for an unknown address to browsers; programs get JSON."""
         asks = problem.status_code == 404 and "text/html" in request.headers.get("accept", "")
         if not asks or request.url.path.startswith(("/v1/", "/live/", "/static/")):
             return await told(request, problem)
@@ -47,7 +47,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
 
 
 class _Static(StaticFiles):
-    """Files whose address changes with their content: a browser keeps them."""
+    """Static files whose address changes with their content, so that a browser may cache them."""
 
     async def get_response(self, path: str, scope: Any) -> Response:
         answer = await super().get_response(path, scope)
@@ -58,7 +58,7 @@ class _Static(StaticFiles):
 
 
 def _marked(found: Parts) -> dict[str, dict[str, str]]:
-    """Parts of a page as its template places them."""
+    """Returns the parts of a page in the form that its template takes."""
     return {name: part(name, text) for name, text in found.items()}
 
 
@@ -88,7 +88,7 @@ def _sessions(router: APIRouter, site: Site) -> None:
 
 
 def _inside(address: str) -> str:
-    """Only ever to a page of ours."""
+    """Returns the address if it is one of our pages, else the start page."""
     return address if address.startswith("/") and not address.startswith(("//", "/\\")) else "/"
 
 
@@ -272,7 +272,7 @@ def _submit(router: APIRouter, site: Site) -> None:
 
     def answer(request: Request, visitor: Any, sent: Any) -> Response:
         filled, what = submitting.of_form(sent), str(sent.get("do", "plan"))
-        if what == "fields":  # another verb or model: other fields
+        if what == "fields":  # another command or model has other fields
             return show(request, visitor, filled)
         try:
             asked, filled = submitting.form(site, filled)

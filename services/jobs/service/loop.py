@@ -1,7 +1,7 @@
-"""The loop that brings about what the ledger says: plans, passes, starts, requests, and the end of attempts.
+"""The loop that carries out the ledger: it plans, starts and asks jobs, and notices the end of attempts.
 
-It keeps nothing in memory that it needs: each look begins with the ledger and with what can be observed, and everything
-it does can be done twice. So it may be killed between any two steps.
+It needs nothing in memory: each look begins with the ledger and with observations, and every action may be repeated. So
+it can be killed between any two steps.
 """
 
 import contextlib
@@ -36,10 +36,10 @@ from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 from services.telemetry.traceparent import TraceParent, parse
 
-START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
+START_PATIENCE = 600.0  # seconds that the executor has to start an attempt
 CAPACITY_KEPT = 5.0  # seconds
-UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # where another queues, everything passes here
-LEISURE = 4.0  # times that a look took, until the next one begins
+UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # if another system queues, every job passes here
+LEISURE = 4.0  # pause between looks, in durations of the last one
 logger = logging.getLogger(__name__)
 
 
@@ -53,13 +53,13 @@ class Loop:
         self.passes = Passes(ledger, access, rules(config))
         self.passes.footprints = self._footprints
         self.capacity: Capacity | None = None
-        self.trouble: str | None = None  # what the last look failed at
-        self.admits = True  # false: nothing new is started
-        self.pending: dict[str, str] = {}  # attempt -> what the executor says it waits for
-        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # told of every forecast that ended
-        self._faults: dict[str, str] = {}  # job -> what the last look at it failed at
+        self.trouble: str | None = None  # the last look's failure
+        self.admits = True  # False: nothing new is started
+        self.pending: dict[str, str] = {}  # attempt -> what it waits for, by the executor
+        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # called per ended forecast
+        self._faults: dict[str, str] = {}  # job -> the failure of the last look at it
         self._looked = float("-inf")
-        self._asked: dict[str, float] = {}  # attempt -> when it was first asked to end, monotonic
+        self._asked: dict[str, float] = {}  # attempt -> the time of the first request to end, monotonic
         self._wake, self._wake_intake, self._ending = threading.Event(), threading.Event(), threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(self._wake, self.look), name="loop", daemon=True),
@@ -71,19 +71,19 @@ class Loop:
             thread.start()
 
     def wake(self) -> None:
-        """Something has changed: look now rather than at the next tick."""
+        """Looks now rather than at the next tick, because something has changed."""
         self._wake.set()
         self._wake_intake.set()
 
     def resources(self) -> dict[str, float] | None:
-        """What jobs may use, by resource; None where the cluster has not answered the last look."""
+        """Returns what jobs may use, by resource; None if the cluster did not answer the last look."""
         if self.capacity is None or self.trouble:
             return None
         nodes = self.capacity.nodes
         return {"cpu": sum(node.cpus for node in nodes), "gpu": sum(node.gpus for node in nodes)}
 
     def quiesce(self, timeout: float) -> bool:
-        """Have everything yield and start nothing new; whether all came to its end in order in time."""
+        """Asks all jobs to yield and starts nothing new; returns True if all ended in order in time."""
         self.admits = False
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -101,7 +101,7 @@ class Loop:
         return False
 
     def stop(self) -> None:
-        """End the threads; jobs go on."""
+        """Ends the threads; jobs continue."""
         self._ending.set()
         self.wake()
         for thread in self._threads:
@@ -113,14 +113,14 @@ class Loop:
             began = time.monotonic()
             try:
                 task()
-            except (ServiceError, SQLAlchemyError, OSError) as problem:  # it comes back, and so do we
+            except (ServiceError, SQLAlchemyError, OSError) as problem:  # the next look tries again
                 self.trouble = str(problem).splitlines()[0][:300]
                 logger.warning("%s", self.trouble)
                 self._ending.wait(1.0)
-            except Exception:  # a fault of ours must not end the service
+            except Exception:  # an error of ours must not end the service
                 logger.exception("a look at the jobs failed")
                 self._ending.wait(1.0)
-            # what happens in a moment is looked at together, so that requests are answered while the queue is long
+            # changes of one moment share a look, so that requests are answered while the queue is long
             self._ending.wait(min(self.config.tick, LEISURE * (time.monotonic() - began)))
             wake.wait(self.config.tick)
 
@@ -129,7 +129,7 @@ class Loop:
             self._wake.set()
 
     def look(self) -> None:
-        """Everything once: what has ended, what may start, what is to be told."""
+        """Looks at everything once: ends, starts, and requests."""
         reachable = self._look_at_cluster()
         self.ledger.look()
         active = self.ledger.jobs(ACTIVE, plans=True)
@@ -146,7 +146,7 @@ class Loop:
                 self._guarded(job, partial(self._hand_over, job))
 
     def _look_at_cluster(self) -> bool:
-        """Whether it answers; its capacity, now and then."""
+        """Returns True if the cluster answers; reads its capacity every few seconds."""
         if time.monotonic() - self._looked < CAPACITY_KEPT and self.capacity is not None:
             return True
         try:
@@ -174,13 +174,13 @@ class Loop:
             self._guarded(job, partial(self._settle_one, job, observed, reachable))
 
     def _guarded(self, job: Job, task: Callable[[], None]) -> None:
-        """Do something for one job; whatever fails there, others have their turn. A failure is logged once."""
+        """Does something for one job; a failure there does not keep others from their turn. It is logged once."""
         try:
             task()
             self._faults.pop(job.id, None)
-        except ConflictError:  # its owner was quicker: the next look sees it
+        except ConflictError:  # its owner was faster: the next look sees it
             logger.info("job %s has changed in the meantime", job.id)
-        except SQLAlchemyError:  # the ledger is everybody's
+        except SQLAlchemyError:  # concerns all jobs
             raise
         except Exception as problem:
             fault = f"{type(problem).__name__}: {problem}".splitlines()[0][:300]
@@ -188,11 +188,11 @@ class Loop:
                 known = isinstance(problem, ServiceError | OSError)
                 logger.warning("job %s: %s", job.id, fault, exc_info=None if known else problem)
             self._faults[job.id] = fault
-            if isinstance(problem, ServiceError):  # perhaps the cluster is away: ask it
+            if isinstance(problem, ServiceError):  # the cluster may be away: ask it
                 self._looked = float("-inf")
 
     def notes(self, job: Job) -> list[str]:
-        """What is wrong with what a job has left, or with the last look at it; phrases for its page."""
+        """Returns the faults of what a job has left, and of the last look at it; phrases for its page."""
         found: list[str] = []
         if job.attempt:
             attempt_of(self.home, job.id, job.attempt).record(found)
@@ -201,11 +201,11 @@ class Loop:
         return found
 
     def _settle_one(self, job: Job, seen: Observation | None, reachable: bool) -> None:
-        """What is known of one attempt, the surest first: its record, its lock, the executor's word."""
+        """Settles one attempt by the surest source: its record, then its lock, then the executor's answer."""
         attempt = attempt_of(self.home, job.id, job.attempt)
         held = attempt.held()
         notes: list[str] = []
-        record = attempt.record(notes)  # after the lock: a record is written before it is freed
+        record = attempt.record(notes)  # after the lock: the record is written before the lock is freed
         if "code" in record:
             self._end(
                 job, of_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
@@ -219,7 +219,7 @@ class Loop:
             self._by_executor(job, seen)
 
     def _by_executor(self, job: Job, seen: Observation) -> None:
-        """Nothing of the attempt can be seen from here: it has not begun, or its storage is another."""
+        """Settles an attempt that cannot be seen from here: it has not begun, or its storage is not shared."""
         late = self.ledger.now() - (job.started or 0) > START_PATIENCE and not self.executor.queues
         if seen.state == "pending":
             self.pending[f"{job.id}-a{job.attempt}"] = seen.message
@@ -252,21 +252,21 @@ class Loop:
         since = self._asked.setdefault(key, time.monotonic())
         try:
             self.executor.stop(handed(job), request)
-        except OSError as problem:  # the job has put something in the request's place
+        except OSError as problem:  # the job put something else in the request's place
             logger.debug("job %s cannot be asked: %s", job.id, problem)
         if time.monotonic() - since > self.config.stop_timeout:
             logger.warning("job %s did not end in order in %g s: it is killed", job.id, self.config.stop_timeout)
             self.executor.kill(handed(job))
 
     def _hand_over(self, job: Job) -> None:
-        """Start an attempt; one that was handed over before stays as it is. Whose the files and the model are is asked
+        """Starts an attempt; one that was started before stays as it is. The owners of files and models are checked
         again: others may have made some, or been given the name, since the job was planned."""
         plan = job.plan or {}
         try:
             granted = self.intake.places.check(job.owner, plan.get("places", ()))
             owner = self.intake.ownership.claim(plan, job.owner, job.admin)
         except UserError as problem:
-            with contextlib.suppress(ConflictError):  # its owner was quicker: the next look sees it
+            with contextlib.suppress(ConflictError):  # its owner was faster: the next look sees it
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
             return
         incarnation = self.executor.incarnation()
@@ -279,11 +279,11 @@ class Loop:
         self.executor.submit(replace(handed(job), model_owner=owner, grant=grant))
 
     def _incarnation(self, job: Job) -> str | None:
-        """The life of the cluster that the running attempt belongs to."""
+        """Returns the life of the cluster that the running attempt belongs to."""
         return next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
 
     def _same_cluster(self, job: Job) -> bool:
-        """Whether the cluster that the attempt was started on still lives; asked only where that matters."""
+        """Returns True if the attempt's cluster still lives; called only where that matters."""
         before = self._incarnation(job)
         try:
             return before is None or self.executor.incarnation() == before
@@ -307,13 +307,13 @@ class Loop:
         self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, reason, code, **values)
         self._asked.pop(f"{job.id}-a{job.attempt}", None)
         self.pending.pop(f"{job.id}-a{job.attempt}", None)
-        if self.executor.queues:  # or it would have another attempt of its own
+        if self.executor.queues:  # otherwise it would make another attempt of its own
             self.executor.kill(handed(job))
         if verdict.state == State.SUCCEEDED:
             self._measure(self.ledger.job(job.id), run)
 
     def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
-        """Seconds of an attempt that ends now until its first step: all of them where it came to none."""
+        """Returns the seconds of an ending attempt until its first step; all of them if it had none."""
         now = self.ledger.now()
         if _same_steps(run, before) or not run.step:
             return max(0.0, now - last.decided)
@@ -321,7 +321,7 @@ class Loop:
         return 0.0 if seen.stepped is None else max(0.0, seen.stepped - last.decided)
 
     def _footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
-        """What running trainings would lose."""
+        """Returns what running trainings would lose."""
         found, now = {}, self.ledger.now()
         for name in names:
             try:
@@ -335,10 +335,10 @@ class Loop:
         return found
 
     def _measure(self, job: Job, run: Progress) -> None:
-        """Remember what the last attempt took, from where the one before it had kept the run."""
+        """Records what the last attempt took, from the point where the one before it had saved the run."""
         plan = job.plan or {}
         *before, last = self.ledger.attempts(job.id)
-        if before and job.verb != "train":  # what is done in several goes is not told of one
+        if before and job.verb != "train":  # work in several attempts has no single time
             return
         kept_step, kept_seconds = (before[-1].kept_step, before[-1].kept_seconds) if before else (0, 0.0)
         steps, training = run.step - kept_step, run.seconds - kept_seconds
@@ -358,11 +358,11 @@ class Loop:
                     **{"predicted": promised.get("expected"), "low": promised.get("low"), "high": promised.get("high")},
                 )
             )
-        if promised and not before:  # a promise is of the whole job
+        if promised and not before:  # a forecast is for the whole job
             self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
 
     def _end_followers(self) -> None:
-        """Jobs that come after one that has not succeeded never will start."""
+        """Ends jobs that come after one that has not succeeded: they will never start."""
         following = self.ledger.following()
         states = self.ledger.states(sorted({other for job in following for other in job.after}))
         for job in following:
@@ -378,7 +378,7 @@ class Loop:
 
 
 def handed(job: Job) -> Handed:
-    """The job's running attempt as the executor is given it."""
+    """Returns the job's running attempt in the executor's form."""
     plan = job.plan or {}
     words = list(plan.get("words", job.words))
     spreads = bool(plan.get("spreads"))
@@ -391,18 +391,18 @@ def handed(job: Job) -> Handed:
 
 
 def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:
-    """Where an attempt stands in the trace of its job; None where whoever submitted it named none."""
+    """Returns the place of an attempt in the trace of its job; None if its submitter named no trace."""
     parent = parse(trace)
     return None if parent is None else parent.child(f"{job}-a{attempt}")
 
 
 def _kept_seconds(before: Sequence[Attempt]) -> float:
-    """Seconds of training that were kept by the attempts before."""
+    """Returns the seconds of training that the attempts before have saved."""
     return before[-1].kept_seconds if before else 0.0
 
 
 def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
-    """Whether no step was added to a run since the attempt before ended: what was lost then is on its account."""
+    """Returns True if the run has no new step since the attempt before ended: earlier losses count for that one."""
     if not before:
         return False
     one = before[-1]
