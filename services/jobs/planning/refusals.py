@@ -1,4 +1,4 @@
-"""What nobody may submit: code, the environment, servers of one's own choice, files that are not theirs to use.
+"""Refuses submissions that name code, the environment, servers of one's own choice, or files of others.
 
 A submission is a verb and overrides. The words are checked as they were written. What they compose is then compared
 with what the shipped files alone compose, and every value that leads to a file is followed to that file.
@@ -228,7 +228,7 @@ def _checked(place: Any, areas: Areas, shipped: Mapping[str, Any]) -> Iterator[t
 
 
 def _linked(place: Any, areas: Areas) -> Iterator[tuple[Path, str]]:
-    """What the links in a folder lead to."""
+    """Returns the targets of the links in a folder."""
     for entry in itertools.islice(place.path.rglob("*"), MOST_FILES):
         if entry.is_symlink():
             try:

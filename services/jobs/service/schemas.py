@@ -182,7 +182,7 @@ class HolderView(BaseModel):
 
 
 class WhyView(BaseModel):
-    """What a job waits for, who holds that, and the range of its expected start."""
+    """The reason why a job waits, the jobs that hold what it needs, and the range of its expected start."""
 
     model_config = ConfigDict(from_attributes=True)
 
