@@ -50,11 +50,11 @@ def _place(name: str) -> Path | None:
         spec = None
     file = getattr(loaded, "__file__", None) or (spec.origin if spec else None)
     if file is None and spec is not None and spec.submodule_search_locations:  # a folder without __init__.py
-        return _of_folder(list(spec.submodule_search_locations))
+        return _name_folder_init(list(spec.submodule_search_locations))
     return Path(file).resolve() if file else None
 
 
-def _of_folder(folders: list[str]) -> Path:
+def _name_folder_init(folders: list[str]) -> Path:
     """Returns the file as if the folder had an __init__.py.
 
     A folder without code is found only if no other path has the package; an editable installation comes last."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from model.alignment.attention_map import AlignmentConfig
-from model.bundles.elsewhere import bring_bundle
+from model.bundles.download import bring_bundle
 from model.errors import UserError
 from model.languages import check_language, is_single, split_pair
 from model.names import check_name

@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 
     def task(config: Config) -> int:
         if run is not None:
-            config = of_run(config, run)
+            config = set_run(config, run)
         if verb in SPREADING:
             refuse_without_gpu(config)
         if verb in READERS:
@@ -76,7 +76,7 @@ def names_run(word: str) -> bool:
     return not word.startswith("-") and ("=" not in word or Path(word).exists())
 
 
-def of_run(config: Config, given: str) -> Config:
+def set_run(config: Config, given: str) -> Config:
     """Returns the configuration of the run in the folder `given`, else of that name in `paths.runs`."""
     folder = Path(given).resolve()
     if not (folder / RECORD).is_file():

@@ -38,7 +38,6 @@ from pipelines.config import Config
 from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
 from pipelines.corpus.cutting import fill_auto_cut, settle_auto_cut
-from pipelines.corpus.elsewhere import with_local_files
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.given_tokenizer import find_tokenizer
 from pipelines.corpus.identity import difference, identity
@@ -50,6 +49,7 @@ from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.packing import kept_lines, shard_tasks
 from pipelines.corpus.plan import Plan, make_plan, near_lines
 from pipelines.corpus.records import encodings_of
+from pipelines.corpus.remote_files import with_local_files
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.samples import as_lines
 from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json

@@ -15,7 +15,6 @@ EXCEPTIONS = (
     "pipelines/tasks",
     "pipelines/tracking",
     "pipelines/training",
-    "services/jobs",
 )
 
 

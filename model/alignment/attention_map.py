@@ -80,7 +80,7 @@ class Head:
             )
         return Head(int(found[1]), None if found[2] is None else int(found[2]))
 
-    def of_all(self, weights: Weights) -> Weights:
+    def select(self, weights: Weights) -> Weights:
         """Returns this head's weights (T, S), selected from those of every head (L, H, T, S)."""
         layers = weights if self.layer is None else weights[self.layer, None]  # (1 or L, H, T, S)
         found: Weights = layers.mean((0, 1)) if self.head is None else layers[0, self.head]

@@ -87,7 +87,7 @@ class Aligner:
         decoded = self.tokenizers.target.decode([pair.target for pair in pairs])
         answers: list[AttentionMap | None] = [None] * len(pairs)
         for row, weights in self.weights(pairs):
-            chosen = read(self.head.of_all(weights), self.reading)
+            chosen = read(self.head.select(weights), self.reading)
             answers[row] = self.make_map(pairs[row], texts[row], decoded[row], chosen)
         return [answer for answer in answers if answer is not None]
 

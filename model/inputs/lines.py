@@ -77,7 +77,7 @@ def open_lines(path: Path, view: View) -> BinaryIO:
     Raises:
         UserError: as `line_blocks`; a broken file raises while it is read.
     """
-    return path.open("rb") if is_in_place(path, view) else Blocks.of_blocks(line_blocks(path, view))
+    return path.open("rb") if is_in_place(path, view) else Blocks.from_blocks(line_blocks(path, view))
 
 
 def parts_of(path: Path, view: View) -> list[Part]:

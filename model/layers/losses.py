@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from model.device import kernels
-from model.text.taught import Taught
+from model.text.distillation import Distillation
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 are 10 MB, about the size of the caches
 MEASURED_ROWS = 128  # without a gradient: float32, and several copies of them
@@ -17,7 +17,7 @@ ROW_STEP = 32  # pad the last chunk to a multiple: oneDNN compiles and keeps a p
 
 
 def vocabulary_loss(
-    states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float, taught: Taught | None = None
+    states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float, taught: Distillation | None = None
 ) -> tuple[Tensor, Tensor]:
     """Returns the summed loss of predicting `targets` (N,) from `states` (N, D) through the output layer (V, D).
 
@@ -35,7 +35,7 @@ def vocabulary_loss(
 
 
 def _native(
-    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float, taught: Taught | None
+    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float, taught: Distillation | None
 ) -> tuple[Tensor, Tensor]:
     loss = states.new_zeros((), dtype=torch.float32)
     nll = states.new_zeros((), dtype=torch.float32)
@@ -72,7 +72,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         smoothing: float,
-        taught: Taught | None,
+        taught: Distillation | None,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         count, vocabulary = len(states), len(weight)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad as pad_end
 
-from model.text.taught import Taught
+from model.text.distillation import Distillation
 from model.text.tokenizer import BOS, EOS, PAD
 
 FIRST = np.zeros(1, dtype=np.int64)  # the first and only table, and its place
@@ -67,7 +67,7 @@ class TranslationBatch(PaddedBatch):
     items: int  # target tokens that count in the loss: target_out without PAD
     source_items: int  # source without PAD
     ids: NDArray[np.int64]  # (B,) global record ids
-    taught: Taught | None = None  # for the real tokens of target_out, row by row
+    taught: Distillation | None = None  # for the real tokens of target_out, row by row
 
 
 def collate(

@@ -51,7 +51,7 @@ def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Se
     for row, weights in aligner.weights(pairs):  # (L, H, T, S)
         place = pairs[row], sources[row], targets[row]
         heads = [[aligner.make_map(*place, one).weights for one in layer] for layer in weights]
-        chosen = aligner.make_map(*place, aligner.head.of_all(weights))
+        chosen = aligner.make_map(*place, aligner.head.select(weights))
         found[row] = SentenceMaps(texts[row], chosen, heads).cut()
     return [found[row] for row in range(len(pairs))]
 

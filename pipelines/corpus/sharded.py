@@ -49,7 +49,7 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
         found["pair"] = "-".join(manifest.languages)
     for key, ours in leaves({section: values[section] for section in SECTIONS}):
         theirs = look_up(manifest.config, key)
-        if theirs is UNSAID or theirs == ours or (key.startswith("corpus.fields.") and of_tars(manifest)):
+        if theirs is UNSAID or theirs == ours or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
             continue
         if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
             raise UserError(
@@ -65,7 +65,7 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     return found
 
 
-def of_tars(manifest: Manifest) -> bool:
+def is_made_of_tars(manifest: Manifest) -> bool:
     """Returns True if the shards come from other tools' tars, through lines: sizes and fields are the lines'."""
     return bool(manifest.config["corpus"].get("format") == "webdataset")
 
@@ -85,10 +85,10 @@ def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manife
     made_of = [source for source in manifest.sources if source.get("split", split) == split]
     file = Path(fill_pattern(corpus, "-".join(manifest.languages), name))
     path = Path(corpus.root or "").expanduser() / file.expanduser()
-    size = path.stat().st_size if path.is_file() and not of_tars(manifest) else None
+    size = path.stat().st_size if path.is_file() and not is_made_of_tars(manifest) else None
     names: dict[str, None] = {}
     for source in made_of:
-        own = OF_SAMPLES.sub(r"\1", source["name"]) if of_tars(manifest) else source["name"]
+        own = OF_SAMPLES.sub(r"\1", source["name"]) if is_made_of_tars(manifest) else source["name"]
         same_size = size in (None, source["bytes"])
         if same_size and fnmatchcase(own, path.name):
             return
@@ -112,7 +112,7 @@ def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]
             continue
         if name == "experiment":
             for experiment in value.split(","):
-                keys |= _of_experiment(experiment, values)
+                keys |= _list_experiment_keys(experiment, values)
         else:
             keys |= _keys_of(name, values)
     return keys
@@ -127,7 +127,7 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield f"{prefix}{name}", value
 
 
-def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
+def _list_experiment_keys(name: str, values: Mapping[str, Any]) -> set[str]:
     if name not in groups.choices("experiment"):
         return set()
     content = groups.content(f"experiment/{name}")

@@ -221,7 +221,7 @@ def word_maps(
     pairs = own.encode(sources, [ids.tolist() for ids in own.tokenizers.target.encode(targets)])
     maps: dict[int, AttentionMap] = {}
     for row, weights in own.weights(pairs):
-        chosen = read(head.of_all(weights), reading)
+        chosen = read(head.select(weights), reading)
         maps[row] = own.make_map(pairs[row], sources[row], targets[row], chosen, gold_words)
     return [maps[row] for row in range(len(pairs))]
 

@@ -30,7 +30,7 @@ from model.networks.network import TranslationNetwork
 from model.shards.manifest import read_manifest
 from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
-from model.text.taught import Taught
+from model.text.distillation import Distillation
 from model.text.tokenizer import PAD
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
@@ -144,9 +144,9 @@ class TaughtLoader:
     def close(self) -> None:
         self._loader.close()
 
-    def _taught(self, ids: NDArray[np.int64]) -> Taught:
+    def _taught(self, ids: NDArray[np.int64]) -> Distillation:
         rows = torch.from_numpy(rows_of(self._starts[ids], self._lengths[ids]))
-        return Taught(self._tokens[rows].long(), self._shares[rows].float(), self._part)
+        return Distillation(self._tokens[rows].long(), self._shares[rows].float(), self._part)
 
 
 def taught(loader: LaneLoader, config: Config) -> Loader:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from conf import compose
 from model.bundles.directory import CONFIG
-from model.bundles.elsewhere import bring_bundle
+from model.bundles.download import bring_bundle
 from model.errors import UserError
 from model.files import atomic_path
 from model.ranges import Whole

@@ -70,7 +70,7 @@ def open_input(
         in_place = is_in_place(Path(path), View())
     except OSError as problem:
         raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
-    with Path(path).open("rb") if in_place else Blocks.of_blocks(_blocks(Path(path), languages, rows)) as file:
+    with Path(path).open("rb") if in_place else Blocks.from_blocks(_blocks(Path(path), languages, rows)) as file:
         yield file, path
 
 

@@ -61,11 +61,11 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     with contextlib.ExitStack() as stack:
         questions: Iterable[Question]
         if words:
-            questions = of_words(verb, config, words, "the command line")
+            questions = parse_words(verb, config, words, "the command line")
         else:
             file, name = stack.enter_context(open_input(config.input, "query"))
             lines = read_lines(file, name, config.on_error, "query")
-            questions = of_lines(verb, config, lines, name)
+            questions = parse_lines(verb, config, lines, name)
         embeddings = VectorsLoader.of("query", config).load(config.vectors).embeddings
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")
@@ -82,13 +82,13 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     return compose.OK
 
 
-def of_lines(verb: Verb, config: QueryConfig, lines: Iterable[str | None], name: str) -> Iterator[Question]:
+def parse_lines(verb: Verb, config: QueryConfig, lines: Iterable[str | None], name: str) -> Iterator[Question]:
     """Yields the questions in lines of words; an empty line has none."""
     for number, line in enumerate(lines, 1):
-        yield from of_words(verb, config, (line or "").split(), f"{name}, line {number}")
+        yield from parse_words(verb, config, (line or "").split(), f"{name}, line {number}")
 
 
-def of_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: str) -> list[Question]:
+def parse_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: str) -> list[Question]:
     """Returns one question per word, or per three words.
 
     Raises:

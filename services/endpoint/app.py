@@ -132,7 +132,7 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         version=version(),
         docs_url=None,
         redoc_url=None,
-        telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
+        telemetry=telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
     )
     app.add_middleware(BodyLimit, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
     app.add_middleware(AccessLog, lines=endpoint.access_log)

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from model.alignment.attention_map import AlignmentConfig
-from model.bundles.elsewhere import bundle_folder
+from model.bundles.download import bundle_folder
 from model.bundles.language import TextBundle, TextKind, load_text_bundle
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.bundles.directory import bundle_kind
-from model.bundles.elsewhere import bring_bundle
+from model.bundles.download import bring_bundle
 from model.errors import UserError
 from model.storage.mirror import local_folder
 from model.storage.places import is_address

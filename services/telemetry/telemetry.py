@@ -64,7 +64,7 @@ class Telemetry:
             name, attributes=attributes, record_exception=False, set_status_on_exception=False
         )
 
-    def of_fastapi(self) -> dict[str, Any]:
+    def make_fastapi_options(self) -> dict[str, Any]:
         """Returns the argument `telemetry` of a FastAPI application."""
         return {
             "meter_provider": self.meters,

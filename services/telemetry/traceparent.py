@@ -36,7 +36,7 @@ def parse(text: str | None) -> TraceParent | None:
     return TraceParent(found["trace"], found["span"], found["flags"])
 
 
-def of_environment() -> TraceParent | None:
+def read_environment() -> TraceParent | None:
     """Returns the position under which this process was started."""
     return parse(os.environ.get(VARIABLE))
 

@@ -13,7 +13,7 @@ from model.files import atomic_write
 from services.jobs.client import admin, table
 from services.jobs.client.client import Detail, JobClient
 from services.jobs.job_client import JobsConfig
-from services.telemetry.traceparent import of_environment
+from services.telemetry.traceparent import read_environment
 
 ENDED = {"succeeded", "failed", "stopped", "lost"}
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def client(config: JobsConfig, address: str, owner: str | None = None) -> JobCli
             token = Path(config.key_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
-    return JobClient(address, token, owner or config.owner or getpass.getuser(), trace=of_environment())
+    return JobClient(address, token, owner or config.owner or getpass.getuser(), trace=read_environment())
 
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:

@@ -67,7 +67,7 @@ def worker(scene: Scene) -> None:
 
 def driver(scene: Scene) -> None:
     """Kills the runner and the command: all of the job that is not Ray's."""
-    found = [one for one in processes.of_job(scene.job) if not " ".join(_words(one)).startswith("ray::")]
+    found = [one for one in processes.find_job(scene.job) if not " ".join(_words(one)).startswith("ray::")]
     if not found:
         raise ImpossibleError("its processes are on another machine")
     processes.send(found, signal.SIGKILL)
@@ -116,7 +116,7 @@ def service(scene: Scene) -> Undo:
 
 def silence(scene: Scene) -> Undo:
     """Freezes every process of the training."""
-    found = processes.of_job(scene.job)
+    found = processes.find_job(scene.job)
     if not found:
         raise ImpossibleError("its processes are on another machine")
     return _freeze(found)

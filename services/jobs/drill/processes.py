@@ -22,7 +22,7 @@ def listener(port: int) -> psutil.Process | None:
     return None
 
 
-def of_job(job: str) -> list[psutil.Process]:
+def find_job(job: str) -> list[psutil.Process]:
     """Returns the processes of a job's attempt, wherever Ray put them: its name is in their environment."""
     found = []
     for process in _ours():
@@ -35,7 +35,7 @@ def of_job(job: str) -> list[psutil.Process]:
 def ranks(job: str) -> list[psutil.Process]:
     """Returns the processes of a job in which workers train, found by Ray's names for them."""
     found = []
-    for process in of_job(job):
+    for process in find_job(job):
         with contextlib.suppress(psutil.Error):
             if "RayTrainWorker" in " ".join(process.cmdline()[:1]):
                 found.append(process)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from services.jobs.ledger.database import Database
-from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, among, unended
+from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, select_jobs, unended
 from services.jobs.ledger.tables import Attempt, Change, Job
 from services.jobs.states import ENDED, MOVES, State
 
@@ -234,7 +234,7 @@ class Ledger:
         if not plans:
             query = query.options(*SHORT)
         with self.database.read() as session:
-            return list(session.scalars(among(query, states, owner, before)))
+            return list(session.scalars(select_jobs(query, states, owner, before)))
 
     def rows(
         self,
@@ -247,7 +247,7 @@ class Ledger:
         """Returns these columns of jobs, newest first, chosen as in `jobs`: for lists, without mapped objects."""
         query = select(*(JOBS.c[name] for name in columns)).order_by(JOBS.c.seq.desc()).limit(limit)
         with self.database.read() as session:
-            return session.execute(among(query, states, owner, before)).all()
+            return session.execute(select_jobs(query, states, owner, before)).all()
 
     def counts(self, owner: str | None = None) -> dict[str, int]:
         """Returns the number of jobs in each state."""

@@ -23,7 +23,7 @@ SET = (  # updates a job of the version that was read; sets the columns of its p
 Chosen = TypeVar("Chosen", bound=Select[Any])
 
 
-def among(query: Chosen, states: Collection[str], owner: str | None, before: int | None) -> Chosen:
+def select_jobs(query: Chosen, states: Collection[str], owner: str | None, before: int | None) -> Chosen:
     """Returns the query restricted to some jobs."""
     if states:
         query = query.where(JOBS.c.state.in_(sorted(states)))

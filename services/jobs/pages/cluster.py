@@ -59,9 +59,9 @@ class Share:
 
 def cluster(site: Site, person: Person) -> dict[str, Any]:
     """Returns the content of the page."""
-    capacity = site.desk.loop.capacity
+    capacity = site.operations.loop.capacity
     nodes = capacity.nodes if capacity else ()
-    active = sorted(site.desk.ledger.jobs(ACTIVE), key=lambda job: job.seq)
+    active = sorted(site.operations.ledger.jobs(ACTIVE), key=lambda job: job.seq)
     holdings = [_holding(job, person, index) for index, job in enumerate(active)]
     totals = {"CPU": sum(node.cpus for node in nodes), "GPU": sum(node.gpus for node in nodes)}
     resources = [
@@ -69,12 +69,13 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
         for name, total in totals.items()
         if total or name == "CPU" or _held(name, holdings)
     ]
-    quotas = site.desk.loop.passes.access.quotas()
-    bill = site.desk.bill(person, None)[:FAULTS]
+    quotas = site.operations.loop.scheduler.access.quotas()
+    bill = site.operations.bill(person, None)[:FAULTS]
     return {
         **{"nodes": nodes, "resources": resources, "holdings": holdings, "bill": bill, "known": capacity is not None},
-        **{"shares": _shares(holdings, quotas, person), "now": site.now, "pass_seconds": site.desk.loop.passes.seconds},
-        "counts": site.desk.ledger.counts(),
+        **{"shares": _shares(holdings, quotas, person), "now": site.now},
+        "pass_seconds": site.operations.loop.scheduler.seconds,
+        "counts": site.operations.ledger.counts(),
     }
 
 

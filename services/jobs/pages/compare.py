@@ -48,7 +48,7 @@ def comparison(site: Site, person: Person, names: Sequence[str]) -> dict[str, An
     names = list(dict.fromkeys(name for name in names if name))
     if len(names) > MOST:
         raise UserError(f"{len(names)} jobs: at most {MOST} are compared at once")
-    jobs = [site.desk.job(person, name) for name in names]
+    jobs = [site.operations.job(person, name) for name in names]
     journals = {f"{job.id} {title(job)}": site.journals.read((job.plan or {}).get("run_dir")) for job in jobs}
     same, different = _settings(jobs)
     return {

@@ -74,11 +74,11 @@ class Promise:
 
 def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     """Returns what the parts of a job's page show."""
-    job = site.desk.job(person, name)
-    attempts = site.desk.ledger.attempts(name)
+    job = site.operations.job(person, name)
+    attempts = site.operations.ledger.attempts(name)
     plan = job.plan or {}
     journal = site.journals.read(plan.get("run_dir") if job.verb == "train" else None)
-    notes = [*journal.notes, *site.desk.loop.notes(job)]
+    notes = [*journal.notes, *site.operations.loop.notes(job)]
     links = _links(site, job, plan, notes)
     drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
     return {
@@ -103,7 +103,7 @@ def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Pro
 
 def history(site: Site, person: Person, name: str) -> list[ChangeView]:
     """Returns the job's changes, the newest first."""
-    return site.desk.changes(person, name)[-CHANGES:][::-1]
+    return site.operations.changes(person, name)[-CHANGES:][::-1]
 
 
 def command(job: Job) -> str:
@@ -143,10 +143,10 @@ def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int
 
 
 def _why(site: Site, person: Person, job: Job) -> WhyView | None:
-    """Returns what the job waits for; its start is read from the current outlook, as a new one per page is too slow."""
+    """Returns what the job waits for; its start is read from the current forecasts."""
     if job.state != State.WAITING:
         return None
-    why, forecast = site.desk.why(person, job.id, forecasts=False), site.outlook.view().forecasts.get(job.id)
+    why, forecast = site.operations.why(person, job.id, forecasts=False), site.forecaster.view().forecasts.get(job.id)
     if forecast is not None and why.earliest is None:
         why.earliest, why.latest = forecast.earliest, forecast.latest
     return why
@@ -235,7 +235,7 @@ def _sharding_run(site: Site, job: Job, runs: Path) -> Path | None:
     if job.state != State.SUCCEEDED:
         return None
     query = select(Job).where(Job.verb == "shard", Job.run == job.run, Job.state == State.SUCCEEDED)
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         newest = session.scalars(query.order_by(Job.seq.desc()).limit(1)).first()
     if newest is not None and (newest.plan or {}).get("shape") != (job.plan or {}).get("shape"):
         return None
@@ -262,6 +262,6 @@ def _maker(site: Site, job: Job, shards: str) -> str | None:
     if job.verb != "train":
         return None
     made = select(Job.id).where(Job.verb == "shard").order_by(Job.seq.desc()).limit(1)
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         found = session.scalars(made.where(Job.id.in_(job.after))).first() if job.after else None
         return found or (session.scalars(made.where(Job.run == f"shards {shards}")).first() if shards else None)

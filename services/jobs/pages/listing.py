@@ -15,7 +15,7 @@ from services.jobs.ledger.tables import Job
 from services.jobs.pages.compare import MOST
 from services.jobs.pages.jobpage import PARENT
 from services.jobs.pages.site import Site
-from services.jobs.service.outlook import Forecast
+from services.jobs.service.forecaster import Forecast
 from services.jobs.states import ACTIVE, QUEUED, State
 
 ROWS = 50
@@ -106,8 +106,8 @@ class Listing:
 
 def listing(site: Site, person: Person, asked: Filter) -> Listing:
     """Returns the requested jobs that a user may see."""
-    ledger, owner = site.desk.ledger, site.desk.only(person, asked.owner or None)
-    forecasts = site.outlook.view().forecasts
+    ledger, owner = site.operations.ledger, site.operations.only(person, asked.owner or None)
+    forecasts = site.forecaster.view().forecasts
     active: list[Job] = []
     if asked.group in ("all", "waiting") and asked.before is None and not asked.place:
         active = _jobs(ledger, asked, owner, _among(ACTIVE), ACTIVE_ROWS)

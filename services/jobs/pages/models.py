@@ -54,7 +54,7 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     version = _chosen(model, number)
     if number and version is None:
         raise UserError(f"{name} has no version {number}")
-    tags = _told_tags(person, version.tags) if version else {}
+    tags = _hide_author(person, version.tags) if version else {}
     facts = _facts({"owner": model.owner, **tags})
     kind = tags.get("bundle_kind", "translation")
     served = serving(site).get(kind, {})
@@ -99,7 +99,7 @@ def _lineage(site: Site, person: Person, version: Version) -> list[Link]:
 
 def _job_of(site: Site, person: Person, version: Version) -> str:
     """Returns the job that made the version: from its tag, or for older runs the job that trained its run."""
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         query = select(Job.id, Job.owner).order_by(Job.seq.desc()).limit(1)
         named = version.tags.get("dragoman.job")
         if named:
@@ -112,7 +112,7 @@ def _job_of(site: Site, person: Person, version: Version) -> str:
 def _jobs_of(site: Site, person: Person, versions: Sequence[Version]) -> dict[str, str]:
     """Returns version -> the job that made it, empty if the user may not see it."""
     named = {one.number: one.tags.get("dragoman.job", "") for one in versions}
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         query = select(Job.id, Job.owner).where(Job.id.in_(set(named.values())))
         owners = {str(job): str(owner) for job, owner in session.execute(query)}
     return {number: job if job in owners and person.sees(owners[job]) else "" for number, job in named.items()}
@@ -124,7 +124,7 @@ def shown(person: Person, model: Model) -> Model:
     return replace(model, moves=moves, owner=person.name_of(model.owner) if model.owner else "")
 
 
-def _told_tags(person: Person, tags: Mapping[str, str]) -> dict[str, str]:
+def _hide_author(person: Person, tags: Mapping[str, str]) -> dict[str, str]:
     """Returns a version's tags, without the name of a hidden author."""
     return {key: person.name_of(value) if key == "author" else value for key, value in tags.items()}
 

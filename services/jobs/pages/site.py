@@ -24,8 +24,8 @@ from services.jobs.pages import words
 from services.jobs.pages.curves import Journals
 from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from services.jobs.pages.tracking import Tracking
-from services.jobs.service.desk import Desk
-from services.jobs.service.outlook import Outlook
+from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.operations import Operations
 from services.jobs.states import ACTIVE, ENDED, QUEUED
 from services.version import version
 
@@ -73,9 +73,9 @@ class Refusal(Exception):  # noqa: N818  # a problem shown on a page
 class Site:
     """The parts that pages are made of."""
 
-    desk: Desk
+    operations: Operations
     sessions: Sessions
-    outlook: Outlook
+    forecaster: Forecaster
     tracking: Tracking
     endpoint: str  # its address; empty: there is none
     home: Path
@@ -100,11 +100,11 @@ class Site:
 
     @property
     def now(self) -> float:
-        return self.desk.ledger.now()
+        return self.operations.ledger.now()
 
     def newest(self) -> int:
         """Returns the number of the last change: whoever waits for a newer one need not ask the ledger."""
-        return self.desk.ledger.newest
+        return self.operations.ledger.newest
 
     def visitor(self, request: Request, role: Role = "viewer") -> Visitor:
         """Returns the visitor.
@@ -133,7 +133,7 @@ class Site:
 
     def page(self, request: Request, visitor: Visitor, template: str, status: int = 200, **context: Any) -> Response:
         """Returns a whole page."""
-        loop = self.desk.loop
+        loop = self.operations.loop
         shared = {"visitor": visitor, "csrf": visitor.csrf, "person": visitor.person, "keys": self.sessions.keys}
         shared |= {"now": self.now, "trouble": loop.trouble, "path": request.url.path, "stream": "", "problem": ""}
         text = self.render(template, **{**shared, **context})

@@ -40,7 +40,7 @@ class Filled:
         return {name: self.given[name] for name in groups if self.given.get(name)}
 
 
-def of_form(sent: FormData | QueryParams) -> Filled:
+def read_form(sent: FormData | QueryParams) -> Filled:
     """Returns the form that a browser sent; the values are checked later."""
     texts = {key: str(value) for key, value in sent.multi_items() if isinstance(value, str)}
     verb = texts.get("verb", "train")
@@ -50,7 +50,7 @@ def of_form(sent: FormData | QueryParams) -> Filled:
     return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing, base)
 
 
-def of_job(site: Site, job: Job) -> Filled:
+def repeat_job(site: Site, job: Job) -> Filled:
     """Returns the form that repeats a job. A training gets a new name, because its own would resume its run."""
     given: dict[str, str] = {}
     more = []
@@ -75,7 +75,7 @@ def _new_name(site: Site, job: Job) -> str:
     kind, _, name = job.run.partition(" ")
     base = re.sub(r"-\d{1,4}$", "", name)
     runs = Path((job.plan or {}).get("run_dir") or name).parent
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         taken = set(session.scalars(select(Job.run).where(Job.run.startswith(f"{kind} {base}-", autoescape=True))))
     numbers = (f"{base}-{number}" for number in count(2))
     return next(one for one in numbers if f"{kind} {one}" not in taken and not (runs / one).exists())
@@ -92,7 +92,7 @@ def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
         UserError: there is no such choice.
         ServiceError: the planner does not answer.
     """
-    planner = site.desk.loop.intake.planner
+    planner = site.operations.loop.intake.planner
     if filled.base.get("verb") in VERBS:
         # a default shown before is no choice of the browser's: another model or experiment has other defaults
         shown = planner.fields(filled.base["verb"], {key: filled.base[key] for key in GROUPS if filled.base.get(key)})

@@ -80,7 +80,7 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
         if not measured:
             return None
         points = tuple(Point((1.0,), "", one.shape, one.training + one.around) for one in measured)
-        return _of_parts(
+        return _sum_parts(
             [(1.0, _fit(WHOLE, points).predict((1.0,), "", shape, lambda _: ((1.0,), 0.0)))],
             _basis(shape, workers, measured),
         )
@@ -106,7 +106,7 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
     tokens = float(plan.get("tokens") or 0)
     place = (1.0, float(plan["flops"]) / tokens if tokens else 0.0)
     around = _fit(AROUND, arounds).predict(place, kind, shape, lambda _: (place, 0.0))
-    return _of_parts([(float(left), pace), (1.0, around)], _basis(shape, workers, trained))
+    return _sum_parts([(float(left), pace), (1.0, around)], _basis(shape, workers, trained))
 
 
 @lru_cache(maxsize=16)
@@ -126,7 +126,7 @@ def _speed(workers: int) -> float:
     return float(workers ** (1 + log2(EFFICIENCY)))
 
 
-def _of_parts(parts: Sequence[tuple[float, Spread]], basis: str) -> Estimate:
+def _sum_parts(parts: Sequence[tuple[float, Spread]], basis: str) -> Estimate:
     """Returns the range of a sum; each part is a factor times a spread."""
     times = [(count * exp(min(spread.mean, 100.0)), spread.variance) for count, spread in parts]
     expected = sum(time for time, _ in times)

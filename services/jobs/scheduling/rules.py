@@ -40,7 +40,7 @@ class Usage:
         left = self._left(now - at)
         return cpus * left, gpus * left
 
-    def of_active(self, seconds: float) -> float:
+    def weigh_active(self, seconds: float) -> float:
         """Returns the part of a decaying average that something held for so many seconds contributes."""
         return 1.0 - self._left(seconds)
 
@@ -77,7 +77,7 @@ class Shares:
         self._known: dict[str, float] = {}
         if rules.usage is not None:
             for job in active:
-                factor = 1.0 + rules.usage.of_active(now - job.started)
+                factor = 1.0 + rules.usage.weigh_active(now - job.started)
                 self._add(job.owner, *(factor * amount for amount in job.needs.total(job.workers)))
 
     def of(self, owner: str) -> float:

@@ -31,12 +31,12 @@ from services.jobs.pages.site import Site
 from services.jobs.pages.tracking import Tracking
 from services.jobs.service import events, schemas
 from services.jobs.service.curves import read_curves, released, run_of
-from services.jobs.service.desk import Desk
+from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.guard import Guard, Rate
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.observer import Observer
-from services.jobs.service.outlook import Outlook
+from services.jobs.service.operations import Operations
 from services.jobs.service.report import report
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
@@ -90,12 +90,12 @@ def create_app(parts: Parts) -> FastAPI:
         version=version(),
         docs_url=None,
         redoc_url=None,
-        telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
+        telemetry=telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
     )
     app.add_middleware(BodyLimit, limit=parts.config.body, patience=15.0)
     guard = Guard(parts.access, parts.keys, Rate(parts.config.rate, parts.config.burst))
-    outlook = Outlook(parts.loop)
-    desk = Desk(parts.ledger, parts.loop, parts.config, outlook)
+    forecaster = Forecaster(parts.loop)
+    operations = Operations(parts.ledger, parts.loop, parts.config, forecaster)
     _add_handlers(app)
     add_documentation(app)
 
@@ -126,12 +126,12 @@ def create_app(parts: Parts) -> FastAPI:
             counts=parts.ledger.counts(),
             nodes=nodes,
             keys=guard.keys,
-            pass_seconds=loop.passes.seconds,
+            pass_seconds=loop.scheduler.seconds,
         )
 
     observer = Observer(parts.ledger, parts.metrics)
     app.state.observer = observer
-    parts.loop.passes.took = parts.metrics.passes.observe
+    parts.loop.scheduler.took = parts.metrics.passes.observe
     parts.loop.judged = parts.metrics.judge
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
 
@@ -144,14 +144,14 @@ def create_app(parts: Parts) -> FastAPI:
     @app.post("/v1/plans", responses=PROBLEMS)
     def plan(person: Submitter, body: schemas.PlanRequest) -> dict[str, Any]:
         """Returns the plan of a submission; nothing is queued."""
-        return desk.plan(person, body)
+        return operations.plan(person, body)
 
     # The most frequent requests use one thread; FastAPI takes another for the answer of a plain function.
     @app.post("/v1/jobs", status_code=201, responses=PROBLEMS)
     async def submit(request: Request, person: Submitter, body: schemas.Submission) -> schemas.JobView:
         """Creates a job; it is planned, then it waits. The header `traceparent` is kept for its attempts."""
         place = current() or parse(request.headers.get("traceparent"))
-        job = await run_in_threadpool(desk.submit, person, body, str(place) if place else None)
+        job = await run_in_threadpool(operations.submit, person, body, str(place) if place else None)
         return schemas.JobView.model_validate(job)
 
     @app.get("/v1/jobs", responses=PROBLEMS)
@@ -163,21 +163,21 @@ def create_app(parts: Parts) -> FastAPI:
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> schemas.JobPage:
         """Returns jobs, the newest first, one page at a time."""
-        return await run_in_threadpool(desk.page, person, state or (), owner, cursor, limit)
+        return await run_in_threadpool(operations.page, person, state or (), owner, cursor, limit)
 
     @app.get("/v1/jobs/{id}", responses=PROBLEMS)
     def job(person: Viewer, id: Id) -> schemas.JobDetail:
         """Returns a job, its attempts and every change of its state."""
-        detail = schemas.JobDetail.model_validate(desk.job(person, id))
-        detail.why = desk.waits_for([detail]).get(id, "")
+        detail = schemas.JobDetail.model_validate(operations.job(person, id))
+        detail.why = operations.waits_for([detail]).get(id, "")
         detail.attempts = [schemas.AttemptView.model_validate(one) for one in parts.ledger.attempts(id)]
-        detail.changes = desk.changes(person, id)
+        detail.changes = operations.changes(person, id)
         return detail
 
     @app.get("/v1/jobs/{id}/why", responses=PROBLEMS)
     def why(person: Viewer, id: Id) -> schemas.WhyView:
         """Returns what a job waits for, who holds that, and the range of its expected start."""
-        return desk.why(person, id)
+        return operations.why(person, id)
 
     @app.get("/v1/jobs/{id}/logs", responses={**TEXT, **PROBLEMS}, response_class=Response)
     def logs(
@@ -188,22 +188,22 @@ def create_app(parts: Parts) -> FastAPI:
         limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 18,
     ) -> Response:
         """Returns a piece of an attempt's log (0: the newest attempt); X-Next-Offset says where the next begins."""
-        text, number = desk.log(person, id, attempt, offset, limit)
+        text, number = operations.log(person, id, attempt, offset, limit)
         headers = {"X-Next-Offset": str(offset + len(text)), "X-Attempt": str(number)}
         return Response(text, headers=headers, media_type="text/plain; charset=utf-8")
 
     @app.get("/v1/jobs/{id}/curves", responses=PROBLEMS)
     def curves(person: Viewer, id: Id) -> schemas.CurvesView:
         """Returns a training's curves (losses, learning rate, speed) and the version that its end released."""
-        found = desk.job(person, id)
+        found = operations.job(person, id)
         run = run_of(found)
         return schemas.CurvesView(run=found.run, curves=read_curves(run), released=released(run))
 
     @app.get("/v1/jobs/{id}/report", responses={**PAGE, **PROBLEMS}, response_class=Response)
     def page(person: Viewer, id: Id) -> Response:
         """Returns a report of the job: one page that needs no other files."""
-        found = desk.job(person, id)
-        text = report(found, parts.ledger.attempts(id), desk.changes(person, id), parts.home)
+        found = operations.job(person, id)
+        text = report(found, parts.ledger.attempts(id), operations.changes(person, id), parts.home)
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return Response(text, headers={"Content-Security-Policy": policy}, media_type="text/html; charset=utf-8")
 
@@ -216,7 +216,7 @@ def create_app(parts: Parts) -> FastAPI:
     ) -> StreamingResponse:
         """Streams changes as they happen; continues after `after` or the header Last-Event-ID."""
         if job is not None:
-            desk.job(person, job)
+            operations.job(person, job)
         last = _last_id(request, after)
         source = events.changes(parts.ledger, last, job, person)
         return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
@@ -226,7 +226,7 @@ def create_app(parts: Parts) -> FastAPI:
         person: Viewer, request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0
     ) -> StreamingResponse:
         """Streams the job's log; continues after the header Last-Event-ID."""
-        desk.job(person, id)
+        operations.job(person, id)
         number, _, offset = request.headers.get("last-event-id", "").partition(":")
         known = number.isdecimal() and offset.isdecimal() and len(number) < 8 and len(offset) < 16
         start = (int(number), int(offset)) if known else (attempt, 0)
@@ -236,32 +236,32 @@ def create_app(parts: Parts) -> FastAPI:
     @app.post("/v1/jobs/{id}/stop", responses=PROBLEMS)
     def stop(person: Submitter, id: Id) -> schemas.JobView:
         """Stops a job in order; a waiting one never starts."""
-        return schemas.JobView.model_validate(desk.stop(person, id))
+        return schemas.JobView.model_validate(operations.stop(person, id))
 
     @app.post("/v1/jobs/{id}/yield", responses=PROBLEMS)
     def make_room(person: Submitter, id: Id) -> schemas.JobView:
         """Asks a job to make room: it saves a checkpoint and waits again."""
-        return schemas.JobView.model_validate(desk.make_room(person, id))
+        return schemas.JobView.model_validate(operations.make_room(person, id))
 
     @app.post("/v1/jobs/{id}/retry", responses=PROBLEMS)
     def retry(person: Submitter, id: Id) -> schemas.JobView:
         """Queues an ended job again; it continues from its newest checkpoint."""
-        return schemas.JobView.model_validate(desk.retry(person, id))
+        return schemas.JobView.model_validate(operations.retry(person, id))
 
     @app.post("/v1/jobs/{id}/priority", responses=PROBLEMS)
     def priority(person: Submitter, id: Id, body: schemas.PriorityRequest) -> schemas.JobView:
         """Sets a job's priority."""
-        return schemas.JobView.model_validate(desk.set_priority(person, id, schemas.PRIORITIES[body.priority]))
+        return schemas.JobView.model_validate(operations.set_priority(person, id, schemas.PRIORITIES[body.priority]))
 
     @app.delete("/v1/jobs/{id}", status_code=204, responses=PROBLEMS)
     def remove(person: Submitter, id: Id) -> None:
         """Removes an ended job; the audit trail keeps it."""
-        desk.remove(person, id)
+        operations.remove(person, id)
 
     @app.get("/v1/bill", responses=PROBLEMS)
     def bill(person: Viewer, owner: schemas.Owner | None = None) -> list[schemas.BillRow]:
         """Returns the tokens and seconds lost, by cause, job and owner."""
-        return desk.bill(person, owner)
+        return operations.bill(person, owner)
 
     @app.get("/v1/quotas", responses=PROBLEMS)
     def all_quotas(person: Viewer) -> list[schemas.QuotaView]:
@@ -307,7 +307,7 @@ def create_app(parts: Parts) -> FastAPI:
 
     access = Sessions(guard, parts.home)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
-    add_pages(app, Site(desk, access, outlook, tracking, parts.endpoint, parts.home))
+    add_pages(app, Site(operations, access, forecaster, tracking, parts.endpoint, parts.home))
     return app
 
 

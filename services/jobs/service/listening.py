@@ -18,7 +18,7 @@ CONNECTIONS = 1024  # at once
 HEADER = 15.0  # seconds for a request's header to arrive
 GRACE = 2  # seconds for requests to end
 # Seconds until a computing thread lets another run. A request waits for its turn after each of its queries to the
-# ledger; beside the loop's passes, each turn would cost the interpreter's usual 5 ms.
+# ledger; beside the scheduler's passes, each turn would cost the interpreter's usual 5 ms.
 TURN = 0.0005
 logger = logging.getLogger(__name__)
 

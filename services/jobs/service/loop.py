@@ -29,9 +29,9 @@ from services.jobs.scheduling.room import Node
 from services.jobs.service.entries import rules
 from services.jobs.service.footprint import Footprint, footprint
 from services.jobs.service.intake import Intake
-from services.jobs.service.passes import Passes
 from services.jobs.service.progress import Progress, progress
-from services.jobs.service.verdict import PREEMPTION, SHUTDOWN, Verdict, of_exit, of_vanishing
+from services.jobs.service.scheduler import Scheduler
+from services.jobs.service.verdict import PREEMPTION, SHUTDOWN, Verdict, judge_exit, judge_vanishing
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 from services.telemetry.traceparent import TraceParent, parse
@@ -50,8 +50,8 @@ class Loop:
         self, ledger: Ledger, access: Access, executor: Executor, intake: Intake, config: ServiceConfig, home: Path
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
-        self.passes = Passes(ledger, access, rules(config))
-        self.passes.footprints = self._footprints
+        self.scheduler = Scheduler(ledger, access, rules(config))
+        self.scheduler.footprints = self._footprints
         self.capacity: Capacity | None = None
         self.trouble: str | None = None  # the last look's failure
         self.admits = True  # False: nothing new is started
@@ -136,7 +136,7 @@ class Loop:
         self._settle(active, reachable)
         self._end_followers()
         if self.capacity is not None and reachable and self.admits:
-            self.passes.run(UNBOUNDED if self.executor.queues else self.capacity)
+            self.scheduler.run(UNBOUNDED if self.executor.queues else self.capacity)
             fresh = [
                 job
                 for job in self.ledger.jobs([State.STARTING], ascending=True, plans=True)
@@ -165,7 +165,7 @@ class Loop:
         unknown = [job for job in active if attempt_of(self.home, job.id, job.attempt).held() is None]
         if unknown and reachable:
             try:
-                seen = self.executor.observe([handed(job) for job in unknown])
+                seen = self.executor.observe([describe_attempt(job) for job in unknown])
             except ServiceError as problem:
                 self.trouble = str(problem)
                 self._looked = float("-inf")
@@ -208,13 +208,13 @@ class Loop:
         record = attempt.record(notes)  # after the lock: the record is written before the lock is freed
         if "code" in record:
             self._end(
-                job, of_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
+                job, judge_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
             )
         elif held:
             self._alive(job)
         elif held is False:
             why = " and ".join(["its processes are gone without a word", *(f"its {note}" for note in notes)])
-            self._end(job, of_vanishing(job, why, self.config.losses))
+            self._end(job, judge_vanishing(job, why, self.config.losses))
         elif seen is not None:
             self._by_executor(job, seen)
 
@@ -224,18 +224,18 @@ class Loop:
         if seen.state == "pending":
             self.pending[f"{job.id}-a{job.attempt}"] = seen.message
         if seen.state == "ended" and seen.code is not None:
-            self._end(job, of_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
+            self._end(job, judge_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
             why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
             if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
-                self._end(job, of_vanishing(job, why, self.config.losses))
+                self._end(job, judge_vanishing(job, why, self.config.losses))
         elif seen.state == "absent":
             self._hand_over(job)
         elif seen.state == "running":
             self._alive(job)
         elif late:
-            self.executor.kill(handed(job))
-            self._end(job, of_vanishing(job, f"it was not started in {START_PATIENCE:g} s", self.config.losses))
+            self.executor.kill(describe_attempt(job))
+            self._end(job, judge_vanishing(job, f"it was not started in {START_PATIENCE:g} s", self.config.losses))
         if seen.state in ("pending", "running") and job.state in (State.YIELDING, State.STOPPING):
             self._ask(job)
 
@@ -251,12 +251,12 @@ class Loop:
         key = f"{job.id}-a{job.attempt}"
         since = self._asked.setdefault(key, time.monotonic())
         try:
-            self.executor.stop(handed(job), request)
+            self.executor.stop(describe_attempt(job), request)
         except OSError as problem:  # the job put something else in the request's place
             logger.debug("job %s cannot be asked: %s", job.id, problem)
         if time.monotonic() - since > self.config.stop_timeout:
             logger.warning("job %s did not end in order in %g s: it is killed", job.id, self.config.stop_timeout)
-            self.executor.kill(handed(job))
+            self.executor.kill(describe_attempt(job))
 
     def _hand_over(self, job: Job) -> None:
         """Starts an attempt; one that was started before stays as it is. The owners of files and models are checked
@@ -276,7 +276,7 @@ class Loop:
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
         planner = self.intake.planner
         grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
-        self.executor.submit(replace(handed(job), model_owner=owner, grant=grant))
+        self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant))
 
     def _incarnation(self, job: Job) -> str | None:
         """Returns the life of the cluster that the running attempt belongs to."""
@@ -308,7 +308,7 @@ class Loop:
         self._asked.pop(f"{job.id}-a{job.attempt}", None)
         self.pending.pop(f"{job.id}-a{job.attempt}", None)
         if self.executor.queues:  # otherwise it would make another attempt of its own
-            self.executor.kill(handed(job))
+            self.executor.kill(describe_attempt(job))
         if verdict.state == State.SUCCEEDED:
             self._measure(self.ledger.job(job.id), run)
 
@@ -377,7 +377,7 @@ class Loop:
                     break
 
 
-def handed(job: Job) -> Handed:
+def describe_attempt(job: Job) -> Handed:
     """Returns the job's running attempt in the executor's form."""
     plan = job.plan or {}
     words = list(plan.get("words", job.words))

@@ -24,7 +24,7 @@ class Verdict:
     values: dict[str, Any] = field(default_factory=dict)  # other columns of the job
 
 
-def of_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
+def judge_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
     """Judges an attempt that ended with an exit code. `same_cluster`: the cluster of its start is still alive."""
     if code == 0:
         return Verdict(State.SUCCEEDED, "succeeded", "end", "succeeded")
@@ -41,7 +41,7 @@ def of_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
     return _failed(job, code)
 
 
-def of_vanishing(job: Job, why: str, losses: int) -> Verdict:
+def judge_vanishing(job: Job, why: str, losses: int) -> Verdict:
     """Judges an attempt whose processes are gone without an exit code."""
     if job.state == State.STOPPING:
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")

@@ -14,8 +14,8 @@ from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.planning.refusals import check_words
 from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
-from services.jobs.service.loop import Loop, handed
-from services.jobs.service.outlook import Outlook
+from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.loop import Loop, describe_attempt
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 
@@ -24,11 +24,11 @@ LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a comm
 AGAIN = 5  # attempts to change a row that others change too
 
 
-class Desk:
-    """The requests to a ledger and its loop."""
+class Operations:
+    """The operations on a ledger and its loop."""
 
-    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, outlook: Outlook) -> None:
-        self.ledger, self.loop, self.config, self.outlook = ledger, loop, config, outlook
+    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
+        self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
@@ -61,7 +61,7 @@ class Desk:
         waiting = [job.id for job in jobs if job.state == State.WAITING]
         if self.loop.trouble:
             return dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
-        forecasts = self.outlook.view(LIST_PATIENCE).forecasts if waiting else {}
+        forecasts = self.forecaster.view(LIST_PATIENCE).forecasts if waiting else {}
         return {name: forecasts[name].text for name in waiting if name in forecasts}
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Desk:
         if self.loop.capacity is None or self.loop.trouble:
             trouble = self.loop.trouble or "it has not been asked yet"
             return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
-        queue, quotas, rules = self.loop.passes.snapshot()
+        queue, quotas, rules = self.loop.scheduler.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:
             return self.why(person, name, forecasts)  # it has started in the meantime
         found = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts, rules)
@@ -185,7 +185,7 @@ class Desk:
             raise HTTPException(404, f"job {name} has had {job.attempt} attempts")
         if number == 0:
             return b"", 0
-        start = handed(job)
+        start = describe_attempt(job)
         try:
             return self.loop.executor.logs(type(start)(**{**vars(start), "number": number}), offset, limit), number
         except ServiceError as problem:

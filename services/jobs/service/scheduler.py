@@ -34,8 +34,8 @@ HALF_LIVES = 10  # after which usage is negligible
 LATE = 60.0  # seconds that the end of an attempt may be committed after it
 
 
-class Passes:
-    """The passes of one service; unchanged jobs are neither read nor sorted again."""
+class Scheduler:
+    """One service's scheduler; unchanged jobs are neither read nor sorted again."""
 
     def __init__(self, ledger: Ledger, access: Access, rules: Rules = NO_RULES) -> None:
         """`rules` without usage, which comes from the ledger's attempts."""

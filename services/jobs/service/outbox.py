@@ -38,7 +38,7 @@ def pending(run: Path) -> int:
     return max(0, size - (sent or 0))
 
 
-class Arrears:
+class Outbox:
     """The unsent records of one service's ledger."""
 
     def __init__(self, ledger: Ledger, server: str, tick: float = TICK) -> None:
@@ -49,7 +49,7 @@ class Arrears:
         self._not_before: dict[str, float] = {}
         self._ending = threading.Event()
         self._sending: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._run, name="arrears", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

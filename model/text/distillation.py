@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Taught:
+class Distillation:
     """Word-level knowledge distillation (Kim and Rush 2016, section 3.1), cut to the likeliest K tokens.
 
     The loss mixes the label-smoothed target with the teachers' probabilities, which have the weight `part`.

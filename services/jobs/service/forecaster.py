@@ -46,7 +46,7 @@ class View:
     forecasts: dict[str, Forecast] = field(default_factory=dict)  # by id, in the order of the queue
 
 
-class Outlook:
+class Forecaster:
     """Forecasts, made again in a separate thread when a page asks and something has changed."""
 
     def __init__(self, loop: Loop) -> None:
@@ -74,7 +74,7 @@ class Outlook:
         try:
             found = self._forecasts()
         except Exception:  # a page without forecasts is better than none
-            logger.exception("no outlook")
+            logger.exception("the forecast failed")
             found = {}
         view = View(time.monotonic(), version, time.monotonic() - began, found)
         with self._lock:
@@ -85,7 +85,7 @@ class Outlook:
         capacity = self.loop.capacity
         if capacity is None or self.loop.trouble:
             return {}
-        jobs, quotas, rules = self.loop.passes.snapshot()
+        jobs, quotas, rules = self.loop.scheduler.snapshot()
         entries = list(jobs.jobs.values())
         now = self.loop.ledger.now()
         outcome = decide(entries, quotas, capacity, now, rules)
