@@ -24,9 +24,9 @@ from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.entries import Start as Decision
 from services.jobs.scheduling.room import Node
 from services.jobs.service import schemas
+from services.jobs.service.attempts import handed
 from services.jobs.service.entries import entry
 from services.jobs.service.intake import Intake
-from services.jobs.service.loop import handed
 from services.jobs.states import State
 
 NOW = 1000.0
