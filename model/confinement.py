@@ -178,7 +178,7 @@ def _rules(grant: Grant, temporary: str, home: Path) -> Iterator[tuple[Path, int
         yield place, landlock.READ | landlock.MAKE
     for folder in map(Path, grant.record):
         yield folder, landlock.MAKE_DIR | landlock.REMOVE_DIR
-        for place in (*_spares, *folder.glob("shard-*")):
+        for place in _spares:
             yield place, landlock.READ | landlock.MAKE
     yield from _of_ray(Path(os.environ.get(RAY_FOLDER, "/tmp/ray")))
 

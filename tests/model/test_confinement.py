@@ -103,9 +103,12 @@ def test_a_secret_inside_of_a_folder_of_the_system_is_left_out(home: Path, tmp_p
 
 def test_a_run_that_is_named_later_is_made_beside_those_of_others(home: Path, tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
-    told = looked_at(home, str(tmp_path / "temporary"), [str(home / "runs/theirs/a")], record=[str(home / "runs")])
+    (home / "runs/theirs").rename(home / "runs/shard-theirs")
+    told = looked_at(
+        home, str(tmp_path / "temporary"), [str(home / "runs/shard-theirs/a")], record=[str(home / "runs")]
+    )
     assert told == ["PermissionError", "PermissionError", "cat 1", "kept"]
-    assert sorted(path.name for path in (home / "runs").iterdir()) == ["mine", "shard-new", "theirs"]
+    assert sorted(path.name for path in (home / "runs").iterdir()) == ["mine", "shard-new", "shard-theirs"]
 
 
 def test_a_worker_is_confined_once_and_leaves_no_folder(home: Path, tmp_path: Path) -> None:

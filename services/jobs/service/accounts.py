@@ -9,6 +9,7 @@ from services.jobs.ledger.tables import Attempt, Job, Measurement
 from services.jobs.service.footprint import Footprint, footprint
 from services.jobs.service.intake import Intake
 from services.jobs.service.progress import Progress, progress
+from services.jobs.service.shardings import sharding_run
 from services.jobs.service.verdict import PREEMPTION, Verdict
 from services.jobs.states import State
 
@@ -23,6 +24,8 @@ class Accounts:
     def close(self, job: Job, verdict: Verdict, code: int | None = None) -> Progress:
         """Write the end of an attempt into the ledger; returns how far its run has come."""
         plan = job.plan or {}
+        if job.verb == "shard" and (record := sharding_run(job)) is not None:
+            self.intake.places.take(job, record.resolve())
         run = progress(plan.get("run_dir") if job.verb == "train" else None)
         values = dict(verdict.values)
         if job.verb == "train":
