@@ -111,7 +111,14 @@ def test_a_run_that_is_named_later_is_made_beside_those_of_others(home: Path, tm
     assert sorted(path.name for path in (home / "runs").iterdir()) == ["mine", "shard-new", "shard-theirs"]
 
 
-def test_a_worker_is_confined_once_and_leaves_no_folder(home: Path, tmp_path: Path) -> None:
+def test_a_worker_is_confined_once_and_leaves_no_folder(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(home / "service/session_key")
+    monkeypatch.setenv("DRAGOMAN_JOB", "j1-1")
+    monkeypatch.setenv("DRAGOMAN_ATTEMPT", "3")
+    stays = ["dragoman-job-j1-1-4-x", "dragoman-job-j1-12-1-x"]
+    for name in (*stays, "dragoman-job-j1-1-2-x"):  # the last one is of a killed worker of an earlier attempt
+        (tmp_path / name).mkdir()
     assert looked_at(home, "worker", [path]) == ["PermissionError", "PermissionError", "cat 1"]
-    assert [one.name for one in tmp_path.glob("dragoman-job-*")] == []
+    assert sorted(one.name for one in tmp_path.glob("dragoman-job-*")) == sorted(stays)
