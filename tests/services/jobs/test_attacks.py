@@ -257,7 +257,7 @@ REASONS = (
     r"lies outside of what jobs may (use: /|write: a folder of its own below /|write: /)"
     r"|is not known|Choices: |has dots between"
     r"|names no server and no command"
-    r"|leave it out"
+    r"|leave it out|is too long for a path"
     r"|takes no key away"
     r"|moves no section|move no section"
     r"|fits none of text or list"
