@@ -117,8 +117,9 @@ def _is_open(sentence: str, abbreviations: frozenset[str]) -> bool:
     if not sentence.endswith("."):
         return False
     word = sentence[:-1].split()[-1] if sentence[:-1].split() else ""
-    word = word.lstrip("\"'“„‘«([").lower()
-    initial = len(word) == 1 and word.upper() != word
+    word = word.lstrip("\"'“„‘«([")
+    initial = len(word) == 1 and word.upper() != word.lower()  # İ in lower case is two characters
+    word = word.lower()
     return word in abbreviations or initial or (word.isdigit() and len(word) <= 2)
 
 

@@ -81,6 +81,13 @@ def test_every_script_has_sentences(text: str, number: int) -> None:
     assert join(pieces, [piece.text for piece in pieces]) == text
 
 
+def test_an_initial_with_a_dot_above_does_not_end_a_sentence() -> None:
+    assert [piece.text for piece in split("Ben İ. Yılmaz geldim. O da geldi.")] == [
+        "Ben İ. Yılmaz geldim.",
+        "O da geldi.",
+    ]
+
+
 def test_a_language_brings_its_abbreviations() -> None:
     text = "Przyszedł inż. Kowalski. Śpi."
     assert len([piece for piece in split(text) if piece.text]) == 3
