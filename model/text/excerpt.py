@@ -23,4 +23,5 @@ def for_markup(text: str) -> str:
 
     Marks such as < are the caller's to escape.
     """
-    return _NOT_IN_MARKUP.sub("\ufffd", text)
+    found: str = _NOT_IN_MARKUP.sub("\ufffd", text)
+    return found

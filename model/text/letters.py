@@ -62,8 +62,9 @@ def fold_case(text: str, language: str = "") -> str:
 
 
 def _keep_dot(match: regex.Match[str]) -> str:
-    letter, *accent = unicodedata.normalize("NFD", match.group()) if match.group() != "Į" else "Į"
-    return "".join((letter.lower(), _DOT, *accent))
+    found = match.group()
+    parts = unicodedata.normalize("NFD", found) if found in "ÌÍĨ" else found  # Į stays one character
+    return parts[0].lower() + _DOT + parts[1:]
 
 
 def is_plain_word(string: str) -> bool:
