@@ -73,6 +73,7 @@ def test_chinese_and_japanese_are_cut_at_their_own_stops(text: str, sentences: l
         ("Wait; go on. First.", 2),
         ("Really?! Yes… No.", 3),
         ("Verse one ॥१॥ goes on", 2),
+        ("ང་འགྲོ། ཁོ་ཡོང་།", 2),
     ],
 )
 def test_every_script_has_sentences(text: str, number: int) -> None:

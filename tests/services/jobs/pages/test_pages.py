@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -87,7 +88,16 @@ def test_whatever_a_job_is_called_its_pages_are_strict_html(world: World, browse
     log.write_bytes("\n".join(HOSTILE_TEXTS).encode("utf-8", "surrogatepass"))
     for path in ("/", f"/jobs/{job.id}", f"/jobs/{job.id}/log", f"/jobs/{job.id}/report", f"/compare?job={job.id}"):
         check_nothing_runs(browser.get(path).text)
-    for path in ("/models", "/cluster", "/submit?verb=train", "/login", "/jobs/<script>&%00%01"):
+    odd = "&".join(f"{key}={quote(everything, errors='surrogatepass')}" for key in ("set.name", "set.pair", "search"))
+    for path in (
+        "/models",
+        "/cluster",
+        "/submit?verb=train",
+        "/login",
+        "/jobs/<script>&%00%01",
+        f"/submit?verb=train&{odd}",
+        f"/?{odd}",
+    ):
         check_nothing_runs(browser.get(path).text)
 
 
