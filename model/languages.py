@@ -27,6 +27,7 @@ SCRIPTS = {
     "LAO": "lo",
     "KHMER": "km",
     "MYANMAR": "my",
+    "TIBETAN": "bo",
 }
 ENOUGH = 10_000  # letters that tell a script
 CHINESE = "yue"  # written as Chinese is, though CLDR counts it as another language

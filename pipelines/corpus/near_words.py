@@ -5,14 +5,16 @@ one word apart has one of these in common. An exact comparison follows, so that 
 word is another word. Where words are not spaced a word is a character; letter case and punctuation are none.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+import regex
+
 FEWEST = 3  # words of the shorter sentence: "go home" is one word from every sentence of two
-# A letter of a script without spaces is a word (Thai, Lao, Burmese, Khmer, kana, ideographs), else a run of letters.
+# A letter of a script without spaces is a word (Thai, Lao, Burmese, Khmer, kana, ideographs), else a run of letters
+# with their marks and joiners: words of Hindi may differ in a vowel sign alone.
 UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
-WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+")
+WORD = regex.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[\p{{L}}\p{{M}}\p{{N}}\u200c\u200d])+")
 Words = Sequence[str]
 
 

@@ -93,3 +93,7 @@ def test_pairs_one_word_from_a_held_out_one_are_marked_or_dropped(tmp_path: Path
     assert found["none"] == (TRAIN, {}, {})
     assert found["mark"] == (TRAIN, {}, {"test": [0]})
     assert found["drop"] == (TRAIN[2:], {"leaked_words": 2}, {"test": [0]})
+
+
+def test_words_keep_their_vowel_signs() -> None:
+    assert words_of("किला कला, Kölu\u0308 می\u200cخواهم") == ["किला", "कला", "kölu\u0308", "می\u200cخواهم"]

@@ -158,3 +158,13 @@ def test_impossible_requests_are_named() -> None:
         score([], [])
     with pytest.raises(UserError, match=r"evaluate.tokenize: '13b' is not known. Did you mean '13a'"):
         score(["a"], ["a"], tokenize="13b")
+
+
+def test_lower_case_scores_follow_the_language() -> None:
+    turkish, english = (
+        score(["istanbul çok ılık ve güzel"], ["İstanbul çok ILIK ve güzel"], code) for code in ("tr", "en")
+    )
+    assert turkish.bleu_lowercase == pytest.approx(100) and turkish.bleu_moses == pytest.approx(100)
+    assert english.bleu_lowercase < 100
+    assert turkish.signatures["bleu_lowercase"].endswith("|pre:lc.tr")
+    assert "pre:lc" not in english.signatures["bleu_lowercase"]
