@@ -62,11 +62,10 @@ def main(argv: Sequence[str]) -> int:
 
 def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
     """Yields the keys of the chosen architecture's settings with their ranges."""
-    from model.networks.architectures import architecture
-
+    table = importlib.import_module("model.networks.architectures")  # loads torch
     name = dict(composed.get("model") or {}).get("architecture")
     if name:
-        yield from all_ranges(architecture(str(name)).config, "model.")
+        yield from all_ranges(table.architecture(str(name)).config, "model.")
 
 
 def next_command(verb: str, config: Config, words: Sequence[str]) -> str | None:
