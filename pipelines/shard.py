@@ -48,7 +48,7 @@ from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.plan import Plan, make_plan, near_lines
+from pipelines.corpus.plan import Plan, make_plan, near_lines, near_pairs
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.samples import as_lines
@@ -244,6 +244,7 @@ def _make(
         warnings=[describe(source, run) for source in sources for run in runs.get(source.name, ())],
         texts=texts,
         near=near_lines(plan),
+        near_words={"mode": config.corpus.near_words, **near_pairs(plan)},
     )
 
 

@@ -21,6 +21,7 @@ TOKENISERS = ("auto", "13a", "intl", "zh", MECAB, "char", "none")
 # Languages that are written without spaces; Japanese is cut into words where MeCab is installed.
 # Burmese's letters are those of Shan and Mon, Tibetan's those of Dzongkha.
 BY_LANGUAGE = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my", "shn", "mnw", "bo", "dz"), "char")}
+UNSPACED = ("zh", "char", MECAB)  # tokenisers of texts that have no spaces between words
 ORDER = 4
 WIDTH = 2 * ORDER + 2  # K
 

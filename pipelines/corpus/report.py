@@ -109,6 +109,9 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
     for name, rules in manifest.dropped.items():
         if rules:
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
+    near = {rule: number for rule, number in manifest.near_words.items() if rule != "mode"}
+    if near and manifest.near_words["mode"] == "mark":
+        lines.append("near a held-out pair and kept: " + ", ".join(f"{rule} {n:,}" for rule, n in near.items()))
     lines += [f"warning: {warning}" for warning in manifest.warnings] if found else []
     lines += changes(manifest)
     lines += [missing(manifest, name) for name in WITHOUT if name not in manifest.splits]
