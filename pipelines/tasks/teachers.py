@@ -34,6 +34,7 @@ from model.text.taught import Taught
 from model.text.tokenizer import PAD
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
+from pipelines.corpus.sharded import shard_command
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
 from pipelines.tasks import kept
 from pipelines.training.loop import Loader
@@ -66,7 +67,7 @@ def check(config: Config) -> None:
     if bundle.tokenizers.describe() != load_pair(config.shard_dir, manifest.tokenizer).describe():
         raise UserError(
             f"{KEY}={wanted}: their tokenizer is not that of the shards in {config.shard_dir}. Make shards with it: "
-            f"dragoman shard tokenizer.same_as={wanted[0]} paths.shards=FOLDER"
+            f"{shard_command(f'tokenizer.same_as={wanted[0]}', beside=config.paths.shards)}"
         )
 
 

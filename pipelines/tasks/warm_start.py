@@ -17,6 +17,7 @@ from model.networks.architectures import model_config
 from model.networks.network import Network
 from model.text.tokenizer import TokenizerPair
 from pipelines.config import Config
+from pipelines.corpus.sharded import shard_command
 from pipelines.tasks import kept
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPai
     if vocabularies(facts["tokenizer"]) != vocabularies(tokenizers.describe()):
         raise UserError(
             f"{told}: its tokenizer is not that of the shards in {config.shard_dir}. Make shards with its tokenizer: "
-            f"dragoman shard tokenizer.same_as={config.train.init_from} paths.shards=FOLDER"
+            f"{shard_command(f'tokenizer.same_as={config.train.init_from}', beside=config.paths.shards)}"
         )
 
 
