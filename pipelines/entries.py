@@ -15,7 +15,7 @@ from model.errors import UserError
 from model.shards.manifest import has_manifest, read_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
-from pipelines.corpus.sharded import as_sharded, shard_command
+from pipelines.corpus.sharded import as_sharded, cutting, shard_command
 from pipelines.tracking.policy import policy_words
 from pipelines.training.run_record import RECORD
 
@@ -63,8 +63,10 @@ def next_command(verb: str, config: Config) -> str | None:
     changes: list[str] = []
     if verb == "shard" and config.languages[1:] == () and not again.gives("model"):
         whole_words = config.tokenizer.type in ("words", "vocabulary")  # what word vectors are of
-        if not whole_words and has_manifest(config.shard_dir) and "valid" not in read_manifest(config.shard_dir).splits:
-            return shard_command("corpus.cut.valid=0.02", "corpus.cut.test=0.02", beside=config.paths.shards)
+        if not whole_words and has_manifest(config.shard_dir):
+            manifest = read_manifest(config.shard_dir)
+            if "valid" not in manifest.splits:
+                return shard_command(*cutting(manifest, config.corpus.cut.run), beside=config.paths.shards)
         changes = ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
     if verb == "evaluate" and (config.evaluate.bundle is not None or config.evaluate.ensemble):
         return None  # another's bundle is promoted under its own name

@@ -24,10 +24,21 @@ from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
+from pipelines.corpus.text_plan import fitting_run
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
-SETTLE = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # the sections that settle shards
+SETTLE = {
+    "experiment",
+    "cluster",
+    "corpus",
+    "pair",
+    "tokenizer",
+    "shards",
+    "paths",
+    "seed",
+}  # the sections that settle shards
+HELD_OUT = 0.02  # of a text, where a network needs some set aside
 GIVEN = "tokenizer.same_as"  # said by name, and by content in the manifest
 OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` makes of a tar's
 
@@ -54,9 +65,10 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
         if theirs is UNSAID or theirs == ours or (key.startswith("corpus.fields.") and of_tars(manifest)):
             continue
         if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
+            file = training_file(manifest, values["corpus"]["train"].get("file"))
             raise UserError(
                 f"{key}={ours}: the shards in {directory} were made with {theirs}. Leave {key} out to train on them, "
-                f"or make others: {shard_command(beside=values['paths']['shards'])}"
+                f"or make others: {shard_command(*file, beside=values['paths']['shards'])}"
             )
         found[key] = theirs
     for split in SPLITS:
@@ -77,6 +89,24 @@ def shard_command(*changes: str, beside: str | None = None) -> str:
         number = next(number for number in itertools.count(2) if not Path(f"{beside}-{number}").exists())
         changes = (*changes, f"paths.shards={beside}-{number}")
     return again.command("shard", *changes, keep=lambda key: key.partition(".")[0] in SETTLE)
+
+
+def training_file(manifest: Manifest, given: str | list[str] | None) -> list[str]:
+    """The setting that names the one file that `manifest` was made of, where none is `given`.
+
+    A manifest keeps a file's name and not its folder.
+    """
+    names = {source["name"] for source in manifest.sources if source.get("split") == "train"}
+    if given or len(names) != 1 or manifest.config["corpus"].get("format") not in ("tsv", "jsonl", "text"):
+        return []
+    return [f"corpus.train.file={names.pop()}"]
+
+
+def cutting(manifest: Manifest, run: int) -> list[str]:
+    """The settings that set texts aside of what `manifest` holds, where a cut is of `run` records in a row."""
+    fitting = fitting_run(manifest.splits["train"].records, HELD_OUT)
+    cut = [f"corpus.cut.valid={HELD_OUT}", f"corpus.cut.test={HELD_OUT}"]
+    return [*cut, f"corpus.cut.run={fitting}"] if fitting < run else cut
 
 
 def of_tars(manifest: Manifest) -> bool:

@@ -19,7 +19,7 @@ from model.text.text_batch import TextBatch
 from model.text.tokenizer import SPECIAL, Tokenizer
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
-from pipelines.corpus.sharded import shard_command
+from pipelines.corpus.sharded import cutting, shard_command, training_file
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from pipelines.loaders.blocks import OF_WINDOWS, WindowLoader
 from pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked
@@ -144,7 +144,11 @@ def validate(config: Config) -> None:
                 f"{', '.join(manifest.texts)}; evaluate.split={next(iter(manifest.texts))} scores on that"
                 if manifest.texts
                 else "nothing; this sets texts aside: "
-                + shard_command("corpus.cut.valid=0.02", "corpus.cut.test=0.02", beside=config.paths.shards)
+                + shard_command(
+                    *training_file(manifest, config.corpus.train.file),
+                    *cutting(manifest, config.corpus.cut.run),
+                    beside=config.paths.shards,
+                )
             )
         )
     if config.embeddings.references:

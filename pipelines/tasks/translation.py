@@ -115,7 +115,7 @@ def validate(config: Config) -> None:
         raise UserError(
             f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "
             f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). Word vectors and language "
-            f"models can be trained on them: model=skipgram, model=rnnlm_lstm"
+            f"models can be trained on them: model=skipgram registry=vectors, model=rnnlm_lstm registry=language"
         )
     check_shards(config)
     for split in ("valid", config.evaluate.split):
