@@ -23,6 +23,7 @@ from model.text.tokenizers import load_pair
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing
+from pipelines.corpus.sharded import shard_command
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import held_out as held_out_texts
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_out_batches
@@ -120,7 +121,8 @@ def validate(config: Config) -> None:
     check_shards(config)
     for split in ("valid", config.evaluate.split):
         if split in WITHOUT and split not in manifest.splits:
-            raise UserError(f"{config.shard_dir}: {missing(manifest, split)} (dragoman shard)")
+            command = shard_command(f"corpus.cut.{split}=0.02", beside=config.paths.shards)
+            raise UserError(f"{config.shard_dir}: {missing(manifest, split)}: {command}")
     tokeniser(config.evaluate.tokenize, config.languages[1])
     processes = worker_count(config)
     LaneLoader(
