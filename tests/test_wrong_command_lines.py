@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose, endings, options
+from conf import again, compose, endings, options
 from conf.mistakes import is_setting
 from conf.other_names import OTHER_NAMES
 from pipelines import entries
@@ -166,7 +166,8 @@ def lookup(values: object, key: str) -> bool:
         ("shard", ["corpus=tsv"], "dragoman train corpus=tsv"),
         ("shard", ["corpus=text", "pair=hi", "tokenizer=vocabulary"], "model=skipgram registry=vectors"),
         ("shard", ["corpus=text", "pair=en"], "dragoman train corpus=text pair=en model=gpt_tiny registry=language"),
-        ("train", ["paths.root=a b"], "dragoman evaluate 'paths.root=a b'"),
+        ("train", ["paths.root=a b"], "dragoman promote 'paths.root=a b'"),
+        ("train", ["registry.register=false"], None),
         ("evaluate", [], "dragoman promote"),
         ("evaluate", ["evaluate.bundle=x"], None),
         ("promote", [], None),
@@ -177,7 +178,8 @@ def test_the_next_command_is_one_that_can_be_run(verb: str, words: list[str], af
     config = compose.typed(
         Config, compose.values([word for word in words if not word.startswith("-") and "," not in word])
     )
-    said = entries.next_command(verb, config, words)
+    with again.remembered(words):
+        said = entries.next_command(verb, config)
     if after is None or said is None:
         assert said == after
         return
