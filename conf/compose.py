@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from conf import endings
+from conf.again import remembered
 from conf.endings import end
 from conf.groups import FOLDER, sections
 from conf.interrupts import interruptible
@@ -99,7 +100,8 @@ def run(
                     typed(root, values(words, facts, options))
                 for number, words in enumerate(runs, 1):
                     logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
-                    codes.append(once(words, options))
+                    with remembered(words):
+                        codes.append(once(words, options))
             return max(codes, default=OK)
     except (Exception, KeyboardInterrupt) as problem:
         return end(verb, problem)

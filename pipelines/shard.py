@@ -53,6 +53,7 @@ from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.samples import as_lines
 from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.sharded import shard_command
 from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.spreading import Nodes
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
@@ -112,7 +113,7 @@ def shard(config: Config) -> ShardResult:
     )
     config_hash = fingerprint(values)
     with claim_directory(directory), _name_folder(directory):
-        found = _is_finished(directory, values, config.shards.verify)
+        found = _is_finished(directory, values, config)
         if not found:
             scratch, state = open_scratch(directory, config_hash)
             if state != "new":
@@ -174,7 +175,7 @@ _STATES = {
 }
 
 
-def _is_finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
+def _is_finished(directory: Path, values: dict[str, Any], config: Config) -> bool:
     """Whether the directory holds these very shards, complete."""
     if not has_manifest(directory):
         return False
@@ -182,9 +183,10 @@ def _is_finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
     if there.config_hash != fingerprint(values):
         raise UserError(
             f"paths.shards={directory}: holds shards of another corpus or configuration "
-            f"({difference(there.config, values)}); delete the folder or give another"
+            f"({difference(there.config, values)}); delete the folder, or make these beside them: "
+            f"{shard_command(beside=config.paths.shards)}"
         )
-    if check:
+    if config.shards.verify:
         logger.info(f"{verify(directory)} files agree with their sha256")
     return True
 

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from conf.again import remembered
 from conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
 from conf.groups import VARIABLE
 from conf.interrupts import interruptible
@@ -58,10 +59,11 @@ def _dispatch(argv: list[str]) -> int:
     if any(word in ("-h", "--help") for word in rest):
         print(verb_help(name, verb))
         return OK
-    rest = with_own_settings(rest)
-    module = importlib.import_module(verb.module)
-    code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
-    return code
+    with remembered(rest):
+        rest = with_own_settings(rest)
+        module = importlib.import_module(verb.module)
+        code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
+        return code
 
 
 def with_own_settings(words: Sequence[str]) -> list[str]:

@@ -229,5 +229,7 @@ def _field(row: Any, path: list[str]) -> str:
     except TypeError as problem:
         raise _MalformedError(f"field {'.'.join(path)!r} is no text but {problem}") from None
     if text is None:
-        raise _MalformedError(f"has no field {'.'.join(path)!r} (corpus.fields)")
+        there = f" but {', '.join(map(repr, row))}" if isinstance(row, dict) else ""
+        named = "corpus.fields='{source: NAME, target: NAME}' names them"
+        raise _MalformedError(f"has no field {'.'.join(path)!r}{there} ({named})")
     return text
