@@ -65,7 +65,7 @@ def check_info(argv: Sequence[str]) -> None:
     Raises:
         UserError: names the choices.
     """
-    asked = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+))?(?: .*=.*)?", " ".join(argv))
+    asked = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+)(?: .*=.*)?)?", " ".join(argv))
     if asked is None or (asked[1] is not None and asked[1] not in INFO):
         raise UserError(f"--info: shows one of {', '.join(INFO)}, after the settings: KEY=VALUE ... --info defaults")
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from conf.again import remembered
 from dragoman._errors import one_exception
 from dragoman._results import Evaluation, Promotion, Run, Shards
 from dragoman._settings import Path, configure, words_of
@@ -51,8 +52,9 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
 
         words = words_of(overrides, config, settings)
         whole = configure(Config, words, as_sharded)
-        refuse_without_shards(whole, words)
-        bundle = launch(whole, say=lambda report: None)
+        with remembered(words):
+            refuse_without_shards(whole)
+            bundle = launch(whole, say=lambda report: None)
         if bundle is None:
             raise UserError("train: this process is not the first rank of its group, which alone has the result")
         released = whole.run_dir / "release.json"

@@ -26,9 +26,9 @@ class Range:
         """Returns the range as a message says it: "above 0 and at most 1"."""
         parts = []
         if self.least > -math.inf:
-            parts.append(f"{'above' if self.above else 'at least'} {self.least:.15g}")
+            parts.append(f"{'above' if self.above else 'at least'} {_written(self.least)}")
         if self.most < math.inf:
-            parts.append(f"{'below' if self.below else 'at most'} {self.most:.15g}")
+            parts.append(f"{'below' if self.below else 'at most'} {_written(self.most)}")
         return " and ".join(parts) or "a finite number"
 
     def holds(self, value: float) -> bool:
@@ -40,6 +40,10 @@ class Range:
 
 class OutOfRangeError(UserError):
     """A number of the right type outside its setting's range."""
+
+
+def _written(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:.15g}"
 
 
 Count = Annotated[int, Range(1)]

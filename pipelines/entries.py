@@ -6,26 +6,26 @@ Torch takes longer to load than all other steps before the work, so a command's 
 import contextlib
 import importlib
 import logging
-import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from conf import compose, own
+from conf import again, compose
 from model.errors import UserError
-from model.shards.manifest import has_manifest
+from model.ranges import Range, all_ranges
+from model.shards.manifest import has_manifest, read_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
-from pipelines.corpus.sharded import as_sharded
+from pipelines.corpus.sharded import as_sharded, cutting, shard_command
 from pipelines.tracking.policy import policy_words
 from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
-NEXT = {"shard": "train", "train": "evaluate", "evaluate": "promote"}  # command -> the usual next one
+NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # verb -> what is done after it
 OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # imports of a training, and of Ray Train
 logger = logging.getLogger(__name__)
-OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that determine shards
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,34 +41,48 @@ def main(argv: Sequence[str]) -> int:
         if verb in SPREADING:
             refuse_without_gpu(config)
         if verb in READERS:
-            refuse_without_shards(config, words)
+            refuse_without_shards(config)
         with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
-        if code == compose.OK and (after := next_command(verb, config, words)) is not None:
+        if code == compose.OK and (after := next_command(verb, config)) is not None:
             logger.info("next: %s", after)
         return code
 
     def check(config: Config) -> None:
         if verb in READERS:
             if config.paths.visible:
-                refuse_without_shards(config, words)
+                refuse_without_shards(config)
             importlib.import_module(f"pipelines.{verb}").check(config)
 
     root = VerifyRoot if verb == "verify" else Config
-    return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None)
+    return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None, model_ranges)
 
 
-def next_command(verb: str, config: Config, words: Sequence[str]) -> str | None:
+def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
+    """Yields the keys of the chosen architecture's settings with their ranges."""
+    table = importlib.import_module("model.networks.architectures")  # loads torch
+    name = dict(composed.get("model") or {}).get("architecture")
+    if name:
+        yield from all_ranges(table.architecture(str(name)).config, "model.")
+
+
+def next_command(verb: str, config: Config) -> str | None:
     """Returns the command that continues after `verb`; None if it depends on the user's aims."""
-    if verb not in NEXT or any(word.startswith("-") for word in words):
+    if verb not in NEXT or again.has_options():
         return None
-    again = list(words)
-    if verb == "shard" and config.languages[1:] == () and not any(word.startswith("model=") for word in words):
+    changes: list[str] = []
+    if verb == "shard" and config.languages[1:] == () and not again.gives("model"):
         whole_words = config.tokenizer.type in ("words", "vocabulary")  # word vectors need these
-        again += ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
+        if not whole_words and has_manifest(config.shard_dir):
+            manifest = read_manifest(config.shard_dir)
+            if "valid" not in manifest.splits:
+                return shard_command(*cutting(manifest, config.corpus.cut.run), beside=config.paths.shards)
+        changes = ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
     if verb == "evaluate" and (config.evaluate.bundle is not None or config.evaluate.ensemble):
         return None  # another's bundle is promoted under its own name
-    return shlex.join(["dragoman", NEXT[verb], *again])
+    if verb == "train" and not config.registry.register:
+        return None  # nothing was registered, and a training has said its scores
+    return again.command(NEXT[verb], *changes)
 
 
 def names_run(word: str) -> bool:
@@ -108,13 +122,11 @@ def refuse_without_gpu(config: Config) -> None:
         )
 
 
-def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
-    """Names the command that makes the missing shards of `words`.
+def refuse_without_shards(config: Config) -> None:
+    """Name the command that makes the shards that the running command line means.
 
     Raises:
         UserError: `pair` names no languages, or there are no finished shards of it.
     """
     if config.languages and not has_manifest(config.shard_dir):
-        wanted = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in OF_SHARDS]
-        command = shlex.join(["dragoman", "shard", *own.option(), *wanted])
-        raise UserError(f"no shards in {config.paths.shards}; this makes them: {command}")
+        raise UserError(f"no shards in {config.paths.shards}; this makes them: {shard_command()}")

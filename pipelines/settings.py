@@ -130,7 +130,7 @@ class TrainConfig:
                 f"{self.evaluate_every} must be a multiple of train.checkpoint_every={self.checkpoint_every}"
             )
         if self.final_weights == "ema" and not self.optimizer.ema_decay:
-            raise UserError("train.final_weights=ema: needs train.optimizer.ema_decay above 0, such as 0.999")
+            raise UserError("train.final_weights=ema: needs train.optimizer.ema_decay=0.999, or another above 0")
 
 
 @dataclass

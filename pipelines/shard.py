@@ -47,12 +47,13 @@ from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.plan import Plan, make_plan, near_lines
+from pipelines.corpus.plan import Plan, make_plan, near_lines, near_pairs
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.remote_files import with_local_files
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.samples import as_lines
 from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.sharded import shard_command
 from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.spreading import Nodes
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
@@ -112,7 +113,7 @@ def shard(config: Config) -> ShardResult:
     )
     config_hash = fingerprint(values)
     with claim_directory(directory), _name_folder(directory):
-        found = _is_finished(directory, values, config.shards.verify)
+        found = _is_finished(directory, values, config)
         if not found:
             scratch, state = open_scratch(directory, config_hash)
             if state != "new":
@@ -174,7 +175,7 @@ _STATES = {
 }
 
 
-def _is_finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
+def _is_finished(directory: Path, values: dict[str, Any], config: Config) -> bool:
     """Returns True if the directory holds exactly these shards, complete."""
     if not has_manifest(directory):
         return False
@@ -182,9 +183,10 @@ def _is_finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
     if there.config_hash != fingerprint(values):
         raise UserError(
             f"paths.shards={directory}: holds shards of another corpus or configuration "
-            f"({difference(there.config, values)}); delete the folder or give another"
+            f"({difference(there.config, values)}); delete the folder, or make these beside them: "
+            f"{shard_command(beside=config.paths.shards)}"
         )
-    if check:
+    if config.shards.verify:
         logger.info(f"{verify(directory)} files agree with their sha256")
     return True
 
@@ -217,7 +219,7 @@ def _make(
         plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
         _check_kept(plan)
         _warn_of_leaks(plan)
-        record = _tokenizers(config, directory, clean, scratch, plan).describe()
+        record = _tokenizers(config, directory, clean, scratch, plan, languages).describe()
         splits = [split for split in SPLITS if plan.records(split)]
         shards = [
             task
@@ -244,6 +246,7 @@ def _make(
         warnings=[describe(source, run) for source in sources for run in runs.get(source.name, ())],
         texts=texts,
         near=near_lines(plan),
+        near_words={"mode": config.corpus.near_words, **near_pairs(plan)},
     )
 
 
@@ -295,7 +298,9 @@ def _warn_of_leaks(plan: Plan) -> None:
         )
 
 
-def _tokenizers(config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan) -> TokenizerPair:
+def _tokenizers(
+    config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan, languages: tuple[str, ...]
+) -> TokenizerPair:
     """Trains the tokenizers on the training split, once."""
     path = scratch / "tokenizer.json"
     record = read_json(path)
@@ -303,9 +308,8 @@ def _tokenizers(config: Config, directory: Path, clean: Path, scratch: Path, pla
         with contextlib.suppress(UserError):  # its files are missing or broken: train again
             return load_pair(directory, record)
     logger.info(f"training the tokenizer ({config.tokenizer.name}) on {plan.records('train'):,} pairs")
-    pair = train_pair(
-        config.tokenizer, kept_lines(clean, plan, "train", 0), kept_lines(clean, plan, "train", 1), config.seed
-    )
+    source, target = (kept_lines(clean, plan, "train", side) for side in (0, 1))
+    pair = train_pair(config.tokenizer, source, target, config.seed, (languages[0], languages[1]))
     pair.save(directory)
     write_json(path, pair.describe())
     return pair

@@ -9,9 +9,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from conf.endings import BROKEN_PIPE, OK, close_output, end
+from conf.again import remembered
+from conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
 from conf.groups import VARIABLE
-from conf.interrupts import finish, interruptible
+from conf.interrupts import interruptible
 from conf.own import checked_folder, read_settings
 from model.environment import restore_environment
 from model.errors import UserError, unknown
@@ -58,10 +59,11 @@ def _dispatch(argv: list[str]) -> int:
     if any(word in ("-h", "--help") for word in rest):
         print(verb_help(name, verb))
         return OK
-    rest = with_own_settings(rest)
-    module = importlib.import_module(verb.module)
-    code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
-    return code
+    with remembered(rest):
+        rest = with_own_settings(rest)
+        module = importlib.import_module(verb.module)
+        code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
+        return code
 
 
 def with_own_settings(words: Sequence[str]) -> list[str]:
@@ -95,10 +97,7 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
 
 def entry() -> None:
     """Runs the console script `dragoman`."""
-    with interruptible():
-        code = main(sys.argv[1:])
-    finish(code)
-    sys.exit(code)
+    run_process(lambda: main(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The result of a search: a hypothesis and its score."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from model.text.tokenizer import EOS
 
@@ -13,6 +13,7 @@ class Hypothesis:
     score: float  # log_probability / length ** length penalty
     log_probability: float  # natural logarithm, with the end of sentence
     ended: bool  # False: cut at the maximum length
+    loop_broken: bool = field(default=False, compare=False)  # found by a second search, the first went round in a word
 
     @property
     def length(self) -> int:

@@ -7,13 +7,14 @@ value. A given corpus file must be one of the shards' inputs: the same name (and
 name with the same content.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from conf import groups
+from conf import again, groups
 from model.addresses import mask_address
 from model.errors import UserError
 from model.files import file_sha256
@@ -23,9 +24,21 @@ from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
+from pipelines.corpus.text_plan import fitting_run
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # the key that choosing a group file sets
+SETTLE = {
+    "experiment",
+    "cluster",
+    "corpus",
+    "pair",
+    "tokenizer",
+    "shards",
+    "paths",
+    "seed",
+}  # the sections that settle shards
+HELD_OUT = 0.02  # of a text, where a network needs some set aside
 GIVEN = "tokenizer.same_as"  # a name here, a content hash in the manifest
 OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` gives a tar's lines
 
@@ -52,17 +65,48 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
         if theirs is UNSAID or theirs == ours or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
             continue
         if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
+            file = training_file(manifest, values["corpus"]["train"].get("file"))
             raise UserError(
                 f"{key}={ours}: the shards in {directory} were made with {theirs}. Leave {key} out to train on them, "
-                f"or make others: dragoman shard {key}={ours} paths.shards=FOLDER"
+                f"or make others: {shard_command(*file, beside=values['paths']['shards'])}"
             )
         found[key] = theirs
     for split in SPLITS:
         for side, named in values["corpus"][split].items():
             if f"corpus.{split}.{side}" in chosen:
                 for name in names_of(named):
-                    check_given_file(name, f"corpus.{split}.{side}", corpus_of(values, manifest), manifest, split)
+                    corpus = corpus_of(values, manifest)
+                    check_given_file(name, f"corpus.{split}.{side}", corpus, manifest, split, values["paths"]["shards"])
     return found
+
+
+def shard_command(*changes: str, beside: str | None = None) -> str:
+    """Returns the command that makes the shards that the running command line means, with `changes`.
+
+    With `beside` they go into a folder of their own next to it.
+    """
+    if beside is not None:
+        number = next(number for number in itertools.count(2) if not Path(f"{beside}-{number}").exists())
+        changes = (*changes, f"paths.shards={beside}-{number}")
+    return again.command("shard", *changes, keep=lambda key: key.partition(".")[0] in SETTLE)
+
+
+def training_file(manifest: Manifest, given: str | list[str] | None) -> list[str]:
+    """The setting that names the one file that `manifest` was made of, where none is `given`.
+
+    A manifest keeps a file's name and not its folder.
+    """
+    names = {source["name"] for source in manifest.sources if source.get("split") == "train"}
+    if given or len(names) != 1 or manifest.config["corpus"].get("format") not in ("tsv", "jsonl", "text"):
+        return []
+    return [f"corpus.train.file={names.pop()}"]
+
+
+def cutting(manifest: Manifest, run: int) -> list[str]:
+    """The settings that set texts aside of what `manifest` holds, where a cut is of `run` records in a row."""
+    fitting = fitting_run(manifest.splits["train"].records, HELD_OUT)
+    cut = [f"corpus.cut.valid={HELD_OUT}", f"corpus.cut.test={HELD_OUT}"]
+    return [*cut, f"corpus.cut.run={fitting}"] if fitting < run else cut
 
 
 def is_made_of_tars(manifest: Manifest) -> bool:
@@ -76,8 +120,10 @@ def corpus_of(values: Mapping[str, Any], manifest: Manifest) -> CorpusConfig:
     return build(CorpusConfig, {**values["corpus"], "format": kept}, "corpus")
 
 
-def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manifest, split: Split) -> None:
-    """Refuses a corpus file that is not among the inputs of the shards' `split`.
+def check_given_file(
+    name: str, key: str, corpus: CorpusConfig, manifest: Manifest, split: Split, beside: str | None = None
+) -> None:
+    """Refuse a corpus file that is none of those that the shards' `split` was made of; these lie in `beside`.
 
     Raises:
         UserError: the file is not among them; names the key and the inputs.
@@ -99,7 +145,7 @@ def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manife
     raise UserError(
         f"{key}={shown}: the {split} split of the shards was made of {', '.join(names) or 'no file of its own'}"
         f"{', of another size than yours' if path.name in names else ''}. Leave {key} out to train on them, or make "
-        f"others: dragoman shard {key}={shown} paths.shards=FOLDER"
+        f"others: {shard_command(beside=beside)}"
     )
 
 

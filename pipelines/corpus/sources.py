@@ -48,8 +48,11 @@ def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
             files: SplitFiles = getattr(config, split)
             found += _sources_of_split(config, pair, split, files)
     if not any(source.split == "train" for source in found):
-        keys = "corpus.train.source and corpus.train.target" if config.format == "moses" else "corpus.train.file"
-        raise UserError(f"{keys}: no training file given for format {config.format}")
+        keys = ["corpus.train.source", "corpus.train.target"] if config.format == "moses" else ["corpus.train.file"]
+        raise UserError(
+            f"{' and '.join(keys)}: no training file given for format {config.format}; give "
+            f"{' '.join(f'{key}=FILE' for key in keys)}"
+        )
     _check_cut(config, found)
     return found
 

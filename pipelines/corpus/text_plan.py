@@ -84,17 +84,18 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
         return {}
     if cut.run < 1:
         raise UserError(f"corpus.cut.run={cut.run}: expected at least 1")
-    counts = {
-        block.number: -(-len(load_keys(clean, block.number)[0]) // cut.run)
-        for block in blocks
-        if block.source.split == "train"
+    lengths = {
+        block.number: len(load_keys(clean, block.number)[0]) for block in blocks if block.source.split == "train"
     }
+    counts = {number: -(-length // cut.run) for number, length in lengths.items()}
     total = sum(counts.values())
     wanted = {split: max(1, round(share * total)) for split, share in shares.items()}
     if sum(wanted.values()) >= total:
+        records = sum(lengths.values())
         raise UserError(
             f"corpus.cut.run={cut.run}: the training files are {total} run(s) of so many records, too few for "
-            f"{' and '.join(f'{split} {share}' for split, share in shares.items())}; give a smaller one"
+            f"{' and '.join(f'{split} {share}' for split, share in shares.items())}; "
+            f"corpus.cut.run={fitting_run(records, min(shares.values()))} cuts them"
         )
     keys = np.concatenate([np.arange(count, dtype=np.uint64) + (number << 32) for number, count in counts.items()])
     order = np.arange(total)[::-1] if cut.place == "end" else np.argsort(uniform(keys, seed), kind="stable")
@@ -103,6 +104,11 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
         codes[order[:number]], order = code(split), order[number:]
     ends = np.cumsum(list(counts.values()))
     return dict(zip(counts, np.split(codes, ends[:-1]), strict=True))
+
+
+def fitting_run(records: int, share: float) -> int:
+    """Records of a run so short that the `share` of all runs is one at least."""
+    return max(1, int(records * share))
 
 
 def _split_codes(block: Block, records: int, runs: dict[int, npt.NDArray[np.uint8]], run: int) -> Codes:

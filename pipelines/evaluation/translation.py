@@ -38,7 +38,9 @@ class Evaluation:
     seconds: float  # of translating, without loading
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
-    parts: dict[str, Scores] = field(default_factory=dict)  # near: one word from a training pair; far: the rest
+    parts: dict[str, Scores] = field(
+        default_factory=dict
+    )  # near and far: a training pair is near (`corpus.near_words`), or not
     run_records: dict[str, str] = field(default_factory=dict)  # heads of the run's records that the bundle names
     float32: dict[str, float] | None = None  # BLEU and chrF of float32's translations, if `engine` is int8
 
@@ -124,9 +126,8 @@ def evaluate_bundle(
 def score_parts(
     hypotheses: Sequence[str], references: Sequence[str], shards: Path, split: str, language: str, tokenize: str
 ) -> dict[str, Scores]:
-    """Returns the scores of sentences one word from a training pair (`near`) and of the others (`far`).
-
-    Empty if sharding did not check (`corpus.near_words`) or one of the parts is empty."""
+    """The scores of the sentences that a training pair is near (`near`) and of the others (`far`); nothing
+    where sharding did not look (`corpus.near_words`) or one of the parts is empty."""
     marked = set(read_manifest(shards).near.get(split, ()))
     parts = {
         "near": [row for row in range(len(references)) if row in marked],
@@ -240,7 +241,7 @@ def report(evaluation: Evaluation) -> str:
         ),
     ]
     for name, part in evaluation.parts.items():
-        told = "one word from a training pair" if name == "near" else "further from all of them"
+        told = "nearly in a training pair" if name == "near" else "further from all of them"
         lines.append(f"{name}, {told}: {part.sentences:,} sentences, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}")
     for sample in evaluation.samples:
         lines += [

@@ -154,7 +154,7 @@ def side_number(manifest: Manifest, side: str | None, key: str = "vectors.side")
         what = "word vectors are" if key == "vectors.side" else "a language model is"
         raise UserError(
             f"{key}: the shards are of pairs of sentences ({pair}) and {what} of one language. "
-            f"Choices: source ({manifest.languages[0]}), target ({manifest.languages[1]})"
+            f"Choices: {key}=source ({manifest.languages[0]}), {key}=target ({manifest.languages[1]})"
         )
     return 0 if side == "source" else 1
 

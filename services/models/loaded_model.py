@@ -150,7 +150,8 @@ def check_answers(served: LoadedModel) -> None:
         UserError: a line fails, or every answer is empty.
     """
     lines = [*SMOKE_LINES.get(base_language(served.source), []), *ODD_LINES]
-    answers = served.translate(lines, 1)
+    cutting = dataclasses.replace(served.decode, too_long="truncate", nbest=1)  # the longest of them is for errors
+    answers = served.translator.translate(lines, cutting, on_error="keep")
     for line, answer in zip(lines, answers, strict=True):
         if answer.error:
             raise UserError(f"{served.origin.name}: cannot translate {line[:40]!r}: {answer.error}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conf import again
 from model.addresses import mask_address, mask_secrets
 from model.environment import restore_environment
 from model.errors import ServiceError, UserError, reason
@@ -64,7 +65,9 @@ class Registry:
         except MlflowException as problem:
             if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
                 raise self._unreachable(problem) from None
-            raise UserError(f"{reference}: not in the registry at {self}. {self._list_choices(name)}") from None
+            raise UserError(
+                f"{reference}: not in the registry at {self}. {self._what_there_is(name, match['alias'] or 'champion')}"
+            ) from None
         return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
 
     def list_versions(self, query: str = "") -> list[Any]:
@@ -178,7 +181,7 @@ class Registry:
     def __str__(self) -> str:
         return mask_address(self.uri)
 
-    def _list_choices(self, name: str) -> str:
+    def _what_there_is(self, name: str, alias: str) -> str:
         """Returns the existing names that the message offers instead."""
         client = self._client()
         models = {model.name: model for model in client.search_registered_models(max_results=50)}
@@ -187,10 +190,17 @@ class Registry:
             versions = sorted(int(found.version) for found in client.search_model_versions(f"name='{name}'"))
             return (
                 f"{name} has the aliases: {aliases}; the versions: {', '.join(map(str, versions)) or 'none'}. "
-                f"`dragoman promote registry.name={name}` gives the alias to the better version"
+                f"`dragoman promote registry.name={name} registry.alias={alias}` gives {alias} to the better version"
             )
-        none = "none; `dragoman train` registers one, `dragoman promote` makes it the champion"
-        return f"Registered models: {', '.join(sorted(models)) or none}"
+        if models:
+            return f"Registered models: {', '.join(sorted(models))}; registry.name=NAME takes one"
+        train, promote = (again.command(verb, keep=names_a_model) for verb in ("train", "promote"))
+        return f"Registered models: none; `{train}` registers one, `{promote}` makes it the champion"
+
+
+def names_a_model(key: str) -> bool:
+    """Return True if a setting says which model is meant, and not what is done with it."""
+    return key.partition(".")[0] in ("experiment", "corpus", "pair", "tokenizer", "model", "name", "registry", "paths")
 
 
 def bundle_within(directory: Path) -> Path:

@@ -5,13 +5,14 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from conf import again
 from model.bundles.directory import bundle_kind
 from model.bundles.download import bring_bundle
 from model.errors import UserError
 from model.storage.mirror import local_folder
 from model.storage.places import is_address
 from services.models.loaded_vectors import LoadedVectors, load_vectors_model
-from services.models.registry import UNREGISTERED, ModelVersion, Registry
+from services.models.registry import UNREGISTERED, ModelVersion, Registry, names_a_model
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class VectorsLoader:
         raise UserError(
             f"{self.key}: no word vectors in {self.runs} nor in the registry at {self.registry}; name them "
             f"({self.key}=PATH, RUN or models:/NAME@ALIAS), or train some: "
-            f"dragoman train model=skipgram registry=vectors"
+            f"{again.command('train', 'model=skipgram', 'registry=vectors', keep=names_a_model)}"
         )
 
     def _directory(self, reference: str) -> Path:

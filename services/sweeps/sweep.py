@@ -13,6 +13,7 @@ import optuna
 from conf import compose
 from conf.interrupts import held_signals
 from model.errors import interrupt_in
+from model.files import atomic_write
 from services.jobs import entries
 from services.jobs.client import table, verbs
 from services.jobs.mlflow_logins import local_login
@@ -43,7 +44,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
         with _ensure_end(parent):
             run = parent.begin(_params(root, space, most), root.jobs.owner or getpass.getuser(), client.address)
             if run is not None:
-                (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
+                atomic_write(folder / "mlflow.json", json.dumps({"run_id": run}))
             common = [f"tracking.parent={run}"] if run else []
             search = Search(client, study, space, root.sweep, most=most, common=common)
             search.run()

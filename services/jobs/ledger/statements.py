@@ -34,6 +34,13 @@ def select_jobs(query: Chosen, states: Collection[str], owner: str | None, befor
     return query
 
 
+def oldest(states: Collection[str], each: int) -> Select[Any]:
+    """`seq` of the oldest jobs of every owner in some states."""
+    place = func.row_number().over(partition_by=JOBS.c.owner, order_by=JOBS.c.seq).label("place")
+    found = select(JOBS.c.seq, place).where(JOBS.c.state.in_(sorted(states))).subquery()
+    return select(found.c.seq).where(found.c.place <= each)
+
+
 def unended(owner: str) -> Select[Any]:
     """Returns the query for the number of an owner's unfinished jobs."""
     return select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(sorted(UNENDED)))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose, groups
+from conf.again import remembered
 from model.errors import UserError
 from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from services.jobs.planning.stamps import Stamp, stamp_of
@@ -158,7 +159,7 @@ def _rehearse(verb: str, words: Sequence[str]) -> None:
     """
     module = importlib.import_module(VERBS[verb].module)
     said = io.StringIO()
-    with compose.rehearsal(), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+    with compose.rehearsal(), remembered(words), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         code = module.main([verb, *words] if VERBS[verb].module in SHARED_MODULES else list(words))
     if code != compose.OK:
         lines = said.getvalue().strip().splitlines() or [f"exit code {code}"]

@@ -14,8 +14,9 @@ from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.planning.refusals import check_words
 from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
+from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.forecaster import Forecaster
-from services.jobs.service.loop import Loop, describe_attempt
+from services.jobs.service.loop import Loop
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 
@@ -147,7 +148,7 @@ class Operations:
     def why(self, person: Person, name: str, forecasts: bool = True) -> schemas.WhyView:
         """Returns why a job waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
-        pending = self.loop.pending.get(f"{job.id}-a{job.attempt}")
+        pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
             return schemas.WhyView(kind="queue", text=pending)
         if job.state != State.WAITING:

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from model.text.excerpt import for_markup
 from services.jobs.client.table import clock, reason_beyond
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.logs import clean
@@ -55,7 +56,7 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView],
     """Returns the page."""
     plan = job.plan or {}
     run_dir = run_of(job)
-    return "".join(
+    page = "".join(
         [
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Job {escape(job.id)}</title>',
             '<meta name="color-scheme" content="light dark">',
@@ -73,6 +74,7 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView],
             "</body></html>",
         ]
     )
+    return for_markup(page)
 
 
 def _facts(job: Job, plan: dict[str, Any]) -> Rows:
