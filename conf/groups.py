@@ -134,7 +134,7 @@ def _number(value: Any) -> float | None:
 
 
 def _over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested `values` over those `below`."""
+    """Merges nested `values` over `below`."""
     found = dict(below)
     for key, value in values.items():
         both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)

@@ -64,7 +64,7 @@ class Hashes:
         return (self._until[end] - self._until[first] * _POWERS[end - first]) % _PRIME
 
     def variants(self) -> Iterator[int]:
-        """Yield the hashes that two sentences share where they are at most one word apart."""
+        """Yields hashes; sentences that are at most one word apart have at least one in common."""
         words, count = self._words, len(self._words)
         yield self._until[count]
         for place in range(count):

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 FILE = "embeddings.safetensors"
 SUBWORDS = ("bpe", "unigram")
-WORD_START = "▁"  # U+2581: SentencePiece's pieces that begin a word begin with it
+WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begin with it
 
 
 @dataclass(frozen=True)

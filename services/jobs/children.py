@@ -135,7 +135,7 @@ class Children:
         code = child.process.poll() if child.process is not None else None
         if code is None:
             return
-        if not child.ended:  # a killed program leaves its own children behind, who hold its port
+        if not child.ended:  # a killed process leaves its own children, and they hold its port
             end_marked(f"{self.mark}/{child.name}")
             child.ended = True
         if time.monotonic() - child.since > STABLE:

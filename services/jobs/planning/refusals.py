@@ -19,7 +19,7 @@ from conf import groups
 from model.errors import UserError, unknown
 
 VERBS = ("shard", "train", "evaluate", "compare", "promote", "rollback", "sync", "unpack", "doctor")
-SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for workers
+SPREADING = {"shard", "train", "compare"}  # commands that need the cluster's workers
 MOST_WORDS, LONGEST = 100, 2000  # words, characters of one
 ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")  # a job that takes what is free
 WORD = re.compile(r"(\+{0,2}|~)([a-zA-Z_][\w.@/]*)(=(.*))?", re.DOTALL)

@@ -198,7 +198,7 @@ class WhyView(BaseModel):
 
 
 class NodeView(BaseModel):
-    """A machine of the cluster, and what jobs may use of it."""
+    """A machine of the cluster, and the resources that jobs may use on it."""
 
     model_config = ConfigDict(from_attributes=True)
 
