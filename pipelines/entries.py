@@ -23,7 +23,6 @@ from pipelines.training.run_record import RECORD
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
 SPREADING = {"shard", *READERS}  # verbs that start workers
 NEXT = {"shard": "train", "train": "evaluate", "evaluate": "promote"}  # verb -> what is done after it
-OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # what a training imports, and Ray Train for itself
 logger = logging.getLogger(__name__)
 OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
@@ -42,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
             refuse_without_gpu(config)
         if verb in READERS:
             refuse_without_shards(config, words)
-        with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
+        with begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         if code == compose.OK and (after := next_command(verb, config, words)) is not None:
             logger.info("next: %s", after)

@@ -14,7 +14,6 @@ from pipelines.settings import ClusterConfig
 SCRIPT = """
 import json, logging, os, pathlib, sys
 import psutil
-import ray
 from model.errors import UserError
 from pipelines.cluster.ray_train import connect_ray, fit
 from pipelines.settings import ClusterConfig
@@ -31,8 +30,6 @@ def train(folder, ranks):
     with open(folder + "/starts", "a") as file:
         file.write(str(ranks.rank))
     if ranks.rank == 1:
-        here = [process.cmdline()[:1] for process in psutil.Process().parent().children()]
-        (pathlib.Path(folder) / "processes").write_text(" ".join(word for words in here for word in words))
         driver = psutil.Process(int((pathlib.Path(folder) / "driver").read_text()))
         sockets = [
             [" ".join(process.cmdline()[:3]), connection.laddr.ip]
@@ -47,8 +44,8 @@ def train(folder, ranks):
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 (folder / "driver").write_text(str(os.getpid()))
 with connect_ray(ClusterConfig(workers=2, device="cpu")):
+    import ray  # after the variables that it reads
     found = {"damaged": mistake(train), "starts": (folder / "starts").read_text()}
-    found["processes"] = (folder / "processes").read_text().split()
     found["sockets"] = json.loads((folder / "sockets").read_text())
     found["cpus"] = ray.cluster_resources()["CPU"]
     taken = ray.util.placement_group([{"CPU": found["cpus"] - 1}])
@@ -85,12 +82,6 @@ def test_workers_wait_for_room_only_so_long(outcome: dict[str, Any]) -> None:
     room = f"room for 2 workers with 1 CPU each; free in the cluster: 1 of {outcome['cpus']:g} CPUs"
     assert outcome["busy"].startswith(f"cluster.start_timeout=12: in so many seconds there was no {room}. Wait for ")
     assert f"waiting for {room}" in outcome["log"]
-
-
-def test_ray_starts_no_process_that_training_does_not_use(outcome: dict[str, Any]) -> None:
-    names = {name.removeprefix("ray::").partition(".")[0] for name in outcome["processes"] if name.startswith("ray::")}
-    assert "RayTrainWorker" in names
-    assert names <= {"RayTrainWorker", "DashboardAgent", "RuntimeEnvAgent", "IDLE"}
 
 
 def test_every_socket_of_a_training_is_on_the_loopback_interface(outcome: dict[str, Any]) -> None:
