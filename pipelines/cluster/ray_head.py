@@ -56,7 +56,7 @@ def _head(address: str, cpus: str, folder: Path, output: int) -> Iterator["subpr
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus}"),
         *("--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={client}"),
         *("--min-worker-port=0", "--max-worker-port=0", "--metrics-export-port=0", "--dashboard-agent-listen-port=0"),
-        *("--include-dashboard=false", "--include-log-monitor=false", "--disable-usage-stats"),
+        *("--include-dashboard=false", "--no-monitor", "--include-log-monitor=false", "--disable-usage-stats"),
         # a folder in ours: Ray opens its own to everybody
         *(f"--object-store-memory={OBJECT_STORE}", f"--temp-dir={folder / 'r'}"),
     ]
