@@ -169,7 +169,7 @@ def fit(
         RuntimeError: the workers died more often than allowed.
     """
     with connect_ray(config):
-        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+        from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchTrainer
 
         from pipelines.cluster.process_group import ProcessGroup
@@ -182,8 +182,8 @@ def fit(
         os.environ.setdefault("RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S", str(config.silence))
         for variable, value in ALONE.items() if config.address is None else ():
             os.environ.setdefault(variable, value)
-        failures = 0
-        for attempt in itertools.count():
+
+        def group(attempt: int) -> bool:
             size = _find_room(sizes, per_worker, config.start_timeout)
             bridge = courier = None
             if ends is not None and config.address is not None:
@@ -200,24 +200,39 @@ def fit(
                 run_config=RunConfig(
                     name=f"{name}-{int(time.time())}-{attempt}",
                     storage_path=str(storage),
-                    # each group is a run of its own: it may be of another size, and waits for room as the first did
                     failure_config=FailureConfig(0, controller_failure_limit=0, max_preemption_failures=0),
                 ),
             )
-            try:
-                with contextlib.nullcontext() if bridge is None else bridge.carrying():
-                    result = _in_thread(trainer.fit)
-            except TrainingFailedError as problem:
-                for met in getattr(problem, "worker_failures", {}).values():
-                    if isinstance(met, UserError):
-                        raise UserError(str(met)) from None
-                failures += 1
-                if failures > config.max_failures:
-                    raise RuntimeError(f"training failed on the workers: {problem}") from problem
-                logger.info("the workers have failed and are started again: %s", str(problem).splitlines()[-1])
-            else:
-                if not result.return_value:
-                    return
+            with contextlib.nullcontext() if bridge is None else bridge.carrying():
+                return bool(_in_thread(trainer.fit).return_value)
+
+        run_groups(group, config.max_failures)
+
+
+def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
+    """Run `group` with 0, 1, ... until it returns that no other is to follow; after one that failed another follows.
+
+    Each is a Ray run of its own, for it may be of another size, and waits for room as the first did.
+
+    Raises:
+        UserError: a worker met a mistake of the user: the next group would meet it too.
+        RuntimeError: more than `max_failures` failed.
+    """
+    from ray.train import TrainingFailedError
+
+    failures = 0
+    for attempt in itertools.count():
+        try:
+            if not group(attempt):
+                return
+        except TrainingFailedError as problem:
+            for met in getattr(problem, "worker_failures", {}).values():
+                if isinstance(met, UserError):
+                    raise UserError(str(met)) from None
+            failures += 1
+            if failures > max_failures:
+                raise RuntimeError(f"training failed on the workers: {problem}") from problem
+            logger.info(f"the workers have failed and are started again ({failures} of {max_failures} times)")
 
 
 def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: float) -> int:

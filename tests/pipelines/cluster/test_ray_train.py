@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from model.errors import UserError
+from pipelines.cluster import ray_train
 from pipelines.cluster.ray_train import most_threads
 from pipelines.settings import ClusterConfig
 
@@ -99,3 +101,48 @@ def test_on_a_shared_cluster_a_worker_computes_with_what_it_has_reserved(
     address: str | None, cpus: float, most: int
 ) -> None:
     assert most_threads(ClusterConfig(address=address, cpus_per_worker=cpus)) == most
+
+
+def groups(*came: object) -> list[int]:
+    """The numbers of the groups that were run, of which one after another came to these ends."""
+    run = []
+
+    def group(attempt: int) -> bool:
+        run.append(attempt)
+        if isinstance(end := came[attempt], Exception):
+            raise end
+        return bool(end)
+
+    ray_train.run_groups(group, max_failures=2)
+    return run
+
+
+def test_a_group_that_fails_or_pauses_is_followed_by_another() -> None:
+    from ray.train import WorkerGroupError
+
+    lost = WorkerGroupError("a node is lost", {1: RuntimeError()})
+    assert groups(False) == [0]
+    assert groups(True, True, True, lost, True, lost, False) == [0, 1, 2, 3, 4, 5, 6], "a pause is no failure"
+    with pytest.raises(RuntimeError, match="a node is lost"):
+        groups(lost, True, lost, lost, False)
+    with pytest.raises(UserError, match=r"^damaged$"):
+        groups(WorkerGroupError("it failed", {0: RuntimeError(), 1: UserError("damaged")}), False)
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "tried", "found"),
+    [(8, 8, [8], 8), (8, 5, [8, 4], 4), (6, 3, [4, 2], 2), (6, 1, [4, 2, 1], 1)],
+)
+def test_the_largest_group_that_there_is_room_for_is_started(
+    monkeypatch: pytest.MonkeyPatch, total: int, free: int, tried: list[int], found: int
+) -> None:
+    asked = []
+
+    def has_room(_: dict[str, float], workers: int) -> bool:
+        asked.append(workers)
+        return workers <= free
+
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": float(total)})
+    monkeypatch.setattr(ray_train, "_has_room", has_room)
+    assert ray_train._find_room((1, 2, 4, 8), {"CPU": 1.0}, within=0.0) == found
+    assert asked == tried
