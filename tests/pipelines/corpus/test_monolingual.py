@@ -32,9 +32,8 @@ from pipelines.tracking.server import TrackingConfig
 from pipelines.unpack import main as unpack
 from pipelines.unpack import unpack_split
 from tests.pipelines.conftest import directory_bytes
-from tests.pipelines.killed_sharding import kill_sharding
+from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
-ROOT = Path(__file__).resolve().parents[3]
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
@@ -132,13 +131,12 @@ def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
     assert np.bincount(ids)[6:].tolist() == [counts[word] for word in expected]
 
 
-def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.cluster.map.WORTH_RAY_LINES", 0)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def test_two_workers_write_the_same_bytes(make: Make) -> None:
     corpus = {"phrases": PhrasesConfig(passes=1, threshold=1.0), "cut": CutConfig(test=0.1, run=20)}
     one = shard(make("one", corpus, tokenizer=VOCABULARY))
-    two = shard(make("two", corpus, tokenizer=VOCABULARY, cluster=ClusterConfig(backend="ray", workers=2)))
-    assert directory_bytes(one.directory) == directory_bytes(two.directory)
+    two = make("two", corpus, tokenizer=VOCABULARY, cluster=ClusterConfig(backend="ray", workers=2))
+    shard_over_ray(two, {})
+    assert directory_bytes(one.directory) == directory_bytes(two.shard_dir)
 
 
 def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
