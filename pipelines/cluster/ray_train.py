@@ -236,7 +236,7 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
 
 
 def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: float) -> int:
-    """Returns the largest of these numbers of workers that there is room for.
+    """Returns the largest of these numbers of workers that there is room for; of several it waits for lost nodes.
 
     Raises:
         UserError: in `within` seconds there was none for the smallest.
@@ -248,10 +248,13 @@ def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: flo
     said = False
     while True:
         total = ray.cluster_resources()
-        for size in reversed(sizes):
-            fits = all(total.get(key, 0.0) >= size * need for key, need in per_worker.items())
-            if fits and _has_room(per_worker, size):
+        fitting = [size for size in sizes if all(total.get(key, 0.0) >= size * n for key, n in per_worker.items())]
+        for size in reversed(fitting):
+            if _has_room(per_worker, size, SAID_AFTER if size == sizes[0] else ROOM_TRY):
                 return size
+        if not fitting:
+            time.sleep(ROOM_TRY)
+            began = time.monotonic() if len(sizes) > 1 else began
         waited = time.monotonic() - began
         if waited >= within:
             raise UserError(
@@ -263,13 +266,13 @@ def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: flo
             said = True
 
 
-def _has_room(per_worker: dict[str, float], workers: int) -> bool:
-    """Returns whether so many workers could start now, beside what runs and on nodes that stay."""
+def _has_room(per_worker: dict[str, float], workers: int, patience: float = ROOM_TRY) -> bool:
+    """Returns whether so many workers could start in `patience` seconds, beside what runs and on nodes that stay."""
     from ray.util import placement_group, remove_placement_group
 
     group = placement_group([per_worker] * workers)
     try:
-        return bool(group.wait(ROOM_TRY))
+        return bool(group.wait(patience))
     finally:
         remove_placement_group(group)
 

@@ -138,7 +138,7 @@ def test_the_largest_group_that_there_is_room_for_is_started(
 ) -> None:
     asked = []
 
-    def has_room(_: dict[str, float], workers: int) -> bool:
+    def has_room(_: dict[str, float], workers: int, patience: float) -> bool:
         asked.append(workers)
         return workers <= free
 
