@@ -243,7 +243,7 @@ def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: flo
     """
     import ray
 
-    room = f"room for {sizes[0]} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
+    group = f"{sizes[0]} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
     began = time.monotonic()
     said = False
     while True:
@@ -258,11 +258,11 @@ def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: flo
         waited = time.monotonic() - began
         if waited >= within:
             raise UserError(
-                f"cluster.start_timeout={within:g}: in so many seconds there was no {room}; {_free()}. "
+                f"cluster.start_timeout={within:g}: in so many seconds there was no room for {group}; {_free()}. "
                 f"Wait for what runs there, give it longer, or ask for fewer workers"
             )
         if not said and waited >= SAID_AFTER:
-            logger.info(f"waiting for {room}; {_free()}")
+            logger.info(f"waiting for room for {group}; {_free()}")
             said = True
 
 
