@@ -1,7 +1,7 @@
-"""Reading the files of jobs and runs. Somebody else writes them and may have torn them, so every read is bounded, never
-blocks, and notes which file and line is damaged instead of raising.
+"""Reads the files of jobs and runs, which others write and may leave damaged.
 
-Notes are phrases for people that begin with the file's name: "steps.jsonl line 12 is damaged".
+Every read is limited and never blocks; a damaged file or line is noted instead of raising. Notes are messages to users
+that begin with the file's name: "steps.jsonl line 12 is damaged".
 """
 
 import errno
@@ -15,32 +15,32 @@ from pathlib import Path
 from typing import Any
 
 OBJECT = 4 << 20  # bytes of a file with one JSON object
-JOURNAL = 32 << 20  # newest bytes of a journal that are read
+JOURNAL = 32 << 20  # newest bytes of a journal to read
 LINE = 1 << 20  # bytes of one line of a journal
 BLOCK = 1 << 20  # bytes of one read
-WHOLE = 2**31 - 1  # largest step or count: the ledger's columns hold no more
+WHOLE = 2**31 - 1  # largest step or count that the ledger's columns hold
 SECONDS = 1e12
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file for reading, through links too.
+    """Opens a regular file for reading, through links too.
 
     Raises:
-        OSError: there is none, or something else stands in its place: a folder, a pipe, a device.
+        OSError: it does not exist, or is a folder, a pipe or a device.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a device may already do something
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a device may have effects
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # exchanged meanwhile
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced in the meantime
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return os.fdopen(descriptor, "rb")
 
 
 def read_object(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
-    """Return the object of a JSON file; empty where there is none, or it is damaged, which is noted.
+    """Returns the object of a JSON file; empty if it is missing or damaged, which is noted.
 
-    Numbers that JSON does not know (NaN, infinity) are None in it, and every text can be written as UTF-8.
+    Numbers that JSON does not have (NaN, infinity) become None, and every text can be written as UTF-8.
     """
     notes = [] if notes is None else notes
     try:
@@ -65,7 +65,7 @@ def read_object(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
 
 
 def read_word(path: Path, limit: int = 64) -> str | None:
-    """Return the text of a file of one word; None where it cannot be read."""
+    """Returns the text of a file of one word; None if it cannot be read."""
     try:
         with open_regular(path) as file:
             return file.read(limit).decode("ascii", "replace").strip()
@@ -74,7 +74,7 @@ def read_word(path: Path, limit: int = 64) -> str | None:
 
 
 def finite(value: Any) -> float | None:
-    """Return a number that is one; None for texts, truth values, NaN, infinity and what no float holds."""
+    """Returns a finite number; None for strings, booleans, NaN, infinity and numbers beyond a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -85,41 +85,41 @@ def finite(value: Any) -> float | None:
 
 
 def whole(value: Any, most: int = WHOLE) -> int | None:
-    """Return a whole number from 0 to `most`; None for everything else."""
+    """Returns a whole number from 0 to `most`; None for everything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
 
 
 def step_of(name: str) -> int:
-    """Return the step in a checkpoint's name, `step-00000120`; 0 where there is none."""
+    """Returns the step in a checkpoint's name, `step-00000120`; 0 if there is none."""
     number = name.removeprefix("step-")
     return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
 
 
 class JournalReader:
-    """Reads a journal that may still grow: every call of `lines` goes on where the last one ended.
+    """Reads a journal that may still grow: every call of `lines` continues after the last one.
 
-    A line is an object with a whole `step`; where it has `seconds` and `tokens` they are numbers. Other lines are left
-    out and noted. Of a journal that is larger than JOURNAL only the newest part is read.
+    A line is an object with a whole `step`; `seconds` and `tokens` must be numbers if present. Other lines are skipped
+    and noted. For a journal larger than JOURNAL only the newest part is read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.offset = 0  # of the first byte that was not read
-        self._number: int | None = 0  # lines before it; None: nobody counted them
+        self.offset = 0  # of the first unread byte
+        self._number: int | None = 0  # lines before it; None: not counted
         self._unfinished = b""
         self._damaged, self._first = 0, ""
         self._part = self._unreadable = ""
 
     @property
     def notes(self) -> list[str]:
-        """What is wrong with the journal as far as it was read."""
+        """Returns the problems found in the journal so far."""
         damaged = f"{self._first} is damaged" if self._damaged else ""
         if self._damaged > 1:
             damaged = f"has {self._damaged:,} damaged lines, the first is {self._first}"
         return [f"{self.path.name} {note}" for note in (self._unreadable, self._part, damaged) if note]
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the whole lines that are new; a last one without its end is still being written."""
+        """Yields the new complete lines; a last line without its end is still being written."""
         self._unreadable = ""
         try:
             with open_regular(self.path) as file:
@@ -136,7 +136,7 @@ class JournalReader:
             self._unreadable = f"cannot be read ({problem.strerror or problem})"
 
     def _skip_to(self, file: io.BufferedReader, start: int) -> None:
-        """Go on at the first whole line after the byte `start`."""
+        """Moves to the first whole line after the byte `start`."""
         file.seek(start)
         self.offset = start + len(file.readline(LINE))
         self._number, self._unfinished = None, b""
@@ -160,11 +160,11 @@ class JournalReader:
                     else f"the line before byte {self.offset - left:,}"
                 )
                 self._first = self._first or place
-        self._unfinished = self._unfinished[: LINE + 1]  # a longer one is noted at its end, and not kept until then
+        self._unfinished = self._unfinished[: LINE + 1]  # a longer line is noted at its end; its rest is not kept
 
 
 def parse_line(text: bytes) -> dict[str, Any] | None:
-    """Return a line of a journal; None where it is damaged."""
+    """Returns a line of a journal; None if it is damaged."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

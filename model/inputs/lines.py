@@ -1,17 +1,19 @@
-"""The lines of any file of text, as UTF-8: read as they stand, unpacked, decoded, or taken out of a container."""
+"""The lines of any text file as UTF-8: read directly, decompressed, decoded, or extracted from a container."""
 
 import codecs
 import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from model.errors import UserError
 from model.inputs.archive import Part, member_blocks, members_of
 from model.inputs.compression import compression_of, plain_blocks
-from model.inputs.kinds import PAIRS, TABLES, Kind, kind_of
+from model.inputs.kinds import HEAD, PAIRS, TABLES, Kind, ends_in_returns, head_of, kind_of, marked_encoding
 from model.inputs.streams import Blocks
 from model.inputs.tables import rows_of, table_lines
 from model.inputs.units import units_of
@@ -25,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class View:
-    """Which lines of a file are meant."""
+    """Selects the lines of a file."""
 
-    # One: the text of it; two: JSON with the keys source and target; none: all lines, of a table all columns as TSV.
+    # One: its text; two: JSON with the keys source and target; none: all lines, for a table all columns as TSV.
     languages: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()  # of a table: the dotted name of each language's column
-    rows: Rows = "json"  # how a pair is written: JSON, or source TAB target
-    encoding: str = ""  # an encoding in which ASCII is not ASCII, such as utf-16-le; empty: the first bytes say
+    fields: tuple[str, ...] = ()  # for a table: the dotted name of each language's column
+    rows: Rows = "json"  # the form of a pair: JSON, or source TAB target
+    encoding: str = ""  # an encoding in which ASCII is not ASCII, such as utf-16-le; empty: detected
 
 
 def is_container(kind: Kind) -> bool:
@@ -49,35 +51,34 @@ def is_wide(encoding: str) -> bool:
 
 def is_in_place(path: Path, view: View) -> bool:
     """Return True if the file's own bytes are the lines."""
-    return not view.encoding and compression_of(path) == "plain" and kind_of(path) == "text"
+    if view.encoding or compression_of(path) != "plain" or kind_of(path) != "text":
+        return False
+    return not ends_in_returns(head_of(path))
 
 
 def line_blocks(path: Path, view: View) -> Iterator[bytes]:
     """Yield the lines in pieces of any size.
 
     Raises:
-        UserError: the file is damaged, is of a kind that is not read, or has not got what is asked for.
+        UserError: the file is damaged, of a kind that is not read, or lacks what `view` selects.
     """
     kind = kind_of(path) if not view.encoding else "text"
-    if kind == "text":
-        blocks = plain_blocks(path)
-        return transcode(blocks, view.encoding, path) if view.encoding else blocks
-    if kind in ("utf-16", "utf-32"):
-        return transcode(plain_blocks(path), kind, path)
+    if kind in ("text", "utf-16", "utf-32"):
+        return text_lines(plain_blocks(path), view.encoding, path)
     if kind == "zip":
-        return member_blocks(path, view.languages)
+        return text_lines(member_blocks(path, view.languages), "", path)
     if kind in TABLES and not view.languages and view.rows == "tsv":
         return _joined(table_lines(path, kind))  # type: ignore[arg-type]  # of the two
     return _joined(_container_lines(path, kind, view))
 
 
 def open_lines(path: Path, view: View) -> BinaryIO:
-    """Open the lines of a file for reading; close it afterwards.
+    """Opens the lines of a file for reading; the caller closes it.
 
     Raises:
         UserError: as `line_blocks`; a broken file raises while it is read.
     """
-    return path.open("rb") if is_in_place(path, view) else Blocks.of_blocks(line_blocks(path, view))
+    return path.open("rb") if is_in_place(path, view) else Blocks.from_blocks(line_blocks(path, view))
 
 
 def parts_of(path: Path, view: View) -> list[Part]:
@@ -87,19 +88,57 @@ def parts_of(path: Path, view: View) -> list[Part]:
         UserError: as `line_blocks`.
     """
     if not view.encoding and kind_of(path) == "zip":
-        return members_of(path, view.languages[0] if view.languages else "")
+        members = members_of(path, view.languages[0] if view.languages else "")
+        return [Part(one.name, partial(_member_lines, one, path)) for one in members]
     return [Part("", lambda: line_blocks(path, view))]
+
+
+def text_lines(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
+    """Yield a text as UTF-8 whose lines end in line feeds; `encoding`: empty, the first bytes say.
+
+    Raises:
+        UserError: as `transcode`.
+    """
+    rest = iter(blocks)
+    first = next(rest, b"")
+    encoding = encoding or marked_encoding(first) or ""
+    whole = chain([first], rest)
+    return _with_line_feeds(transcode(whole, encoding, path) if encoding else whole)
+
+
+def _member_lines(part: Part, path: Path) -> Iterator[bytes]:
+    return text_lines(part.blocks(), "", path)
+
+
+def _with_line_feeds(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the blocks; where carriage returns end the first lines, with line feeds in their place."""
+    first = next(blocks, b"")
+    if not ends_in_returns(first[:HEAD]):
+        yield first
+        yield from blocks
+        return
+    before = b""
+    for block in chain([first], blocks):
+        if before == b"\r" and block.startswith(b"\n"):
+            yield block[1:].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        else:
+            yield block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        before = block[-1:]
 
 
 def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
     """Yield text of another encoding as UTF-8, without its byte order mark.
 
     Raises:
-        UserError: a byte does not fit; says where.
+        UserError: a byte does not fit; the message says where.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     done, first = 0, True
-    for block in _and_end(blocks):
+    by_mark = codecs.lookup(encoding).name in ("utf-16", "utf-32")
+    for block in _append_end(blocks):
+        if by_mark and first and block and not done and not marked_encoding(block):
+            known = " or ".join(f"corpus.encoding={encoding}-{order}" for order in ("le", "be"))
+            raise UserError(f"{path}: begins with no byte order mark; {known} reads it")
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as problem:
@@ -114,13 +153,13 @@ def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[by
             yield text.encode("utf-8", "surrogatepass")
 
 
-def _and_end(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _append_end(blocks: Iterable[bytes]) -> Iterator[bytes]:
     yield from (block for block in blocks if block)
     yield b""
 
 
 def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
-    """Yield a line a unit or row; one that lacks a language has nothing there, so that sides stay aligned."""
+    """Yields one line per unit or row; a missing language gives an empty text, so that sides stay aligned."""
     if not view.languages:
         raise UserError(f"{path}: is a {kind} file; its languages are needed: pair=SOURCE-TARGET")
     units = units_of(path, kind) if kind in PAIRS else rows_of(path, kind, view.languages, view.fields)  # type: ignore[arg-type]  # the two kinds of each

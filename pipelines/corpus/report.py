@@ -1,4 +1,4 @@
-"""What a sharding says about itself: the sources in the manifest and the table at the end."""
+"""Reports on a sharding: the sources in the manifest and the table at the end."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,15 @@ from pipelines.corpus.plan import Plan
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block
 
-FEW = 100  # records of a held-out split: on fewer a BLEU has an interval of ten points and more
-WITHOUT = {  # a held-out split: what then cannot be done
+FEW = 100  # records of a held-out split; with fewer, a BLEU has an interval of ten points and more
+WITHOUT = {  # a held-out split -> what its absence means
     "valid": "word vectors can be trained on these shards, networks cannot",
     "test": "a network's last scores need evaluate.split=valid",
+}
+CHANGED = {  # by cleaning, of the counts in `changed`: what a user must hear of, for every kind of corpus
+    "cut": "records are longer than corpus.clean.max_words or max_chars allow and were cut into several",
+    "nul": "lines hold the character NUL, which is left out: is this a file of text?",
+    "other_encoding": "lines are not in the first of corpus.encoding and were read in another",
 }
 
 
@@ -26,9 +31,9 @@ def source_records(
     runs: Mapping[str, Sequence[Misaligned]],
     values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """The manifest's entry of each corpus file.
+    """Returns the manifest's entry of each corpus file.
 
-    Its name, split, sha256, bytes and lines; how many lines were changed and why; which are misaligned (from 1).
+    An entry has name, split, sha256, bytes and lines, the changed lines by reason, and the misaligned lines (from 1).
     """
     hashes = [entry.get("sha256") for entry in values["files"]]
     records = []
@@ -55,7 +60,7 @@ def source_records(
 
 
 def too_small(manifest: Manifest, split: str) -> str | None:
-    """The warning about a held-out split of too few records to tell models apart; None where there are enough."""
+    """Returns the warning about a held-out split that is too small to compare models; None if it is large enough."""
     there = manifest.splits.get(split)
     if there is None or there.records >= FEW:
         return None
@@ -70,18 +75,27 @@ def too_small(manifest: Manifest, split: str) -> str | None:
 
 
 def _cut(share: float) -> str:
-    """Both held-out splits cut alike, as it is written on the command line."""
+    """Returns the command line words that cut both held-out splits alike."""
     return " ".join(f"corpus.cut.{split}={share:.2g}" for split in WITHOUT)
 
 
+def changes(manifest: Manifest) -> list[str]:
+    """Return a warning for each kind of change in CHANGED that cleaning made to a split."""
+    counts = {(one["split"], one["source"]): one["changed"] for one in manifest.sources}  # a source has several files
+    totals: Counter[tuple[str, str]] = Counter()
+    for (split, _), changed in counts.items():
+        totals.update({(split, kind): changed.get(kind, 0) for kind in CHANGED})
+    return [f"warning: {split}: {number:,} {CHANGED[kind]}" for (split, kind), number in totals.items() if number]
+
+
 def missing(manifest: Manifest, split: str) -> str:
-    """What cannot be done without a held-out split, and how to get it."""
+    """Returns what the absence of a held-out split means, and how to get one."""
     files = f"corpus.{split}.source and .target" if manifest.kind == "parallel" else f"corpus.{split}.file"
     return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
 
 
 def table(directory: Path, manifest: Manifest, digest: str, seconds: float, found: bool) -> str:
-    """A line a split and a line for each rule that dropped anything."""
+    """Returns one line per split and one for each rule that dropped anything."""
     parallel = manifest.kind == "parallel"
     head = ("pairs", "source tokens", "target tokens") if parallel else ("records", "tokens")
     rows: list[tuple[str, ...]] = [("split", *head, "shards", "chunks")]
@@ -95,13 +109,19 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
     for name, rules in manifest.dropped.items():
         if rules:
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
+    near = {rule: number for rule, number in manifest.near_words.items() if rule != "mode"}
+    if near and manifest.near_words["mode"] == "mark":
+        lines.append("near a held-out pair and kept: " + ", ".join(f"{rule} {n:,}" for rule, n in near.items()))
     lines += [f"warning: {warning}" for warning in manifest.warnings] if found else []
+    lines += changes(manifest)
     lines += [missing(manifest, name) for name in WITHOUT if name not in manifest.splits]
     lines += [warning for name in WITHOUT if (warning := too_small(manifest, name)) is not None]
     tokens = sum(split.source_tokens + split.target_tokens for split in manifest.splits.values())
     if found:
         lines.append(f"already there and complete ({seconds:.1f} s)")
     else:
-        lines.append(f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9) / 1e6:.2f} million a second)")
+        lines.append(
+            f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9) / 1e6:.2f} million per second)"
+        )
     lines += [f"manifest {digest}", f"in {directory}"]
     return "\n".join(lines) + "\n"

@@ -25,16 +25,13 @@ from model.settings import LossConfig
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import EarlyStopping, EmbeddingsConfig, OptimizerConfig
-from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import task_for
-from pipelines.tasks.precision import NAME as PRECISION
 from pipelines.tracking.server import TrackingConfig
 from pipelines.training import checkpoint, journal
-from pipelines.training.run_record import PLANS, RECORD
+from pipelines.training.run_record import BEGINNING, PLANS, RECORD
 from pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
 
 NOISE = 0.02  # of a step's loss, and of the way that the weights went: what rounding makes of a few hundred steps
-BEGINNING = (RECORD, PRECISION, teachers.FILE, warm_start.FILE, pretrained_embeddings.FILE)
 ROUNDED = 1e-6  # of a loss, as the journal rounds it
 NEVER = 10**9
 
@@ -133,7 +130,7 @@ def _threads(count: int) -> Iterator[None]:
 def _begin(run: Path, again: Path, step: int) -> None:
     """Make the folder of a run that goes on after `step` as `run` did."""
     again.mkdir(parents=True)
-    for name in BEGINNING:
+    for name in (RECORD, *BEGINNING):
         if (run / name).is_file():
             shutil.copyfile(run / name, again / name)
     if step:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from model.bundles.elsewhere import bring_bundle
+from model.bundles.download import bring_bundle
 from model.errors import UserError
 from model.names import check_name
 from model.storage.mirror import local_folder

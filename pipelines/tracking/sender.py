@@ -13,7 +13,7 @@ from model.errors import UserError
 from model.files import atomic_write
 from model.mlflow_pages import run_page, version_page
 from pipelines.tracking import names
-from pipelines.tracking.descriptions import EXPERIMENT, NOTE, with_lines
+from pipelines.tracking.descriptions import EXPERIMENT, NOTE, SHARDINGS, with_lines
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
 from pipelines.tracking.spool import Mark, Record, Spool
 
@@ -106,7 +106,7 @@ class Sender:
         if found is None:
             place = self.config.artifacts if is_database(self.config.uri) else None
             try:
-                tags = dict([EXPERIMENT_KIND, (NOTE, EXPERIMENT)])
+                tags = dict([EXPERIMENT_KIND, (NOTE, SHARDINGS if self.experiment.endswith(OF_SHARDS) else EXPERIMENT)])
                 return str(self._client.create_experiment(self.experiment, place, tags))
             except Exception:  # another process was faster: then it exists now; any other cause is raised below
                 found = self._client.get_experiment_by_name(self.experiment)

@@ -1,6 +1,6 @@
 """The run's own record: one line of JSON a step, in RUN/steps.jsonl, written by rank 0.
 
-`{"step", "loss", "nll", "tokens", "lr", "norm", "batch", "seconds"}`: loss and nll in nats a target token, `batch` a
+`{"step", "loss", "nll", "tokens", "lr", "norm", "batch", "seconds"}`: loss and nll in nats per target token, `batch` a
 digest of the record ids of every lane, so that two runs can be compared batch by batch. An evaluation is a line of its
 own: `{"step", "valid_loss", "valid_perplexity", "valid_items"[, "valid_bleu"], "seconds"}`. A resumed run cuts off what
 came after its checkpoint and writes it again.
@@ -8,10 +8,12 @@ came after its checkpoint and writes it again.
 Word vectors have a line for several steps, `"steps"` of them; its `batch` is the sum of the digests of their segments.
 
 RUN/starts.jsonl has a line a start that came to training, `{"attempt", "step", "workers", "machine", "threads",
-"journal", "checkpoint"}`: the step after which it went on, on how many workers of which kind, where the journal's chain
-stood, and the sha256 of the manifest of the checkpoint that it went on from.
+"journal", "checkpoint", "beginning"}`: the step after which it went on, on how many workers of which kind, where the
+journal's chain stood, the sha256 of the manifest of the checkpoint that it went on from, and of the files that the run
+begins from.
 
-RUN/evaluations.jsonl has a line an evaluation that was written into the run's folder, `{"file", "sha256"}`.
+RUN/evaluations.jsonl has a line an evaluation that was written into the run's folder, `{"file", "sha256",
+"scores"}`: the last is the digest of its scores, which the bundle has too.
 
 The lines of each file are a chain: `"before"` is the digest of the line before, of the first line that of RUN/run.json.
 A checkpoint, a bundle and a registered version name the head of the chains. Runs that began before there was a chain
@@ -32,7 +34,7 @@ import torch
 from model.files import atomic_write, file_sha256
 from model.processor import processor
 from pipelines.training import checkpoint
-from pipelines.training.run_record import PLANS, RECORD, read
+from pipelines.training.run_record import BEGINNING, PLANS, RECORD, read
 
 NAME = "steps.jsonl"
 STARTS = "starts.jsonl"
@@ -86,14 +88,27 @@ def note_start(run: Path, attempt: int, step: int, workers: int, device: torch.d
         "threads": torch.get_num_threads(),
         "journal": head(run, NAME),
         "checkpoint": file_sha256(found / checkpoint.MANIFEST) if found else None,
+        "beginning": beginning(run),
     }
     append(run, STARTS, start)
+
+
+def beginning(run: Path) -> dict[str, str]:
+    """Return name -> sha256 of the files that a run begins from, beside run.json."""
+    return {name: file_sha256(run / name) for name in BEGINNING if (run / name).is_file()}
 
 
 def note_evaluation(folder: Path, evaluation: Path) -> None:
     """Add a line to RUN/evaluations.jsonl for an evaluation in the folder of a run whose records are a chain."""
     if (folder / RECORD).is_file() and any(BEFORE in line for line in lines(folder / NAME)):
-        append(folder, EVALUATIONS, {"file": evaluation.name, "sha256": file_sha256(evaluation)})
+        scores = json.loads(evaluation.read_text(encoding="utf-8")).get("scores")
+        line = {"file": evaluation.name, "sha256": file_sha256(evaluation), "scores": scores_digest(scores)}
+        append(folder, EVALUATIONS, line)
+
+
+def scores_digest(scores: Any) -> str:
+    """Return the digest of an evaluation's scores."""
+    return digest({"scores": scores}, sort_keys=True)
 
 
 def append(run: Path, name: str, line: dict[str, Any]) -> None:

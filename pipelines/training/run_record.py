@@ -7,6 +7,9 @@ from typing import Any
 from model.errors import UserError
 
 RECORD = "run.json"  # what a run is made of; pipelines/tasks/run_directory.py writes it when the run begins
+# What a run's first step depends on beside RECORD: its number format, and the weights that it begins from or is taught
+# by. Their modules in pipelines/tasks name them too; a test holds the names together.
+BEGINNING = ("precision.json", "init.safetensors", "taught.safetensors", "embeddings.safetensors")
 PLANS = "plans"  # in it: how long it was to train and where its learning rate was to end, an object a change
 
 

@@ -11,7 +11,7 @@ from model.shards.manifest import ShardsConfig
 from model.text.normalise import normalise
 from model.text.tokenizer import TokenizerConfig
 from pipelines.config import PathsConfig
-from pipelines.corpus.cutting import with_auto_cut
+from pipelines.corpus.cutting import fill_auto_cut
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from pipelines.shard import record, shard, task
 from pipelines.tasks.translation import validate
@@ -89,7 +89,7 @@ def test_shards_of_a_changed_corpus_are_refused(make: Make, tmp_path: Path) -> N
 def test_a_folder_with_other_files_is_left_alone(make: Make, tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "thesis.txt").write_text("years of work", encoding="utf-8")
-    with pytest.raises(UserError, match=r"holds files that are no shards \(thesis.txt\)"):
+    with pytest.raises(UserError, match=r"holds files that are not shards \(thesis.txt\)"):
         shard(make("shards"))
     assert (tmp_path / "shards" / "thesis.txt").exists()
 
@@ -187,7 +187,7 @@ def test_two_plain_files_are_enough_for_all_three_splits(
 
 
 def test_a_large_corpus_holds_out_no_more_than_a_test_set_has() -> None:
-    cut = with_auto_cut(CorpusConfig(), 10_000_000).cut
+    cut = fill_auto_cut(CorpusConfig(), 10_000_000).cut
     assert (cut.valid, cut.test) == (0.0002, 0.0002)
 
 
@@ -258,6 +258,9 @@ def test_the_manifest_says_which_held_out_lines_are_one_word_from_training(make:
     long_enough = [line for line in range(5) if len(test[line][0].split()) >= 3]
     assert set(long_enough) <= set(marked.near["test"]) and marked.near == dropped.near
     assert dropped.dropped["train"]["leaked_words"] >= len(long_enough)
+    assert plain.near_words == {"mode": "none"} and marked.near_words["mode"] == "mark"
+    assert {**marked.near_words, "mode": "drop"} == dropped.near_words, "each pair is counted, dropped or not"
+    assert dropped.near_words["leaked_words"] == dropped.dropped["train"]["leaked_words"]
     assert not plain.near and '"near"' not in (tmp_path / "none" / "manifest.json").read_text()
     assert dropped.config["corpus"]["near_words"] == "drop"
 

@@ -23,8 +23,8 @@ from services.jobs.executors.base import Start
 from services.jobs.ledger.tables import Job
 from services.jobs.records import attempt_of
 from services.jobs.service.app import Parts, create_app
-from services.jobs.service.arrears import pending
 from services.jobs.service.loop import Loop
+from services.jobs.service.outbox import pending
 from services.jobs.service.progress import Progress, progress
 from services.jobs.states import ENDED, State
 from services.jobs.stop_wait import stop_wait
@@ -141,7 +141,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
 def browser(loop: Loop) -> Iterator[httpx.Client]:
     from fastapi.testclient import TestClient
 
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     with TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers={"X-Dragoman-Owner": "anna"}) as http:
         yield http
 
