@@ -58,7 +58,7 @@ class Mailbox:
         self._asked: str | None = None
         self._paused = False
         self._pieces: list[tuple[str, Piece]] = []
-        self._leaving = 0
+        self._leaving: int | None = None  # until the first rank trains
 
     def leave_for_rank(self, asked: str | None, paused: bool) -> None:
         """The command's part: what is asked of the run; that it is to pause."""
@@ -67,11 +67,11 @@ class Mailbox:
     def exchange(self, pieces: Mapping[str, Piece], leaving: int) -> tuple[str | None, bool]:
         """The first rank's part: leaves pieces, and how many workers are about to lose their node."""
         self._pieces += pieces.items()
-        self._leaving = max(self._leaving, leaving)
+        self._leaving = max(self._leaving or 0, leaving)
         return self._asked, self._paused
 
-    def take(self) -> tuple[list[tuple[str, Piece]], int]:
-        """Returns what the first rank has left."""
+    def take(self) -> tuple[list[tuple[str, Piece]], int | None]:
+        """Returns what the first rank has left; no number before it trains."""
         pieces, self._pieces = self._pieces, []
         return pieces, self._leaving
 
@@ -122,7 +122,9 @@ class Bridge:
         pieces, leaving = ray.get(self.mailbox.take.remote())
         for name, piece in pieces:
             self._keep(name, piece)
-        if leaving:
+        if leaving is None:
+            self._looked = time.monotonic()
+        elif leaving:
             self.handle_leaving(leaving)
         elif len(self.sizes) > 1 and not self._paused and time.monotonic() - self._looked >= self.resize_every:
             self._looked = time.monotonic()
