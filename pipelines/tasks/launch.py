@@ -13,7 +13,6 @@ from model.errors import ServiceError, UserError, interrupt_in
 from model.memory import keep_few_products
 from model.storage.mirror import remote_of
 from pipelines.cluster import ray_train
-from pipelines.cluster.pause import PausedError
 from pipelines.cluster.ranks import Ranks, from_environment
 from pipelines.config import Config
 from pipelines.tasks.base import Plan, Task, task_for
@@ -166,11 +165,10 @@ def close_record(config: Config, problem: BaseException) -> None:
             publishing.publish(config.run_dir)
 
 
-def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ranks: Ranks) -> object:
-    """`train_rank` on a machine that has the run's newest files.
+def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ranks: Ranks) -> bool:
+    """Runs `train_rank` on a machine that has the run's newest files.
 
-    Raises:
-        PausedError: the workers have ended so that a group of another size may go on.
+    Returns, on the first rank, whether the workers have ended so that a group of another size may go on.
     """
     keep_few_products()  # before the precision is measured, which multiplies
     if config.cluster.address is not None:
@@ -179,10 +177,8 @@ def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ra
             # the database is a file of the command's machine: what is recorded here goes there with the run's files
             config = replace(config, tracking=replace(config.tracking, offline=True))
     publishing.pull(config.run_dir)
-    done = train_rank(config, ranks)
-    if ranks.first and is_paused(config.run_dir):
-        raise PausedError
-    return done
+    train_rank(config, ranks)
+    return ranks.first and is_paused(config.run_dir)
 
 
 def record_start(config: Config, values: Mapping[str, Any]) -> None:
