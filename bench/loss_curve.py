@@ -17,10 +17,10 @@ from statistics import fmean
 from bench.result import Result
 from bench.trainer import plain_paths, trainer
 from conf import compose
+from model.runs import journal
 from model.settings import Precision
 from pipelines.config import Config
 from pipelines.shard import shard
-from pipelines.training import journal
 
 TOKENS, BLOCK, VOCABULARY = 1024, 200, 1000
 RATE, WARM_UP = 0.0015, 400

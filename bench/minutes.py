@@ -19,9 +19,9 @@ from bench import eole_minutes
 from bench.quality import execute
 from bench.result import Result
 from bench.two_cores import at_once, corpus_arguments, corpus_overrides, train_command, two_cores
+from model.runs import journal
 from pipelines.evaluation.metrics import score
 from pipelines.evaluation.translation import held_out
-from pipelines.training import journal
 
 TRIAL = 1.0  # minutes
 

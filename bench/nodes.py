@@ -19,7 +19,7 @@ from typing import Any
 from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.result import Result
 from bench.s3_server import proxy_before, s3_server
-from pipelines.training import journal
+from model.runs import journal
 from services.commands.contents import tensors
 
 HOME = "s3://bucket/home"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from conf import compose, own
 from model.errors import UserError
+from model.runs.record import RECORD
 from model.shards.manifest import has_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
 from pipelines.corpus.sharded import as_sharded
 from pipelines.tracking.policy import policy_words
-from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # verbs that can do nothing without shards
 SPREADING = {"shard", *READERS}  # verbs that start workers

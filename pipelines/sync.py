@@ -13,10 +13,10 @@ from typing import Literal
 from conf import compose
 from model.addresses import mask_address, mask_secrets
 from model.errors import UserError, unknown
+from model.runs.spool import Spool
 from pipelines.config import Config
 from pipelines.tracking.sender import Sender
 from pipelines.tracking.server import TrackingConfig, check, resolve_paths
-from pipelines.tracking.spool import Spool
 
 logger = logging.getLogger(__name__)
 

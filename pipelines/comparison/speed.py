@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pipelines.training import journal
+from model.runs import journal
 
 PAUSE = 5.0  # a step that took so many times the usual one had an evaluation, a checkpoint or a start before it
 

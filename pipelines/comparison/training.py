@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.errors import UserError
+from model.runs import journal
 from model.shards.reader import ShardReader
 from pipelines.comparison.entries import Entry
 from pipelines.config import Config
@@ -18,7 +19,7 @@ from pipelines.tasks.base import task_for
 from pipelines.tasks.launch import train
 from pipelines.tasks.release import is_released
 from pipelines.tasks.run_directory import claim_run_dir, with_lanes
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 
 logger = logging.getLogger(__name__)
 ROOM = 1.05  # a step or an evaluation may end a little after the time is over

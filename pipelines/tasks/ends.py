@@ -4,10 +4,11 @@ import secrets
 from functools import partial
 from pathlib import Path
 
+from model.runs import journal, pace
 from model.storage.mirror import remote_of
 from pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
 from pipelines.config import Config, PathsConfig
-from pipelines.training import journal, pace, progress, publishing, stopping
+from pipelines.training import progress, publishing, stopping
 
 FILES = (
     journal.NAME,

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from conf import compose
 from model.errors import ServiceError, UserError, interrupt_in
 from model.memory import keep_few_products
+from model.runs import lock
+from model.runs.record import RECORD
+from model.runs.spool import Spool
 from model.storage.mirror import remote_of
 from pipelines.cluster import ray_train
 from pipelines.cluster.pause import PausedError
@@ -23,10 +26,8 @@ from pipelines.tasks.schedule import describe_plans, settle_schedule
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import is_database, resolve_paths
-from pipelines.tracking.spool import Spool
-from pipelines.training import progress, publishing, run_lock
+from pipelines.training import progress, publishing
 from pipelines.training.checkpoint import StaleAttemptError
-from pipelines.training.run_record import RECORD
 from pipelines.training.stopping import Signals, is_paused, read_reason, signals
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def claim_run(config: Config) -> Iterator[Signals]:
         UserError: another command trains it.
         Interrupted: a signal came.
     """
-    claimed = run_lock.hold_run(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
+    claimed = lock.hold_run(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
     with claimed, signals(config.run_dir) as received:
         yield received
 

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import ServiceError, UserError
+from model.runs import journal
+from model.runs.record import PLANS, RECORD, read
 from model.shards.manifest import has_manifest, read_manifest
 from pipelines.config import Config
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import now
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig, connect, resolve_paths
-from pipelines.training import journal
-from pipelines.training.run_record import PLANS, RECORD, read
 
 logger = logging.getLogger(__name__)
 NAME, TAG = "openings.jsonl", "opened."

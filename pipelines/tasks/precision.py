@@ -14,12 +14,12 @@ from model.device import pick_device
 from model.errors import UserError
 from model.files import atomic_write
 from model.precision import Decision, cannot_run, decide
+from model.runs.record import RECORD, read
 from model.settings import Precision
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import TrainConfig
 from pipelines.tracking.run import TrackedRun
-from pipelines.training.run_record import RECORD, read
 
 NAME = "precision.json"  # {"precision", "because"}
 

@@ -21,6 +21,8 @@ from torch import Tensor
 
 from model.device import pick_device
 from model.errors import UserError
+from model.runs import journal
+from model.runs.record import PLANS, RECORD
 from model.settings import LossConfig
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
@@ -29,8 +31,7 @@ from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import task_for
 from pipelines.tasks.precision import NAME as PRECISION
 from pipelines.tracking.server import TrackingConfig
-from pipelines.training import checkpoint, journal
-from pipelines.training.run_record import PLANS, RECORD
+from pipelines.training import checkpoint
 from pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
 
 NOISE = 0.02  # of a step's loss, and of the way that the weights went: what rounding makes of a few hundred steps

@@ -9,6 +9,7 @@ from typing import Any
 
 from model.bundles.directory import CONFIG, read_facts
 from model.inference.kinds import open_bundle
+from model.runs import journal
 from model.shards.manifest import manifest_hash
 from pipelines.config import Config
 from pipelines.tasks.base import Task
@@ -16,7 +17,7 @@ from pipelines.tasks.openings import open_split
 from pipelines.tasks.run_directory import newest_step, write_release
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import journal, publishing
+from pipelines.training import publishing
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,8 @@ from model.files import atomic_write
 from model.languages import same_pair
 from model.networks.architectures import ARCHITECTURES, model_config
 from model.renamed import current_values
+from model.runs import journal
+from model.runs.record import PLANS, RECORD, read
 from model.shards.manifest import manifest_hash, read_manifest
 from model.shards.verify import verify_once
 from model.storage.mirror import remote_of
@@ -21,9 +23,8 @@ from pipelines.loaders.prefetch import check_lanes
 from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.tasks.precision import read_precision
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from pipelines.training.loop import limits
-from pipelines.training.run_record import PLANS, RECORD, read
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from model.files import atomic_write
+from model.runs.record import PLANS, RECORD, read
+from model.runs.spool import Spool
 from pipelines.config import Config
 from pipelines.settings import TrainConfig
 from pipelines.tasks.run_directory import is_first, newest_step
-from pipelines.tracking.spool import Spool
 from pipelines.training.optimizer import WITH_AN_END, learning_rate
-from pipelines.training.run_record import PLANS, RECORD, read
 
 logger = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
 from model.errors import UserError, unknown
 from model.languages import languages_of
 from model.renamed import current_values
+from model.runs.record import RECORD, read
 from model.shards.manifest import MANIFEST, manifest_hash
 from model.shards.verify import verify as verify_shards
 from pipelines.config import Config, VerifyRoot
@@ -27,7 +28,6 @@ from pipelines.tasks.base import task_for
 from pipelines.tasks.recompute import check_recomputed
 from pipelines.training import checkpoint
 from pipelines.training.chain import check_records, evaluations, is_whole, read_evaluation
-from pipelines.training.run_record import RECORD, read
 from pipelines.training.verification import (
     Check,
     DifferenceError,

@@ -11,13 +11,13 @@ from typing import Any, Literal, Self
 from model.addresses import mask_address
 from model.errors import interrupt_in
 from model.files import atomic_path
+from model.runs.spool import Spool
 from pipelines.tracking import names
 from pipelines.tracking.background import BackgroundSender
 from pipelines.tracking.owner import expected_owner, new_owner
 from pipelines.tracking.plots import Figure
 from pipelines.tracking.sender import Sender
 from pipelines.tracking.server import TrackingConfig, check, resolve_paths
-from pipelines.tracking.spool import Spool
 from pipelines.tracking.system import SystemSampler
 
 logger = logging.getLogger(__name__)

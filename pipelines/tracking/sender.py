@@ -12,10 +12,10 @@ from model.addresses import mask_address
 from model.errors import UserError
 from model.files import atomic_write
 from model.mlflow_pages import run_page, version_page
+from model.runs.spool import Mark, Record, Spool
 from pipelines.tracking import names
 from pipelines.tracking.descriptions import EXPERIMENT, NOTE, with_lines
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
-from pipelines.tracking.spool import Mark, Record, Spool
 
 logger = logging.getLogger(__name__)
 

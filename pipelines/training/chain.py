@@ -1,6 +1,6 @@
 """The chain of a run's records: a line that is changed, taken out or put in does not fit the heads that others name.
 
-`pipelines/training/journal.py` writes it. Whoever changes a line must write every later one again, then the
+`model/runs/journal.py` writes it. Whoever changes a line must write every later one again, then the
 checkpoints, the bundle and the evaluations that name the head; and then the bundle is another one than the registry's.
 """
 
@@ -12,7 +12,8 @@ from typing import Any
 from model.bundles.directory import CONFIG, read_facts
 from model.errors import UserError
 from model.files import file_sha256
-from pipelines.training import checkpoint, journal
+from model.runs import journal
+from pipelines.training import checkpoint
 from pipelines.training.verification import Check, DifferenceError, read_lines
 
 CHAINS = (journal.NAME, journal.STARTS, journal.EVALUATIONS, "openings.jsonl")

@@ -24,15 +24,15 @@ from model.memory import freed_is_kept, keep_few_products, return_freed
 from model.networks.architectures import Loss
 from model.networks.network import Network
 from model.precision import autocast_dtype
+from model.runs.journal import Journal, note_start, step_digest
+from model.runs.pace import Pace
 from model.settings import LossConfig
 from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint, stopping
 from pipelines.training.final_weights import kept_weights
-from pipelines.training.journal import Journal, note_start, step_digest
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
-from pipelines.training.pace import Pace
 from pipelines.training.publishing import Publisher, publisher
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 from pipelines.training.uncompiled import leave_compiler_out

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipelines.training import journal
+from model.runs import journal
 
 logger = logging.getLogger(__name__)
 DECISION = "precision.json"  # in the folder of the run: what it trains in, and why

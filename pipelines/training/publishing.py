@@ -11,11 +11,11 @@ from pathlib import Path
 
 from model.errors import ServiceError, UserError
 from model.files import exclusive
+from model.runs.pace import Pace
 from model.storage.mirror import Remote, publish_files, remote_of
 from model.storage.retry import Patience
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import checkpoint, snapshots
-from pipelines.training.pace import Pace
 
 AGAIN = 10.0  # seconds until what could not be sent is tried again
 PATIENCE = 20.0  # seconds of one try

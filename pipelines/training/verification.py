@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model.errors import UserError
+from model.runs import journal
+from model.runs.journal import step_digest
+from model.runs.record import PLANS
 from pipelines.loaders.prefetch import Lanes
 from pipelines.settings import OptimizerConfig
-from pipelines.training import checkpoint, journal
-from pipelines.training.journal import step_digest
+from pipelines.training import checkpoint
 from pipelines.training.optimizer import WITH_AN_END, learning_rate
-from pipelines.training.run_record import PLANS
 
 NETWORK = "network.safetensors"  # of a checkpoint
 Replay = Generator[tuple[int, int]]  # (digest, tokens) of each step, from the first on

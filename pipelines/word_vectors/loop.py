@@ -18,11 +18,11 @@ from pathlib import Path
 import torch
 
 from model.errors import UserError
+from model.runs.journal import Journal, note_start
 from model.word_vectors.learner import Learner
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import NOTHING, Feed
 from pipelines.training import checkpoint, stopping
-from pipelines.training.journal import Journal, note_start
 from pipelines.training.publishing import Publisher, publisher
 from pipelines.word_vectors.averaging import as_tensor, finite, make_averaging, rate_factor
 from pipelines.word_vectors.settings import VectorsConfig

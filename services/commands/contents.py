@@ -15,8 +15,8 @@ from model.errors import UserError
 from model.files import file_sha256
 from model.shards import verify
 from model.shards.manifest import MANIFEST, read_manifest
+from model.untrusted import JournalReader, read_object, read_word
 from services.commands.shard_contents import read_json, read_shard, read_shard_directory
-from services.untrusted import JournalReader, read_object, read_word
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'

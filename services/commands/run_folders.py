@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from model.files import is_locked
-from services.untrusted import finite, read_object, step_of, whole
+from model.untrusted import finite, read_object, step_of, whole
 
 LOCKS = ("lock", "spool/writer.lock")  # held by whoever trains the run, or records it
 # What a model is judged by, the first that it has: how a score's name ends, and how it is written.

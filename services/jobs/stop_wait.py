@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from conf import compose
 from model.errors import UserError
 from model.storage.mirror import local_folder
-from services.untrusted import finite, read_object
+from model.untrusted import finite, read_object
 
 WAIT_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"
 LONGEST = 3600.0  # seconds that Ray is told at most

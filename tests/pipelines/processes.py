@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from pipelines.training import journal
+from model.runs import journal
 from tests.warm import Command
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from model.runs.spool import Spool
 from model.shards.reader import ShardReader
 from model.shards.verify import verify_once
 from pipelines.loaders.pairs import ChunkOrder, LaneLoader
 from pipelines.settings import LoaderConfig
-from pipelines.tracking.spool import Spool
 from pipelines.training import checkpoint
 from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for, workers_of
 from tests.warm import Command

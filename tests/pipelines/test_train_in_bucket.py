@@ -11,9 +11,10 @@ import pytest
 
 from bench.s3_server import Proxy
 from model.files import file_sha256
+from model.runs import journal
 from model.storage import remote
 from model.storage.mirror import remote_of
-from pipelines.training import journal, snapshots
+from pipelines.training import snapshots
 from tests.warm import Command
 
 SETTINGS = [

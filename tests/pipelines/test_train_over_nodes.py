@@ -18,8 +18,8 @@ import pytest
 
 from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.s3_server import Proxy, proxy_before
+from model.runs import journal
 from model.storage import remote
-from pipelines.training import journal
 from tests.pipelines.test_train_in_bucket import HOME, SETTINGS
 
 STEPS = 300  # of the run to which nothing happens

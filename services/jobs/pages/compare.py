@@ -7,6 +7,7 @@ from typing import Any
 
 from conf import groups
 from model.errors import UserError
+from model.untrusted import finite, read_object
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.curves import charts
@@ -14,7 +15,6 @@ from services.jobs.pages.jobpage import title
 from services.jobs.pages.site import Site
 from services.jobs.pages.words import number, plain, span
 from services.jobs.states import State
-from services.untrusted import finite, read_object
 
 MOST = 8
 EVALUATIONS = 20  # files of a run that are read

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from model.untrusted import JournalReader, finite
 from services.jobs.pages.words import number
-from services.untrusted import JournalReader, finite
 
 POINTS = 1000  # a line
 KEPT = 64  # journals in memory

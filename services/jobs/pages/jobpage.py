@@ -10,6 +10,7 @@ from typing import Any, cast
 from sqlalchemy import select
 
 from model.shards.manifest import MANIFEST
+from model.untrusted import open_regular, read_object
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.curves import EDGE, charts
@@ -18,7 +19,6 @@ from services.jobs.pages.site import Link, Site
 from services.jobs.records import attempt_of
 from services.jobs.service.schemas import ChangeView, WhyView
 from services.jobs.states import ACTIVE, ENDED, State
-from services.untrusted import open_regular, read_object
 
 BARS = 40  # attempts in the drawing; the table has all
 LARGEST_MANIFEST = 64 << 20  # bytes that are hashed for a page

@@ -12,10 +12,10 @@ from typing import Any
 
 from conf import compose, groups
 from model.errors import UserError
+from model.untrusted import read_object, whole
 from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
-from services.untrusted import read_object, whole
 from services.verbs import SHARED_MODULES, VERBS
 
 MOST_WORKERS = 1024  # in a range: a plan has a time for each number

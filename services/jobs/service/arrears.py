@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 from sqlalchemy.exc import SQLAlchemyError
 
+from model.untrusted import read_object, whole
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.states import ENDED
-from services.untrusted import read_object, whole
 
 TICK = 5.0  # seconds between two looks
 NEWEST = 100  # ended jobs that are looked at

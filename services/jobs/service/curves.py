@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from model.untrusted import JournalReader, finite, read_object
 from services.jobs.ledger.tables import Job
-from services.untrusted import JournalReader, finite, read_object
 
 POINTS = 1000  # of a curve at most
 NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch"}

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.untrusted import open_regular, parse_line
+from model.untrusted import open_regular, parse_line
 
 TAIL = 65_536  # bytes of the journal's end that are read
 

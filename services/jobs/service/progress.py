@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.untrusted import WHOLE, JournalReader, finite, step_of
+from model.untrusted import WHOLE, JournalReader, finite, step_of
 
 
 @dataclass(frozen=True)

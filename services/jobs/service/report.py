@@ -9,13 +9,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from model.untrusted import open_regular, read_object
 from services.jobs.client.table import clock, reason_beyond
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.logs import clean
 from services.jobs.records import attempt_of
 from services.jobs.service.curves import Point, read_curves, run_of
 from services.jobs.service.schemas import ChangeView
-from services.untrusted import open_regular, read_object
 
 LOG_END = 20_000  # bytes
 WIDTH, HEIGHT = 600, 180  # of a curve, in units of its own

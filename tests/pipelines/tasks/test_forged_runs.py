@@ -11,8 +11,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from model.files import file_sha256
+from model.runs import journal
 from pipelines import entries
-from pipelines.training import journal
 
 SETTINGS = [
     "corpus.pairs=400",

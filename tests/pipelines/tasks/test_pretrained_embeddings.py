@@ -19,6 +19,7 @@ from model.networks.network import TranslationNetwork
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.ports import free_ports
+from model.runs import journal
 from model.shards.reader import ShardReader
 from model.text.subword_training import train_subwords
 from model.text.tokenizer import SPECIAL, SPECIAL_PIECES, Tokenizer, TokenizerConfig, TokenizerPair
@@ -31,7 +32,7 @@ from pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, 
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.pretrained_embeddings import identity, initialise, keep, kept_rows, matches
 from pipelines.tracking.registry import RegistryConfig, Version
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Trainer
 from tests.warm import start_ranks

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from model.runs import journal
+from model.runs.spool import Spool
 from pipelines import train
 from pipelines.shard import shard
 from pipelines.tasks import launch
-from pipelines.tracking.spool import Spool
-from pipelines.training import journal
 from tests.pipelines.tasks.test_language_train import LINES, MODELS, config
 
 FIRST = ["train.max_steps=8", "train.optimizer.lr=0.01"]

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from model.bundles.vectors import load_vectors
+from model.runs import journal
 from pipelines import entries
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from tests.pipelines.processes import finish, kill_tree, start_verb, wait_for, workers_of
 from tests.warm import Command
 

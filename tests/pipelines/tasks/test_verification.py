@@ -10,10 +10,11 @@ import pytest
 
 from model.files import file_sha256
 from model.ports import free_ports
+from model.runs import journal
 from model.shards.manifest import manifest_hash
 from pipelines import entries
 from pipelines.loaders.pairs import OF_PAIRS
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
 from tests.warm import start_ranks
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from model.networks.architectures import any_network, architecture, model_config
 from model.networks.language_network import LanguageNetwork
 from model.ports import free_ports
+from model.runs import journal
 from model.settings import LossConfig
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.blocks import WindowLoader
@@ -21,7 +22,7 @@ from pipelines.loaders.prefetch import Lanes
 from pipelines.loaders.streams import StreamLoader
 from pipelines.loaders.text import SplitText
 from pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from pipelines.training.loop import Report, Trainer
 from tests.random_shards import VOCABULARY, random_records
 from tests.warm import start_ranks

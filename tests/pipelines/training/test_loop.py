@@ -14,13 +14,14 @@ from model.errors import UserError
 from model.networks.architectures import architecture, build_network, model_config
 from model.networks.transformer import Transformer, TransformerConfig
 from model.ports import free_ports
+from model.runs import journal
 from model.settings import LossConfig
 from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.training import checkpoint, journal, loop
+from pipelines.training import checkpoint, loop
 from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Report, Trainer
 from pipelines.training.validation import validation_loss

@@ -12,10 +12,11 @@ import torch.distributed as dist
 
 from model.errors import UserError
 from model.ports import free_ports
+from model.runs import journal
 from model.word_vectors.learner import Text
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import ShardText, shard_vocabulary
-from pipelines.training import checkpoint, journal, stopping
+from pipelines.training import checkpoint, stopping
 from pipelines.training.verification import Check, check_steps
 from pipelines.word_vectors.averaging import Averaging
 from pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables

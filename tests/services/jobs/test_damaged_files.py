@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from model.errors import ServiceError
+from model.untrusted import JOURNAL, JournalReader, read_object
 from services.commands.contents import read_run
 from services.commands.run_folders import run_folders
 from services.jobs.executors.base import Start
@@ -28,7 +29,6 @@ from services.jobs.service.loop import Loop
 from services.jobs.service.progress import Progress, progress
 from services.jobs.states import ENDED, State
 from services.jobs.stop_wait import stop_wait
-from services.untrusted import JOURNAL, JournalReader, read_object
 from tests.services.jobs.processes import make_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")

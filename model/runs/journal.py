@@ -31,8 +31,8 @@ import torch
 
 from model.files import atomic_write, file_sha256
 from model.processor import processor
+from model.runs.record import PLANS, RECORD, read
 from pipelines.training import checkpoint
-from pipelines.training.run_record import PLANS, RECORD, read
 
 NAME = "steps.jsonl"
 STARTS = "starts.jsonl"
