@@ -13,7 +13,7 @@ from pathlib import Path
 
 from conf import compose, own
 from model.errors import UserError
-from model.runs.record import RECORD
+from model.runs import paths
 from model.shards.manifest import has_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
@@ -79,7 +79,7 @@ def names_run(word: str) -> bool:
 def of_run(config: Config, given: str) -> Config:
     """The configuration of the run in the folder `given`, else of that name in `paths.runs`."""
     folder = Path(given).resolve()
-    if not (folder / RECORD).is_file():
+    if not paths.begun(folder):
         return replace(config, name=given)
     return replace(config, name=folder.name, paths=replace(config.paths, runs=str(folder.parent)))
 
@@ -88,7 +88,7 @@ def needs_ray(verb: str, config: Config) -> bool:
     """Whether the verb will start a Ray of its own, as far as it can be known without torch."""
     if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
         return False
-    return not (config.run_dir / "release.json").is_file()
+    return not (config.run_dir / paths.RELEASE).is_file()
 
 
 def refuse_without_gpu(config: Config) -> None:

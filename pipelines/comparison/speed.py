@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from model.runs import journal
+from model.runs import journal, paths
 
 PAUSE = 5.0  # a step that took so many times the usual one had an evaluation, a checkpoint or a start before it
 
@@ -25,7 +25,7 @@ class TrainingRecord:
 
 def training_record(run: Path) -> TrainingRecord | None:
     """The record of a run's directory; None where there is no journal of a translation network."""
-    lines = list(journal.lines(run / journal.NAME))
+    lines = list(journal.lines(run / paths.STEPS))
     steps = [line for line in lines if "nll" in line and "tokens" in line]
     if not steps:
         return None

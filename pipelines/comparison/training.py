@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.errors import UserError
-from model.runs import journal
+from model.runs import checkpoints, journal, paths
 from model.shards.reader import ShardReader
 from pipelines.comparison.entries import Entry
 from pipelines.config import Config
@@ -19,7 +19,6 @@ from pipelines.tasks.base import task_for
 from pipelines.tasks.launch import train
 from pipelines.tasks.release import is_released
 from pipelines.tasks.run_directory import claim_run_dir, with_lanes
-from pipelines.training import checkpoint
 
 logger = logging.getLogger(__name__)
 ROOM = 1.05  # a step or an evaluation may end a little after the time is over
@@ -73,16 +72,16 @@ def with_limits(config: Config, steps: int) -> Config:
 
 def refuse_more(config: Config) -> None:
     """A run that was started with other settings, or went on longer than the others may, does not compare with them."""
-    if (config.run_dir / "run.json").is_file():
+    if paths.begun(config.run_dir):
         try:
             claim_run_dir(config, task_for(config.model).fingerprint(config))
         except UserError as problem:
             raise UserError(f"{problem} (of a comparison: choose another compare.name=)") from None
-    newest = checkpoint.newest(config.run_dir)
+    newest = checkpoints.newest(config.run_dir)
     if newest is None:
         return
-    step = checkpoint.state(newest)["step"]
-    minutes = max((line["seconds"] for line in journal.lines(config.run_dir / journal.NAME)), default=0.0) / 60
+    step = checkpoints.state(newest)["step"]
+    minutes = max((line["seconds"] for line in journal.lines(config.run_dir / paths.STEPS)), default=0.0) / 60
     limits = config.train
     over = step > limits.max_steps or (limits.max_minutes and minutes > ROOM * limits.max_minutes + 1)
     if over:
@@ -98,7 +97,7 @@ def bundle_of(one: Entry) -> Path:
     if one.config is None:
         assert one.bundle is not None
         return one.bundle
-    bundle = one.config.run_dir / "bundle"
+    bundle = one.config.run_dir / paths.BUNDLE
     if is_finished(one.config):
         logger.info(f"{one.label}: trained before, in {one.config.run_dir}")
     else:
@@ -109,5 +108,5 @@ def bundle_of(one: Entry) -> Path:
 def is_finished(config: Config) -> bool:
     """Whether the run has come to its end and its bundle is of its last weights."""
     task = task_for(config.model)
-    known = (config.run_dir / "run.json").is_file() and checkpoint.newest(config.run_dir) is not None
+    known = paths.begun(config.run_dir) and checkpoints.newest(config.run_dir) is not None
     return known and not task.needs_training(config) and is_released(config, task)

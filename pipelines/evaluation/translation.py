@@ -14,6 +14,7 @@ from model.files import atomic_write
 from model.inference.losses import Losses
 from model.inference.translator import Translator, open_translator
 from model.languages import languages_of
+from model.runs import paths
 from model.settings import DecodeConfig, EngineName
 from model.shards.manifest import manifest_hash, read_manifest
 from model.text.excerpt import excerpt
@@ -209,12 +210,12 @@ def gate_split(shards: Path, wanted: str) -> str:
 
 def hypotheses_file(evaluation: Evaluation, directory: Path) -> Path:
     """Where `write_evaluation` keeps the translations."""
-    return directory / f"hypotheses.{evaluation.split}.{languages_of(evaluation.pair)[-1]}.txt"
+    return paths.hypotheses(directory, evaluation.split, languages_of(evaluation.pair)[-1])
 
 
 def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Path]:
     """Keep the record and the hypotheses: `evaluation.SPLIT.json` and `hypotheses.SPLIT.LANGUAGE.txt`; their paths."""
-    record = directory / f"evaluation.{evaluation.split}.json"
+    record = paths.evaluation(directory, evaluation.split)
     texts = hypotheses_file(evaluation, directory)
     content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
     lines = "".join(f"{line}\n" for line in evaluation.hypotheses)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from conf import compose
 from model.errors import ServiceError, UserError, interrupt_in
 from model.memory import keep_few_products
-from model.runs import lock
-from model.runs.record import RECORD
+from model.runs import lock, paths
+from model.runs.attempts import StaleAttemptError
 from model.runs.spool import Spool
 from model.storage.mirror import remote_of
 from pipelines.cluster import ray_train
@@ -27,7 +27,6 @@ from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import is_database, resolve_paths
 from pipelines.training import progress, publishing
-from pipelines.training.checkpoint import StaleAttemptError
 from pipelines.training.stopping import Signals, is_paused, read_reason, signals
 
 if TYPE_CHECKING:
@@ -49,11 +48,11 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
     new = not (config.run_dir.exists() and any(config.run_dir.iterdir()))
     if is_first():
         publishing.pull(config.run_dir)
-        new = new and not (config.run_dir / RECORD).exists()
+        new = new and not paths.begun(config.run_dir)
     try:
         return _train(with_lanes(config, [config.run_dir]), say)
     except UserError:
-        if new and not (config.run_dir / "spool").exists():  # it has not begun
+        if new and not (config.run_dir / paths.SPOOL).exists():  # it has not begun
             shutil.rmtree(config.run_dir, ignore_errors=True)
         raise
 
@@ -127,7 +126,7 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
             if config.cluster.backend == "local":
                 train_rank(config, from_environment(config.cluster.device))
             else:
-                storage, sizes = config.run_dir / "ray", worker_sizes(config)
+                storage, sizes = config.run_dir / paths.RAY, worker_sizes(config)
                 crosses = remote_of(config.run_dir) is not None or len(sizes) > 1
                 ends = partial(open_ends, config) if crosses else None
                 ray_train.fit(train_rank, config, config.cluster, storage, config.name, sizes, ends)

@@ -9,7 +9,7 @@ from typing import Any
 
 from model.bundles.directory import CONFIG, read_facts
 from model.inference.kinds import open_bundle
-from model.runs import journal
+from model.runs import journal, paths
 from model.shards.manifest import manifest_hash
 from pipelines.config import Config
 from pipelines.tasks.base import Task
@@ -29,7 +29,7 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
 
     Returns the bundle's directory.
     """
-    directory = config.run_dir / "bundle"
+    directory = config.run_dir / paths.BUNDLE
     publishing.pull(config.run_dir)  # the first rank may have trained elsewhere
     config = replace(config, evaluate=replace(config.evaluate, bundle=None))
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
@@ -50,19 +50,19 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
         tracked.text(f"{told}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
         say(told)
-        publishing.publish(config.run_dir, "bundle", f"evaluation.{config.evaluate.split}.json")
+        publishing.publish(config.run_dir, paths.BUNDLE, paths.evaluation(config.run_dir, config.evaluate.split).name)
         if config.registry.register:
             version = register_bundle(config.tracking, config.registry, tracked, directory, openings)
             shards = manifest_hash(config.shard_dir)
             write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
-            publishing.publish(config.run_dir, "release.json")
+            publishing.publish(config.run_dir, paths.RELEASE)
     return directory
 
 
 def is_released(config: Config, task: Task) -> bool:
     """Whether the run's bundle is of its last weights, and has been evaluated."""
-    evaluated = (config.run_dir / f"evaluation.{config.evaluate.split}.json").is_file()
-    return evaluated and stored_origin(task, config.run_dir / "bundle") == plain(task.weights_origin(config))
+    evaluated = paths.evaluation(config.run_dir, config.evaluate.split).is_file()
+    return evaluated and stored_origin(task, config.run_dir / paths.BUNDLE) == plain(task.weights_origin(config))
 
 
 def stored_origin(task: Task, bundle: Path) -> Any:

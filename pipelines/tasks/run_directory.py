@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import UserError
-from model.files import atomic_write
 from model.languages import same_pair
 from model.networks.architectures import ARCHITECTURES, model_config
 from model.renamed import current_values
-from model.runs import journal
-from model.runs.record import PLANS, RECORD, read
+from model.runs import checkpoints, journal, paths, record
+from model.runs.record import PLANS, read_record, write_record
 from model.shards.manifest import manifest_hash, read_manifest
 from model.shards.verify import verify_once
 from model.storage.mirror import remote_of
@@ -23,7 +22,6 @@ from pipelines.loaders.prefetch import check_lanes
 from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.tasks.precision import read_precision
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import checkpoint
 from pipelines.training.loop import limits
 
 logger = logging.getLogger(__name__)
@@ -51,7 +49,7 @@ def with_lanes(config: Config, runs: Iterable[Path]) -> Config:
     """
     if config.loader.lanes:
         return config
-    begun = (read(run / RECORD) for run in runs)
+    begun = (read_record(run) for run in runs)
     kept = (record["loader"]["lanes"] for record in begun if record and "loader" in record)
     return replace(config, loader=replace(config.loader, lanes=next(kept, max(2, worker_count(config)))))
 
@@ -107,10 +105,9 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
         UserError: a run of this name was started with other settings; names each.
     """
     check_run_dir(config, fingerprint)
-    path = config.run_dir / RECORD
-    if not path.is_file():
+    if not paths.begun(config.run_dir):
         config.run_dir.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, json.dumps(fingerprint, indent=2, sort_keys=True))
+        write_record(config.run_dir, fingerprint)
 
 
 def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
@@ -119,7 +116,7 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     Raises:
         UserError: a run of this name was started with other settings; names each.
     """
-    found = read(config.run_dir / RECORD)
+    found = read_record(config.run_dir)
     if found is None:
         return
     stored = current_values(found)
@@ -169,10 +166,10 @@ def check_lanes_of(config: Config) -> None:
 
 def needs_training(config: Config) -> bool:
     """Whether there is anything left to train of a network."""
-    newest = checkpoint.newest(config.run_dir)
+    newest = checkpoints.newest(config.run_dir)
     if newest is None:
         return True
-    state = checkpoint.state(newest)
+    state = checkpoints.state(newest)
     step, max_steps = state["step"], config.train.max_steps
     over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
     then = "is trained to its end" if over else f"goes on to step {max_steps:,}"
@@ -182,8 +179,8 @@ def needs_training(config: Config) -> bool:
 
 def newest_step(config: Config) -> int:
     """The step of the newest checkpoint; 0 where there is none."""
-    newest = checkpoint.newest(config.run_dir)
-    return 0 if newest is None else int(checkpoint.state(newest)["step"])
+    newest = checkpoints.newest(config.run_dir)
+    return 0 if newest is None else int(checkpoints.state(newest)["step"])
 
 
 def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
@@ -203,10 +200,10 @@ def write_release(config: Config, tracked: TrackedRun, version: str | None, **me
     content = {
         "run": config.name,
         "run_id": tracked.run_id,
-        "bundle": str(config.run_dir / "bundle"),
+        "bundle": str(config.run_dir / paths.BUNDLE),
         "model": config.registry.name,
         "version": version,
         "shards": str(config.shard_dir),
         **measured,
     }
-    atomic_write(config.run_dir / "release.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    record.write_release(config.run_dir, content)

@@ -5,13 +5,11 @@ with another one would go on with a rate that jumps, and nothing would say so. E
 order: `{"from_step", "max_steps", "schedule_steps"}`.
 """
 
-import json
 import logging
 from dataclasses import replace
 from typing import Any
 
-from model.files import atomic_write
-from model.runs.record import PLANS, RECORD, read
+from model.runs.record import PLANS, read_record, write_record
 from model.runs.spool import Spool
 from pipelines.config import Config
 from pipelines.settings import TrainConfig
@@ -27,8 +25,7 @@ def settle_schedule(config: Config) -> Config:
     It is what is asked for; else that of the run's last plan; else, for a run that has no checkpoint, `max_steps`.
     Other models and schedules have no such end: they are left as they are.
     """
-    path, train = config.run_dir / RECORD, config.train
-    record = read(path)
+    train, record = config.train, read_record(config.run_dir)
     if record is None or record.get("train", {}).get("optimizer", {}).get("schedule") not in WITH_AN_END:
         return config
     begun = newest_step(config)
@@ -41,13 +38,13 @@ def settle_schedule(config: Config) -> Config:
     if not plans or plan != {**plans[-1], "from_step": begun}:
         plans = [*plans, plan]
     if is_first() and plans != record.get(PLANS):
-        atomic_write(path, json.dumps({**record, PLANS: plans}, indent=2, sort_keys=True))
+        write_record(config.run_dir, {**record, PLANS: plans})
     return replace(config, train=settled)
 
 
 def describe_plans(config: Config) -> str:
     """The run's plans in a line; empty where its schedule has no end."""
-    plans = (read(config.run_dir / RECORD) or {}).get(PLANS, [])
+    plans = (read_record(config.run_dir) or {}).get(PLANS, [])
     return "; ".join(
         f"from step {one['from_step']:,}: {config.train.optimizer.schedule} to step {one['schedule_steps']:,}, "
         f"trained to step {one['max_steps']:,}"

@@ -13,9 +13,12 @@ from safetensors import SafetensorError, safe_open
 
 from model.errors import UserError
 from model.files import file_sha256
+from model.runs import checkpoints, paths
+from model.runs.bundles import is_released
+from model.runs.lines import JournalReader
 from model.shards import verify
 from model.shards.manifest import MANIFEST, read_manifest
-from model.untrusted import JournalReader, read_object, read_word
+from model.untrusted import read_object, read_word
 from services.commands.shard_contents import read_json, read_shard, read_shard_directory
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
@@ -47,7 +50,7 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
         return read_checkpoint(path, manifest)
     if (path / "config.json").is_file():
         return read_bundle(path)
-    if (path / "checkpoints").is_dir() or (path / "steps.jsonl").is_file():
+    if (path / paths.CHECKPOINTS).is_dir() or (path / paths.STEPS).is_file():
         return read_run(path)
     raise UserError(f"{path}: not {KINDS}")
 
@@ -103,7 +106,7 @@ def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "kind": "checkpoint",
         "path": str(path),
         **{key: value for key, value in manifest.items() if key != "files"},
-        "state": brief(read_json(path / "state.json")),
+        "state": brief(read_json(path / checkpoints.STATE)),
         "files": {name: f"{size(path / name)}, sha256 {digest[:12]}" for name, digest in manifest["files"].items()},
         **(tensors(held) if held and held.is_file() else {}),
     }
@@ -111,13 +114,13 @@ def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_run(path: Path) -> dict[str, Any]:
     """A run's folder: its checkpoints, the last line of its journal, its MLflow run."""
-    found = sorted(entry.name for entry in (path / "checkpoints").glob("step-*")) if path.is_dir() else []
-    journal = JournalReader(path / "steps.jsonl")
+    found = [entry.name for entry in checkpoints.every(path).values()]
+    journal = JournalReader(path / paths.STEPS)
     last = None
     for line in journal.lines():
         last = line
     notes = journal.notes
-    start = read_word(path / "attempt")
+    start = read_word(path / paths.ATTEMPT)
     return {
         "kind": "run",
         "path": str(path),
@@ -125,8 +128,8 @@ def read_run(path: Path) -> dict[str, Any]:
         "checkpoints": found,
         "newest": found[-1] if found else None,
         "last_line": last,
-        "mlflow": read_object(path / "mlflow.json", notes) or None,
-        "bundle": str(path / "bundle") if (path / "bundle" / "config.json").is_file() else None,
+        "mlflow": read_object(path / paths.TRACKED, notes) or None,
+        "bundle": str(path / paths.BUNDLE) if is_released(path) else None,
         **({"damaged": notes} if notes else {}),
     }
 

@@ -5,7 +5,6 @@ promote, serve. Overrides go to all of them. Whatever was started is stopped at 
 """
 
 import contextlib
-import json
 import shlex
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from conf import compose
 from conf.interrupts import held_signals
 from model.errors import UserError
 from model.languages import split_pair
+from model.runs.record import read_release
 from model.shards.manifest import read_manifest
 from model.storage.mirror import local_folder
 
@@ -179,9 +179,7 @@ def summary(
     root: DemoRoot, words: Sequence[str], samples: Sequence[Sample], headers: dict[str, str], seconds: float
 ) -> str:
     """The table of translations, the score, and where to look next."""
-    release = json.loads(
-        (local_folder(root.paths["runs"], root.paths["cache"]) / root.name / "release.json").read_text(encoding="utf-8")
-    )
+    release = read_release(local_folder(root.paths["runs"], root.paths["cache"]) / root.name)
     uri = str(root.tracking["uri"])
     model = f"{headers.get('x-model-name')} version {headers.get('x-model-version')}"
     if release["version"] != headers.get("x-model-version"):

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.files import is_locked
-from model.untrusted import finite, read_object, step_of, whole
+from model.bundles.directory import CONFIG
+from model.runs import checkpoints, lock, paths, spool
+from model.runs.bundles import is_released
+from model.untrusted import finite, read_object
 
-LOCKS = ("lock", "spool/writer.lock")  # held by whoever trains the run, or records it
 # What a model is judged by, the first that it has: how a score's name ends, and how it is written.
 SCORES = (("_bleu", "BLEU {:.2f}"), ("_perplexity", "perplexity {:.2f}"), ("similarity/mean", "similarity {:.2f}"))
 
@@ -27,41 +28,40 @@ class RunFolder:
     @property
     def alive(self) -> bool:
         """Whether a process is at work on it."""
-        return any(is_locked(self.path / name) for name in LOCKS)
+        return lock.is_held(self.path) or spool.Spool(self.path).writer_alive()
 
     @property
     def unsent(self) -> bool:
         """Whether records in it have not reached MLflow: nothing else has them."""
-        records, sent = self.path / "spool" / "records.jsonl", read_object(self.path / "spool" / "sent.json")
-        return records.is_file() and records.stat().st_size > (whole(sent.get("offset"), most=2**63) or 0)
+        return spool.pending(self.path) > 0
 
     @property
     def is_sharding(self) -> bool:
         """Whether it is no run but what MLflow was told of a sharding."""
-        return self.path.name.startswith("shard-") and not (self.path / "run.json").is_file()
+        return self.path.name.startswith("shard-") and not (self.path / paths.RECORD).is_file()
 
     @property
     def state(self) -> str:
         """What it has come to."""
         if self.alive:
             return "running"
-        if (self.path / "bundle" / "config.json").is_file():
+        if is_released(self.path):
             return "finished"
-        steps = [step_of(entry.name) for entry in self.path.glob("checkpoints/step-*")]
+        steps = checkpoints.every(self.path)
         if steps:
             return f"at step {max(steps):,}"
-        return "record" if not (self.path / "run.json").is_file() else "begun"
+        return "record" if not (self.path / paths.RECORD).is_file() else "begun"
 
     @property
     def score(self) -> str:
         """Of its bundle."""
-        scores = read_object(self.path / "bundle" / "config.json").get("scores")
+        scores = read_object(self.path / paths.BUNDLE / CONFIG).get("scores")
         return headline(scores if isinstance(scores, dict) else {})
 
     @property
     def version(self) -> str:
         """MODEL/VERSION in the registry, as the run noted it."""
-        note = read_object(self.path / "release.json")
+        note = read_object(self.path / paths.RELEASE)
         return f"{note.get('model')}/{note['version']}" if note.get("version") else "-"
 
 
@@ -72,7 +72,7 @@ def run_folders(runs: Path) -> list[RunFolder]:
     found = [
         RunFolder(path, *extent(path))
         for path in runs.iterdir()
-        if path.is_dir() and not path.is_symlink() and ((path / "run.json").is_file() or (path / "spool").is_dir())
+        if path.is_dir() and not path.is_symlink() and paths.is_run(path)
     ]
     return sorted(found, key=lambda run: (-run.changed, run.path.name))
 

@@ -13,6 +13,7 @@ import optuna
 from conf import compose
 from conf.interrupts import held_signals
 from model.errors import interrupt_in
+from model.runs.record import read_tracked, write_tracked
 from services.jobs import entries
 from services.jobs.client import table, verbs
 from services.jobs.mlflow_logins import local_login
@@ -43,7 +44,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
         with _ended(parent):
             run = parent.begin(_params(root, space, most), root.jobs.owner or getpass.getuser(), client.address)
             if run is not None:
-                (folder / "mlflow.json").write_text(json.dumps({"run_id": run}), encoding="utf-8")
+                write_tracked(folder, {"run_id": run})
             common = [f"tracking.parent={run}"] if run else []
             search = Search(client, study, space, root.sweep, most=most, common=common)
             search.run()
@@ -77,9 +78,7 @@ def _asked(root: SweepRoot) -> entries.Root:
 
 def _parent(root: SweepRoot, folder: Path) -> Parent:
     """The run that this sweep began before, or a new one: at the MLflow that `dragoman up` started, where it did."""
-    begun, uri = None, str(root.tracking["uri"])
-    if (folder / "mlflow.json").is_file():
-        begun = str(json.loads((folder / "mlflow.json").read_text(encoding="utf-8"))["run_id"])
+    begun, uri = read_tracked(folder).get("run_id"), str(root.tracking["uri"])
     place = Path(root.paths["root"]) / "service" / "address.json"
     if root.jobs.service is None and uri.startswith("sqlite") and place.is_file():
         uri = json.loads(place.read_text(encoding="utf-8")).get("mlflow", uri)

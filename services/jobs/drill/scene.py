@@ -15,6 +15,8 @@ import psutil
 
 from conf.interrupts import Interrupted
 from model.errors import ServiceError, UserError
+from model.runs import paths
+from model.runs.lines import JournalReader
 from services.jobs.client.client import JobClient
 from services.jobs.drill import processes
 from services.jobs.service.progress import Progress, progress
@@ -59,8 +61,7 @@ class Scene:
 
     def journal(self) -> list[dict[str, Any]]:
         """The run's, from its first step on."""
-        text = (self.run / "steps.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.split("\n")[:-1]]
+        return list(JournalReader(self.run / paths.STEPS).lines())
 
     def state(self) -> dict[str, Any]:
         """Of the training, as the service says it; empty while the service does not answer."""

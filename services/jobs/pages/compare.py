@@ -7,6 +7,7 @@ from typing import Any
 
 from conf import groups
 from model.errors import UserError
+from model.runs.paths import evaluations
 from model.untrusted import finite, read_object
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Job
@@ -107,7 +108,7 @@ def _scores(job: Job) -> dict[str, float]:
     """Of the run's last evaluations: `test BLEU` and its like."""
     run_dir = (job.plan or {}).get("run_dir")
     found = {}
-    paths = sorted(Path(run_dir).glob("evaluation.*.json")) if run_dir and job.verb == "train" else []
+    paths = evaluations(Path(run_dir)) if run_dir and job.verb == "train" else []
     for path in paths[:EVALUATIONS]:
         measured = read_object(path)
         split, scores = path.name.split(".")[1], measured.get("scores")

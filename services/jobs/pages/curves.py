@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.untrusted import JournalReader, finite
+from model.runs import paths
+from model.runs.lines import JournalReader
+from model.untrusted import finite
 from services.jobs.pages.words import number
 
 POINTS = 1000  # a line
@@ -68,26 +70,24 @@ class Journals:
     """Reads only what was added since the last look."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Path, tuple[int, JournalReader, Journal]] = OrderedDict()
+        self._known: OrderedDict[Path, tuple[JournalReader, Journal]] = OrderedDict()
         self._lock = threading.Lock()
 
     def read(self, run_dir: str | None) -> Journal:
         """An empty one where the run cannot be seen from here, or has not begun."""
         if not run_dir:
             return Journal()
-        path = Path(run_dir) / "steps.jsonl"
+        path = Path(run_dir) / paths.STEPS
         with self._lock:
-            try:
-                status = path.stat()
-            except OSError:
+            if not path.exists():
                 return Journal()
-            inode, reader, journal = self._known.pop(path, (status.st_ino, JournalReader(path), Journal()))
-            if inode != status.st_ino or status.st_size < reader.offset:
+            reader, journal = self._known.pop(path, (JournalReader(path), Journal()))
+            if reader.is_replaced():
                 reader, journal = JournalReader(path), Journal()
             for line in reader.lines():
                 journal.add(line)
             journal.notes = reader.notes
-            self._known[path] = (status.st_ino, reader, journal)
+            self._known[path] = (reader, journal)
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
             return journal

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from sqlalchemy import select
 
+from model.runs import paths
 from model.shards.manifest import MANIFEST
 from model.untrusted import open_regular, read_object
 from services.jobs.ledger.access import Person
@@ -198,7 +199,7 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         run_dir = _sharding_run(site, job, run_dir.parent)
     tracked, begun, released = (
         read_object(run_dir / name, notes) if run_dir and job.verb in ("train", "shard") else {}
-        for name in ("mlflow.json", "run.json", "release.json")
+        for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
     )
     if tracked.get("run_id"):
         page = site.tracking.run_page(str(tracked["run_id"]))

@@ -12,6 +12,7 @@ from typing import Any
 
 from conf import compose, groups
 from model.errors import UserError
+from model.runs.paths import RECORD
 from model.untrusted import read_object, whole
 from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from services.jobs.planning.stamps import Stamp, stamp_of
@@ -146,7 +147,7 @@ def _model(verb: str, values: Mapping[str, Any]) -> str:
 
 def _read_by(values: Mapping[str, Any]) -> list[str]:
     """What a plan of `train` or `shard` is made from beside the configuration."""
-    run = Path(values["paths"]["runs"]) / str(values["name"]) / "run.json"
+    run = Path(values["paths"]["runs"]) / str(values["name"]) / RECORD
     return [str(Path(values["paths"]["shards"]) / "manifest.json"), str(run)]
 
 
@@ -167,7 +168,7 @@ def _rehearse(verb: str, words: Sequence[str]) -> None:
 
 def _lanes_of_run(values: Mapping[str, Any]) -> int:
     """Of a run that has begun; 0 where it has not."""
-    loader = read_object(Path(values["paths"]["runs"]) / str(values["name"]) / "run.json").get("loader")
+    loader = read_object(Path(values["paths"]["runs"]) / str(values["name"]) / RECORD).get("loader")
     return whole(loader.get("lanes")) or 0 if isinstance(loader, Mapping) else 0
 
 

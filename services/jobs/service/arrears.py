@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 from sqlalchemy.exc import SQLAlchemyError
 
-from model.untrusted import read_object, whole
+from model.runs.spool import pending
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.states import ENDED
 
@@ -26,16 +26,6 @@ NEWEST = 100  # ended jobs that are looked at
 PATIENCE = 600.0  # seconds for one run
 AGAIN = 60.0  # seconds until a run is tried again that could not be sent though the server answers
 logger = logging.getLogger(__name__)
-
-
-def pending(run: Path) -> int:
-    """Bytes of a run's spool that have not reached the server."""
-    try:
-        size = (run / "spool" / "records.jsonl").stat().st_size
-    except OSError:
-        return 0
-    sent = whole(read_object(run / "spool" / "sent.json").get("offset"), most=2**63)
-    return max(0, size - (sent or 0))
 
 
 class Arrears:

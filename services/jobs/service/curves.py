@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from model.untrusted import JournalReader, finite, read_object
+from model.runs import paths
+from model.runs.lines import JournalReader
+from model.untrusted import finite, read_object
 from services.jobs.ledger.tables import Job
 
 POINTS = 1000  # of a curve at most
@@ -30,7 +32,7 @@ def read_curves(run: Path | None) -> dict[str, list[Point]]:
     found: dict[str, dict[int, float]] = {}
     before = (0.0, 0)  # seconds and tokens at the last line of a step
     tokens = 0
-    for line in JournalReader(run / "steps.jsonl").lines() if run else ():
+    for line in JournalReader(run / paths.STEPS).lines() if run else ():
         step = line["step"]
         for name, value in line.items():
             number = finite(value)
@@ -57,4 +59,4 @@ def thinned(points: Sequence[Point], most: int = POINTS) -> list[Point]:
 
 def released(run: Path | None) -> dict[str, Any]:
     """What the end of the run published: its MLflow run, model, version, scores. Empty before that."""
-    return read_object(run / "release.json") if run else {}
+    return read_object(run / paths.RELEASE) if run else {}

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from model.runs.paths import RECORD, RELEASE
 from model.untrusted import open_regular, read_object
 from services.jobs.client.table import clock, reason_beyond
 from services.jobs.ledger.tables import Attempt, Job
@@ -109,7 +110,7 @@ def _change(one: ChangeView) -> Sequence[Any]:
 
 def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
     yield "submission", f"sha256 {plan.get('fingerprint', '-')}"
-    begun, released = (read_object(run_dir / name) if run_dir else {} for name in ("run.json", "release.json"))
+    begun, released = (read_object(run_dir / name) if run_dir else {} for name in (RECORD, RELEASE))
     version = released.get("version")
     told = {
         "shards": begun.get("shards") and f"manifest {begun['shards']}",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from model.runs import journal
+from model.runs import journal, paths
 from model.runs.spool import Spool
 from pipelines import train
 from pipelines.shard import shard
@@ -38,7 +38,7 @@ def start(home: Path, name: str, schedule: str, *overrides: str) -> Path:
 
 
 def rates(run: Path) -> list[float]:
-    return [line["lr"] for line in journal.lines(run / journal.NAME) if "batch" in line]
+    return [line["lr"] for line in journal.lines(run / paths.STEPS) if "batch" in line]
 
 
 def plans(run: Path) -> Any:
