@@ -46,6 +46,11 @@ def newest(run: Path) -> Path | None:
     return next(reversed(every(run).values()), None)
 
 
+def newest_step(run: Path) -> int:
+    """Return the step of the newest checkpoint; 0 for none."""
+    return max(every(run), default=0)
+
+
 def last(run: Path) -> Path:
     """The same of a run that must have one.
 

@@ -16,9 +16,10 @@ from pipelines.comparison.entries import Entry
 from pipelines.config import Config
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.tasks.base import task_for
+from pipelines.tasks.identity import claim_run_dir
 from pipelines.tasks.launch import train
 from pipelines.tasks.release import is_released
-from pipelines.tasks.run_directory import claim_run_dir, with_lanes
+from pipelines.tasks.workers import with_lanes
 
 logger = logging.getLogger(__name__)
 ROOM = 1.05  # a step or an evaluation may end a little after the time is over

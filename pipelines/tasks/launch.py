@@ -20,9 +20,10 @@ from pipelines.cluster.pause import PausedError
 from pipelines.cluster.ranks import Ranks, from_environment
 from pipelines.config import Config
 from pipelines.tasks.base import Plan, Task, task_for
+from pipelines.tasks.identity import check_run_dir, claim_run_dir
 from pipelines.tasks.release import release
-from pipelines.tasks.run_directory import check_run_dir, claim_run_dir, is_first, with_lanes, worker_sizes
 from pipelines.tasks.schedule import describe_plans, settle_schedule
+from pipelines.tasks.workers import is_first, with_lanes, worker_sizes
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import is_database, resolve_paths

@@ -91,7 +91,7 @@ def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) ->
         _begin(run, again, begin)
         changes = [int(one["from_step"]) for one in record.get(PLANS, []) if begin < int(one["from_step"]) < end]
         for stop in (*changes, end):
-            settings = _settings(config, record, again, newest_step_of(again), stop)
+            settings = _settings(config, record, again, checkpoints.newest_step(again), stop)
             task_for(settings.model).train_rank(settings, Ranks(0, 1, device))
         _compare_losses(run, again, begin, end, ROUNDED if exact else NOISE)
         theirs, ours = (checkpoint.read(checkpoints.every(where)[end])[0] for where in (run, again))
@@ -101,11 +101,6 @@ def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) ->
         return f"{named}: every bit"
     _compare_way(named, before, theirs["network"], ours["network"])
     return f"{named}: losses within {NOISE:.0%} (not bit by bit: another kind of machine, or several workers)"
-
-
-def newest_step_of(run: Path) -> int:
-    """Return the step of the newest checkpoint in the folder, 0 for none."""
-    return max(checkpoints.every(run), default=0)
 
 
 def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:

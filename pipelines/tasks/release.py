@@ -9,12 +9,11 @@ from typing import Any
 
 from model.bundles.directory import CONFIG, read_facts
 from model.inference.kinds import open_bundle
-from model.runs import journal, paths
+from model.runs import checkpoints, journal, paths, record
 from model.shards.manifest import manifest_hash
 from pipelines.config import Config
 from pipelines.tasks.base import Task
 from pipelines.tasks.openings import open_split
-from pipelines.tasks.run_directory import newest_step, write_release
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.training import publishing
@@ -46,7 +45,7 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
         written = task.write(measured, config.run_dir)
         journal.note_evaluation(config.run_dir, written[0])
         tracked.artifact(written[0], "evaluation")
-        tracked.metrics(newest_step(config), {**measured.scores, **openings})
+        tracked.metrics(checkpoints.newest_step(config.run_dir), {**measured.scores, **openings})
         tracked.text(f"{told}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
         say(told)
@@ -54,7 +53,7 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
         if config.registry.register:
             version = register_bundle(config.tracking, config.registry, tracked, directory, openings)
             shards = manifest_hash(config.shard_dir)
-            write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
+            _write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
             publishing.publish(config.run_dir, paths.RELEASE)
     return directory
 
@@ -68,6 +67,20 @@ def is_released(config: Config, task: Task) -> bool:
 def stored_origin(task: Task, bundle: Path) -> Any:
     """What the task's `weights_origin` gave when the bundle was made; None where there is none."""
     return task.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
+
+
+def _write_release(config: Config, tracked: TrackedRun, version: str | None, **measured: Any) -> None:
+    """RUN/release.json: where everything is and what was `measured`, for whoever comes next."""
+    content = {
+        "run": config.name,
+        "run_id": tracked.run_id,
+        "bundle": str(config.run_dir / paths.BUNDLE),
+        "model": config.registry.name,
+        "version": version,
+        "shards": str(config.shard_dir),
+        **measured,
+    }
+    record.write_release(config.run_dir, content)
 
 
 def plain(value: Any) -> Any:

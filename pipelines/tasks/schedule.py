@@ -9,11 +9,12 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+from model.runs import checkpoints
 from model.runs.record import PLANS, read_record, write_record
 from model.runs.spool import Spool
 from pipelines.config import Config
 from pipelines.settings import TrainConfig
-from pipelines.tasks.run_directory import is_first, newest_step
+from pipelines.tasks.workers import is_first
 from pipelines.training.optimizer import WITH_AN_END, learning_rate
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ def settle_schedule(config: Config) -> Config:
     train, record = config.train, read_record(config.run_dir)
     if record is None or record.get("train", {}).get("optimizer", {}).get("schedule") not in WITH_AN_END:
         return config
-    begun = newest_step(config)
+    begun = checkpoints.newest_step(config.run_dir)
     plans = (record.get(PLANS) or _earlier_plan(config)) if begun else []
     kept = plans[-1]["schedule_steps"] if plans else train.max_steps
     settled = replace(train, schedule_steps=train.schedule_steps or kept)

@@ -26,7 +26,7 @@ from pipelines.evaluation.word_vectors.plots import all_pictures, losses
 from pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from pipelines.loaders.segments import language, shard_vocabulary
 from pipelines.tasks.base import Measured
-from pipelines.tasks.run_directory import origin_facts
+from pipelines.tasks.identity import origin_facts
 from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
 from pipelines.tracking.plots import Figure
 from pipelines.tracking.run import TrackedRun

@@ -53,7 +53,7 @@ def check_steps(run: Path, replay: Replay | None) -> Check:
     try:
         with contextlib.closing(replay):
             steps, unrecorded = _compare_steps(run, replay)
-        newest = max(checkpoints.every(run), default=0)
+        newest = checkpoints.newest_step(run)
         if steps < newest:
             raise DifferenceError(
                 f"step {steps + 1:,} is missing: the journal ends before it, and step {newest:,} was kept"

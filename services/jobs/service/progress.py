@@ -29,7 +29,7 @@ def progress(run_dir: str | None) -> Progress:
     if not run_dir:
         return Progress()
     run = Path(run_dir)
-    kept = max(checkpoints.every(run), default=0)
+    kept = checkpoints.newest_step(run)
     step, seconds, at_kept, lost = 0, 0.0, 0.0, 0
     journal = JournalReader(run / paths.STEPS)
     for line in journal.lines():
