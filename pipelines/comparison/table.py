@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from model.durations import duration
 from model.inference.bleu import tokeniser
 from pipelines.comparison.measures import Measures
 from pipelines.comparison.seeds import compare_seeds, covers
@@ -44,7 +45,7 @@ class Row:
             dash if self.step is None else (f"{self.step.difference:+z.1f}", self._significance(self.step)),
             (f"{one.chrf.score:z.1f}", f"{one.chrf.low:z.1f} to {one.chrf.high:z.1f}"),
             (amount(one.parameters), ""),
-            dash if record is None else (amount(record.tokens), duration(record.minutes)),
+            dash if record is None else (amount(record.tokens), duration(60 * record.minutes)),
             dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),
             (f"{one.sentences_per_second:,.1f}", f"beam {one.beam}"),
         ]
@@ -86,11 +87,6 @@ def amount(number: int) -> str:
     if number >= 1e6:
         return f"{number / 1e6:.2f}M"
     return f"{number / 1e3:.1f}k" if number >= 1e4 else f"{number:,}"
-
-
-def duration(minutes: float) -> str:
-    """`2.5 min`, `40 s`."""
-    return f"{minutes:.1f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
 
 
 def as_text(table: Sequence[Row]) -> str:

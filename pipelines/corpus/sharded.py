@@ -8,7 +8,7 @@ the same name, and where it lies here of the same size, or of another name and t
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from conf import groups
 from model.addresses import mask_address
 from model.errors import UserError
 from model.files import file_sha256
-from model.schema import build
+from model.schema import build, flat
 from model.shards.manifest import Manifest, has_manifest, read_manifest
 from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
@@ -47,9 +47,9 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default is made of the others
     if "pair" not in chosen:
         found["pair"] = "-".join(manifest.languages)
-    for key, ours in leaves({section: values[section] for section in SECTIONS}):
+    for key, ours in flat({section: values[section] for section in SECTIONS}):
         theirs = look_up(manifest.config, key)
-        if theirs is UNSAID or theirs == ours or (key.startswith("corpus.fields.") and of_tars(manifest)):
+        if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and of_tars(manifest)):
             continue
         if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
             raise UserError(
@@ -118,22 +118,13 @@ def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]
     return keys
 
 
-def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything that is no section."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
 def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
     if name not in groups.choices("experiment"):
         return set()
     content = groups.content(f"experiment/{name}")
     defaults: Iterable[Any] = content.pop("defaults", ())
     chosen = {group.removeprefix("override ").lstrip("/") for one in defaults if isinstance(one, dict) for group in one}
-    return {key for key, _ in leaves(content)}.union(*(_keys_of(group, values) for group in chosen))
+    return {key for key, _ in flat(content)}.union(*(_keys_of(group, values) for group in chosen))
 
 
 def _keys_of(key: str, values: Mapping[str, Any]) -> set[str]:

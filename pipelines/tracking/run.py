@@ -80,7 +80,7 @@ class TrackedRun:
 
     def params(self, values: Mapping[str, Any]) -> None:
         """Parameters; nested sections become `section.key`. A value that changed on resume becomes a tag."""
-        self.spool.append("params", values=names.keys(names.flat(values)))
+        self.spool.append("params", values=names.keys(names.flat_texts(values)))
 
     def tags(self, values: Mapping[str, Any]) -> None:
         """Tags; a later value replaces an earlier one."""

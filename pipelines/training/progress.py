@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from model.durations import duration
 from model.runs.lines import JournalReader
 from model.runs.paths import PRECISION, STEPS
 
@@ -100,7 +101,7 @@ def _training(shown: list[dict[str, Any]], recent: list[dict[str, Any]], max_ste
     if last["step"] - recent[0]["step"] >= SETTLED and seconds > 0:
         tokens = sum(line["tokens"] for line in recent[1:])
         left = (max_steps - last["step"]) * seconds / (last["step"] - recent[0]["step"])
-        parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{_duration(left)} left"]
+        parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{duration(left)} left"]
     return " | ".join(parts)
 
 
@@ -108,15 +109,9 @@ def _evaluation(line: dict[str, Any]) -> str:
     bleu = f" | BLEU {line['valid_bleu']:.1f}" if "valid_bleu" in line else ""
     return (
         f"step {line['step']:,} | validation loss {line['valid_loss']:.3f} | "
-        f"perplexity {line['valid_perplexity']:.2f}{bleu} | {_duration(line['seconds'])} trained"
+        f"perplexity {line['valid_perplexity']:.2f}{bleu} | {duration(line['seconds'])} trained"
     )
 
 
 def _epoch(line: dict[str, Any]) -> str:
-    return f"epoch {line['epoch']} | loss {line['epoch_loss']:.4f} | {_duration(line['seconds'])} trained"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"epoch {line['epoch']} | loss {line['epoch_loss']:.4f} | {duration(line['seconds'])} trained"

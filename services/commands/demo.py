@@ -18,6 +18,7 @@ from typing import Any
 
 from conf import compose
 from conf.interrupts import held_signals
+from model.durations import duration
 from model.errors import UserError
 from model.languages import split_pair
 from model.runs.record import read_release
@@ -191,7 +192,7 @@ def summary(
         "shards": f"{root.paths['shards']}, manifest {headers.get('x-manifest-hash', '')[:12]}",
         "look at it": uri if uri.startswith("http") else f"{program('mlflow')} ui --backend-store-uri {uri}",
         "serve again": f"{program('dragoman')} {shlex.join(['serve', *words])}",
-        "took": f"{int(seconds // 60)} min {int(seconds % 60)} s",
+        "took": duration(seconds),
     }
     width = max(map(len, rows))
     lines = [f"{key:<{width}}  {value}" for key, value in rows.items()]

@@ -13,6 +13,7 @@ from typing import Any
 from conf import compose, groups
 from model.errors import UserError
 from model.runs.paths import RECORD
+from model.schema import flat
 from model.untrusted import read_object, whole
 from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from services.jobs.planning.stamps import Stamp, stamp_of
@@ -178,7 +179,7 @@ def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     given = {word.partition("=")[0].lstrip("+") for word in words}
     return {
         key: value
-        for key, value in _flat(values)
+        for key, value in flat(values)
         if (key not in defaults or defaults[key] != value) and (key in given or "${" not in str(written.get(key)))
     }
 
@@ -186,21 +187,13 @@ def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 @lru_cache(maxsize=4)
 def _defaults(_environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """What is set where nothing is said; composing it takes as long as composing what is asked for."""
-    return dict(_flat(compose.values([])))
+    return dict(flat(compose.values([])))
 
 
 @lru_cache(maxsize=64)
 def _shipped(words: tuple[str, ...], _environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """What a choice of the files of conf/ composes."""
     return compose.values(words)
-
-
-def _flat(values: Mapping[str, Any], where: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        name = f"{where}{key}"
-        found += _flat(value, f"{name}.") if isinstance(value, Mapping) and value else [(name, value)]
-    return found
 
 
 def _shape(verb: str, values: Mapping[str, Any], lanes: int, steps: bool) -> str:

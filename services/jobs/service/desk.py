@@ -17,7 +17,7 @@ from services.jobs.service import schemas
 from services.jobs.service.loop import Loop, handed
 from services.jobs.service.outlook import Outlook
 from services.jobs.settings import ServiceConfig
-from services.jobs.states import ACTIVE, ENDED, State
+from services.jobs.states import ACTIVE, ENDED, PRIORITIES, State
 
 COLUMNS = [name for name in schemas.JobView.model_fields if name != "why"]  # of the ledger
 LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for why they wait: a command line asks once
@@ -80,7 +80,7 @@ class Desk:
                 person.owner,
                 body.verb,
                 body.overrides,
-                priority=schemas.PRIORITIES[body.priority],
+                priority=PRIORITIES[body.priority],
                 after=body.after,
                 retries=body.retries,
                 max_seconds=body.max_hours * 3600 if body.max_hours else None,
