@@ -1,5 +1,5 @@
-"""Reads small files that somebody else writes and may have torn: every read is bounded, never blocks, and notes which
-file is damaged instead of raising.
+"""Reads small files that somebody else writes and may have torn. A command that cannot go on without one calls
+`read_json`, which names file and line. For a service every read is bounded, never blocks, and notes what is damaged.
 
 Notes are phrases for people that begin with the file's name: "run.json is damaged".
 """
@@ -12,6 +12,8 @@ import os
 import stat
 from pathlib import Path
 from typing import Any
+
+from model.errors import UserError
 
 OBJECT = 4 << 20  # bytes of a file with one JSON object
 WHOLE = 2**31 - 1  # largest step or count: the ledger's columns hold no more
@@ -56,6 +58,23 @@ def read_object(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
     if not isinstance(found, dict):
         notes.append(f"{path.name} is damaged")
         return {}
+    return found
+
+
+def read_json(path: Path, remedy: str = "") -> dict[str, Any] | None:
+    """Return the object in a JSON file; None where there is no file.
+
+    Raises:
+        UserError: it holds something else; names file and line, and says what to do.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as problem:
+        raise UserError(f"{path}: damaged ({problem}). {remedy}".rstrip()) from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: damaged (no object). {remedy}".rstrip())
     return found
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from model.errors import UserError
 from model.files import file_sha256
 from model.runs.paths import CHECKPOINTS, WEIGHTS
+from model.untrusted import read_json
 
 FORMAT_VERSION = 1
 MANIFEST, STATE = "manifest.json", "state.json"
@@ -110,16 +111,11 @@ def recorded_hash(path: Path) -> str | None:
 
 
 def manifest(checkpoint: Path) -> dict[str, Any]:
-    """Return the manifest of a checkpoint.
-
-    Raises:
-        UserError: it cannot be read, or is of another version.
-    """
+    """Return the manifest of a checkpoint. Raises UserError where it is damaged or of another version."""
     path = checkpoint / MANIFEST
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise UserError(f"{path}: cannot be read ({problem}). {_remedy(checkpoint)}") from problem
+    found = read_json(path, _remedy(checkpoint))
+    if found is None:
+        raise UserError(f"{path}: missing. {_remedy(checkpoint)}")
     if found.get("format_version") != FORMAT_VERSION:
         version = found.get("format_version")
         raise UserError(f"{path}: format_version {version!r} is not known. Choices: {FORMAT_VERSION}")

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
 from model.files import atomic_write
 from model.runs.paths import RECORD, RELEASE, TRACKED
+from model.untrusted import read_json
 
+REMEDY = "Put back the file that was written when the run began, or choose another name= to begin a new run"
 PLANS = "plans"  # in run.json: how long it was to train and where its rate was to end, an object a change
 
 
@@ -47,24 +48,5 @@ def write_tracked(run: Path, values: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """Return the object in the file; None where there is no file.
-
-    Raises:
-        UserError: it holds something else.
-    """
-    if not path.is_file():
-        return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise _damaged(path, str(problem)) from None
-    if not isinstance(content, dict):
-        raise _damaged(path, "no object")
-    return content
-
-
-def _damaged(path: Path, reason: str) -> UserError:
-    return UserError(
-        f"{path}: damaged ({reason}). Put back the file that was written when the run began, or choose another name= "
-        f"to begin a new run"
-    )
+    """Return the object in one of the run's files; None where there is no file. Raises as `read_json`."""
+    return read_json(path, REMEDY)

@@ -25,7 +25,7 @@ from typing import Any
 
 from model.files import atomic_write, exclusive, is_locked
 from model.runs.paths import SPOOL
-from model.untrusted import read_object, whole
+from model.untrusted import read_json, read_object, whole
 
 logger = logging.getLogger(__name__)
 
@@ -181,10 +181,7 @@ class Spool:
 
     def mark(self) -> Mark:
         """Up to where the records were sent; the beginning if nothing was."""
-        try:
-            return Mark(**json.loads((self.folder / SENT).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return Mark()
+        return Mark(**(read_json(self.folder / SENT) or {}))
 
     def set_mark(self, mark: Mark) -> None:
         """Note down, atomically, that everything before `mark.offset` has arrived."""

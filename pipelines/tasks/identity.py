@@ -2,22 +2,40 @@
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from model.errors import UserError
+from model.languages import same_pair
 from model.networks.architectures import ARCHITECTURES, model_config
 from model.renamed import current_values
 from model.runs import journal, paths
 from model.runs.record import PLANS, read_record, write_record
+from model.schema import flat
 from model.shards.manifest import manifest_hash, read_manifest
+from model.shards.verify import verify_once
+from model.storage.mirror import remote_of
 from pipelines.config import Config
 from pipelines.settings import LoaderConfig, TrainConfig
 from pipelines.tasks.precision import read_precision
+from pipelines.tasks.workers import is_first
 from pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
+
+
+def check_shards(config: Config) -> None:
+    """Read every byte of the shards once and remember it: a flipped token id would train without a word.
+
+    Raises:
+        UserError: a file is missing or is not the one in the manifest, or shards of other languages than `pair`.
+    """
+    manifest = read_manifest(config.shard_dir)
+    if not same_pair("-".join(manifest.languages), "-".join(config.languages)):
+        raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    if is_first() and remote_of(config.shard_dir) is None:  # of those elsewhere each is checked when it is fetched
+        verify_once(config.shard_dir, config.paths.local(config.paths.root) / "verified")
 
 
 def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, Any]:
@@ -66,10 +84,9 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
         # What has been given a switch since then is the same while that is at its default.
         stored["model"] = asdict(model_config(stored["model"]))
         stored = _with_younger(stored, fingerprint, {"loader": asdict(LoaderConfig()), "train": asdict(TrainConfig())})
-    differences = [
-        f"{key} was {before!r}, is {now!r}"
-        for key, before, now in _differences(stored, json.loads(json.dumps(fingerprint)))
-    ]
+    old, new = dict(flat(stored)), dict(flat(json.loads(json.dumps(fingerprint))))
+    differing = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    differences = [f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing]
     if differences:
         raise UserError(
             f"name={config.name}: the run in {config.run_dir} was started with other settings: "
@@ -86,14 +103,6 @@ def _with_younger(stored: Any, now: Any, defaults: Any) -> Any:
     }
     younger = {key: defaults[key] for key in (now.keys() & defaults.keys()) - stored.keys()}
     return {**stored, **known, **younger}
-
-
-def _differences(before: Any, now: Any, where: str = "") -> Iterable[tuple[str, Any, Any]]:
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in sorted(before.keys() | now.keys()):
-            yield from _differences(before.get(key), now.get(key), f"{where}.{key}" if where else key)
-    elif before != now:
-        yield where, before, now
 
 
 def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:

@@ -28,8 +28,7 @@ from pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
 from pipelines.loaders.text import SplitText
 from pipelines.tasks import warm_start
 from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.checks import check_shards, warn_of_warmup
-from pipelines.tasks.identity import network_fingerprint
+from pipelines.tasks.identity import check_shards, network_fingerprint
 from pipelines.tasks.language_release import (
     compare,
     evaluate,
@@ -42,6 +41,7 @@ from pipelines.tasks.language_release import (
 )
 from pipelines.tasks.network import needs_training, train_network
 from pipelines.tasks.precision import refuse_unrunnable
+from pipelines.tasks.schedule import warn_of_warmup
 from pipelines.tasks.workers import check_lanes_of, worker_count
 from pipelines.training.final_weights import stored_weights, weights_hashes
 from pipelines.training.loop import Progress

@@ -12,7 +12,7 @@ from pipelines.config import Config
 from pipelines.loaders.segments import shard_vocabulary, side_number
 from pipelines.settings import ClusterConfig
 from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.checks import check_shards
+from pipelines.tasks.identity import check_shards
 from pipelines.tasks.vectors_comparison import compare, judge
 from pipelines.tasks.vectors_release import evaluate, origin, record, save_bundle, write
 from pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank

@@ -22,6 +22,7 @@ from model.runs.paths import BUNDLE, RECORD, evaluations, hypotheses
 from model.runs.record import read_record, read_release
 from model.shards.manifest import MANIFEST, manifest_hash
 from model.shards.verify import verify as verify_shards
+from model.untrusted import read_json
 from pipelines.config import Config, VerifyRoot
 from pipelines.evaluation.metrics import quick_bleu, quick_chrf
 from pipelines.evaluation.translation import held_out_lines
@@ -29,7 +30,7 @@ from pipelines.settings import LoaderConfig
 from pipelines.tasks.base import task_for
 from pipelines.tasks.recompute import check_recomputed
 from pipelines.training import checkpoint
-from pipelines.training.chain import check_records, is_whole, read_evaluation
+from pipelines.training.chain import check_records, is_whole
 from pipelines.training.verification import (
     Check,
     DifferenceError,
@@ -194,7 +195,7 @@ def check_scores(run: Path, shards: Path) -> Check:
     counted = 0
     try:
         for path in evaluations(run):
-            record = read_evaluation(path)
+            record = read_json(path) or {}
             scores = record.get("scores", {})
             if "bleu" not in scores:
                 continue

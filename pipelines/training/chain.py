@@ -4,7 +4,6 @@
 checkpoints, the bundle and the evaluations that name the head; and then the bundle is another one than the registry's.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from model.errors import UserError
 from model.files import file_sha256
 from model.runs import checkpoints, journal, paths
 from model.runs.bundles import is_released
+from model.untrusted import read_json
 from pipelines.training.verification import Check, DifferenceError, read_lines
 
 CHAINS = (paths.STEPS, paths.STARTS, paths.EVALUATIONS, paths.OPENINGS)
@@ -38,7 +38,7 @@ def named_heads(run: Path) -> Iterator[tuple[str, Mapping[str, str] | None]]:
     if is_released(run):
         yield str(run / paths.BUNDLE), read_facts(run / paths.BUNDLE).get("records")
     for path in paths.evaluations(run):
-        yield str(path), read_evaluation(path).get("run_records")
+        yield str(path), (read_json(path) or {}).get("run_records")
 
 
 def check_records(run: Path) -> Check:
@@ -124,18 +124,3 @@ def _check_evaluations(run: Path) -> None:
             raise DifferenceError(f"{path}: was changed after it was written")
     for name in written.keys() - there.keys():
         raise DifferenceError(f"{run / name}: is missing, and {paths.EVALUATIONS} knows it")
-
-
-def read_evaluation(path: Path) -> dict[str, Any]:
-    """Return the content of an evaluation.
-
-    Raises:
-        DifferenceError: it is no JSON object.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise DifferenceError(f"{path}: damaged")
-    return found

@@ -123,14 +123,8 @@ class Trainer:
             journal = self._journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
             if journal:
                 stack.callback(journal.close)
-                note_start(
-                    self.run_dir,
-                    publish.attempt,
-                    self.progress.step,
-                    self.ranks.world,
-                    machine(self.ranks.device),
-                    torch.get_num_threads(),
-                )
+                here = machine(self.ranks.device), torch.get_num_threads()
+                note_start(self.run_dir, publish.attempt, self.progress.step, self.ranks.world, *here)
                 publish.pace = Pace(self.run_dir)
             self._steps(publish, journal, report)
         return self.progress

@@ -56,11 +56,9 @@ def newest(elsewhere: Remote) -> Snapshot | None:
     found = None
     while True:
         try:
-            values = json.loads(remote.read(_address(elsewhere, number), elsewhere.patience))
+            found = _read(elsewhere, number)
         except NotThereError:
             return found
-        files = {str(name): (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
-        found = Snapshot(number, int(values["attempt"]), files)
         number += 1
 
 
@@ -143,7 +141,7 @@ class Sender:
         """
         number = base(self.run)
         if self._before is None or self._before.number != number:
-            self._before = self._read(number)
+            self._before = _read(self.elsewhere, number) if number else Snapshot(0, 0)
             self._sent |= {sha256 for _, sha256 in self._before.files.values()}
         files: dict[str, tuple[int, str]] = {}
         for name in sorted(_names(self.run)):
@@ -168,13 +166,6 @@ class Sender:
             remote.delete(self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.patience)
         return True
 
-    def _read(self, number: int) -> Snapshot:
-        if not number:
-            return Snapshot(0, 0)
-        values = json.loads(remote.read(_address(self.elsewhere, number), self.elsewhere.patience))
-        files = {name: (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
-        return Snapshot(number, int(values["attempt"]), files)
-
     def _send_file(self, name: str) -> tuple[int, str]:
         path = self.run / name
         if name.endswith(LARGE):
@@ -196,6 +187,12 @@ class Sender:
 
 def _address(elsewhere: Remote, number: int) -> str:
     return elsewhere.at(f"snapshots/{number:06d}.json")
+
+
+def _read(elsewhere: Remote, number: int) -> Snapshot:
+    values = json.loads(remote.read(_address(elsewhere, number), elsewhere.patience))
+    files = {str(name): (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
+    return Snapshot(number, int(values["attempt"]), files)
 
 
 def _names(run: Path) -> list[str]:

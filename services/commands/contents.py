@@ -18,8 +18,8 @@ from model.runs.bundles import is_released
 from model.runs.lines import JournalReader
 from model.shards import verify
 from model.shards.manifest import MANIFEST, read_manifest
-from model.untrusted import read_object, read_word
-from services.commands.shard_contents import read_json, read_shard, read_shard_directory
+from model.untrusted import read_json, read_object, read_word
+from services.commands.shard_contents import read_shard, read_shard_directory
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
@@ -43,7 +43,7 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
         if path.name in (MANIFEST, "config.json"):
             return contents(path.parent, samples)
         raise UserError(f"{path}: not {KINDS}")
-    manifest = read_json(path / MANIFEST)
+    manifest = read_json(path / MANIFEST) or {}
     if "splits" in manifest:
         return read_shard_directory(path)
     if "step" in manifest:
@@ -57,7 +57,7 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
 
 def read_bundle(path: Path) -> dict[str, Any]:
     """A bundle: its architecture, the facts of its making, its files."""
-    config = read_json(path / "config.json")
+    config = read_json(path / "config.json") or {}
     if "format_version" not in config:
         raise UserError(f"{path / 'config.json'}: not a bundle's; it has no format_version")
     files = config.pop("files", {})
@@ -76,7 +76,7 @@ def read_bundle(path: Path) -> dict[str, Any]:
 
 def read_vectors(path: Path, config: dict[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
     """A bundle of word vectors: method, words, the most frequent ones, scores, what it was made from, its files."""
-    stored = read_json(path / "words.json")
+    stored = read_json(path / "words.json") or {}
     frequent = list(zip(stored.get("words", []), stored.get("counts", []), strict=False))[:FREQUENT]
     table = config.pop("table", {})
     return {
@@ -179,12 +179,12 @@ def check(path: Path) -> int:
 
 def listed_files(directory: Path) -> dict[str, str]:
     """File name -> sha256 (hex) of what the directory's own records list."""
-    manifest = read_json(directory / MANIFEST)
+    manifest = read_json(directory / MANIFEST) or {}
     if "splits" in manifest:
         return verify.listed_files(read_manifest(directory))
     if "step" in manifest:
         return dict(manifest["files"])
-    files = read_json(directory / "config.json").get("files", {})
+    files = (read_json(directory / "config.json") or {}).get("files", {})
     return {name: entry["sha256"] for name, entry in files.items()}
 
 

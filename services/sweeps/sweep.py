@@ -2,7 +2,6 @@
 
 import contextlib
 import getpass
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from conf import compose
 from conf.interrupts import held_signals
 from model.errors import interrupt_in
 from model.runs.record import read_tracked, write_tracked
+from model.untrusted import read_object
 from services.jobs import entries
 from services.jobs.client import table, verbs
 from services.jobs.mlflow_logins import local_login
@@ -81,7 +81,7 @@ def _parent(root: SweepRoot, folder: Path) -> Parent:
     begun, uri = read_tracked(folder).get("run_id"), str(root.tracking["uri"])
     place = Path(root.paths["root"]) / "service" / "address.json"
     if root.jobs.service is None and uri.startswith("sqlite") and place.is_file():
-        uri = json.loads(place.read_text(encoding="utf-8")).get("mlflow", uri)
+        uri = read_object(place).get("mlflow", uri)
         for name, value in local_login(place.parent).items():
             os.environ.setdefault(name, value)  # read by MLflow's client
     return Parent(Registry(uri, folder), str(root.tracking["experiment"]), root.name, begun)

@@ -1,7 +1,6 @@
 """What a drill works on: the service, a folder of its own, one training that all faults hit."""
 
 import contextlib
-import json
 import shutil
 import signal
 import time
@@ -17,6 +16,7 @@ from conf.interrupts import Interrupted
 from model.errors import ServiceError, UserError
 from model.runs import paths
 from model.runs.lines import JournalReader
+from model.untrusted import read_object
 from services.jobs.client.client import JobClient
 from services.jobs.drill import processes
 from services.jobs.service.progress import Progress, progress
@@ -50,7 +50,7 @@ class Scene:
 
     def ports(self) -> dict[str, int]:
         """What listens where: jobs, ray, mlflow, endpoint."""
-        found = json.loads((self.home / "service" / "address.json").read_text(encoding="utf-8"))
+        found = read_object(self.home / "service" / "address.json")
         return {name: int(str(address).rpartition(":")[2]) for name, address in found.items()}
 
     def progress(self) -> Progress:

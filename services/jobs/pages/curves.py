@@ -16,8 +16,8 @@ from model.runs import paths
 from model.runs.lines import JournalReader
 from model.untrusted import finite
 from services.jobs.pages.words import number
+from services.jobs.service.curves import POINTS, thinned
 
-POINTS = 1000  # a line
 KEPT = 64  # journals in memory
 EDGE = 1000.0  # the drawing's own width and height
 CURVES = {  # key of steps.jsonl -> what it is
@@ -134,7 +134,7 @@ def _chart(key: str, lines: Mapping[str, Points]) -> Chart:
     low, high, ticks = _nice(min(y for _, y in points), max(y for _, y in points))
     first, end = min(x for x, _ in points), max(x for x, _ in points)
     drawn = [
-        Line(name, _place(thin(line), first, end, low, high), number(line[-1][1]), index % 8)
+        Line(name, _place(thinned(line), first, end, low, high), number(line[-1][1]), index % 8)
         for index, (name, line) in enumerate(lines.items())
         if line
     ]
@@ -158,14 +158,6 @@ def mean_pairs(points: Points) -> Points:
     """The mean of every two neighbours, at the second's place."""
     pairs = zip(points[::2], points[1::2], strict=False)
     return [*((step, (before + value) / 2) for (_, before), (step, value) in pairs), *points[len(points) // 2 * 2 :]]
-
-
-def thin(points: Points) -> Points:
-    """At most POINTS, the last one kept."""
-    if len(points) <= POINTS:
-        return points
-    every = -(-len(points) // (POINTS - 1))
-    return [*points[:-1:every], points[-1]]
 
 
 def _place(points: Points, first: float, end: float, low: float, high: float) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from model.runs import paths
 from model.runs.lines import JournalReader
@@ -15,6 +15,7 @@ NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch"}
 NAME = re.compile(r"[A-Za-z]\w{0,39}", re.ASCII)  # of a curve
 MOST = 40  # curves
 Point = tuple[int, float]  # step, value
+T = TypeVar("T")
 
 
 def run_of(job: Job) -> Path | None:
@@ -51,7 +52,7 @@ def read_curves(run: Path | None) -> dict[str, list[Point]]:
     return {name: thinned(sorted(points.items())) for name, points in found.items()}
 
 
-def thinned(points: Sequence[Point], most: int = POINTS) -> list[Point]:
+def thinned(points: Sequence[T], most: int = POINTS) -> list[T]:
     """At most `most` of them, evenly, the last one kept."""
     every = -(-(len(points) - 1) // (most - 1))
     return [*points[:-1:every], points[-1]] if every > 1 else list(points)
