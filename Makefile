@@ -14,7 +14,7 @@ TORCH_INDEX ?=
 # What one worker does as a whole, and in which order: tests/conftest.py.
 TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help venv demo test test-portable test-long images check format defaults lock pin clean
+.PHONY: help venv demo test quick test-portable test-long images check audit format defaults lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -38,11 +38,16 @@ images:          ## the images of docker-compose.yml, with stand-ins of public o
 	$(BUILD) --target s3 --tag dragoman-s3 --build-arg SEAWEEDFS_IMAGE=localhost/dragoman-test-seaweedfs --file deploy/Dockerfile .
 	for name in mlflow endpoint train; do $(BUILD) --target $$name --tag dragoman-$$name --build-arg TORCH_INDEX=$(TORCH_INDEX) --file deploy/Dockerfile . || exit 1; done
 
-check: $(INSTALLED) ## ruff, strict mypy, and the locks against the list of known vulnerabilities
+check: $(INSTALLED) ## ruff and strict mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+audit: $(INSTALLED) ## the locks against the list of known vulnerabilities
 	PATH=$(abspath $(BIN)):$$PATH deploy/audit.sh
+
+quick: $(INSTALLED) ## the tests of what changed since main, nearest first, in under a minute
+	$(BIN)/python -m pytest -q -p tests.changed
 
 format: $(INSTALLED) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .

@@ -23,7 +23,7 @@ from conf import endings
 from conf.endings import end
 from conf.groups import FOLDER, sections
 from conf.interrupts import interruptible
-from conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, unknown_key
+from conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, refuse_unfitting, unknown_key
 from conf.options import INFO, PAGES, Options, check_info, each_run, read_options
 from conf.own import search_path
 from conf.parsing import parsing_quickly
@@ -186,6 +186,7 @@ def _compose(words: Sequence[str], options: Options | None = None) -> Any:
     from hydra.errors import HydraException
 
     refuse_hydras(words)
+    refuse_unfitting(words)
     options = options or Options()
     composed = _composed.get()
     own = search_path()

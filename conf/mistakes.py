@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from conf.groups import VARIABLE, choices, sections, written_defaults
+from conf.groups import VARIABLE, choices, content, merge_choice, sections, written_defaults
 from conf.other_names import suggest
 from model.errors import UserError, unknown
 
@@ -82,6 +82,25 @@ def refuse_hydras(words: Iterable[str]) -> None:
     for word in words:
         if re.match(r"[+~]*hydra([./=@]|$)", word):
             raise UserError(f"{word}: Hydra's own settings have no effect here; a verb's are shown by --help")
+
+
+def refuse_unfitting(words: Sequence[str]) -> None:
+    """Refuse a model that an experiment has settings for which it does not know.
+
+    Raises:
+        UserError: names the first one.
+    """
+    given = {key: value for key, _, value in (word.partition("=") for word in words)}
+    experiment, model = given.get("experiment", ""), given.get("model", "")
+    if experiment not in choices("experiment") or model not in choices("model"):
+        return
+    known = merge_choice("model", model)
+    for key in content(f"experiment/{experiment}").get("model", {}):
+        if key not in known and f"~model.{key}" not in given:
+            raise UserError(
+                f"model={model}: experiment={experiment} sets model.{key}, which this network has not; leave that out "
+                f"with ~model.{key}, or choose another experiment"
+            )
 
 
 def _misspelt(word: str) -> str | None:

@@ -129,7 +129,7 @@ class Areas:
 
 
 def shipped_words(words: Sequence[str]) -> tuple[str, ...]:
-    """The overrides that choose a file of conf/: whatever they compose is the service's own choice.
+    """Returns the overrides that choose a file of conf/ or leave out a key of the model: what they compose is ours.
 
     Called before the words are composed, for Hydra would follow a path out of conf/.
 
@@ -142,6 +142,8 @@ def shipped_words(words: Sequence[str]) -> tuple[str, ...]:
         key, value = (match[2], match[4] or "") if match else ("", "")
         if "/" in key:
             raise UserError(f"{key}={shorten(value)}: a key has dots between its parts")
+        if word.startswith("~model.") and match and match[3] is None:  # other keys that are left out are looked at
+            found.append(word)
         if key not in GROUPS or value.startswith("{"):
             continue
         if value not in ("", "null", *groups.choices(key)):

@@ -6,7 +6,7 @@ import pytest
 
 from model.errors import UserError
 from services.jobs.planning.plan import make_plan
-from services.jobs.planning.refusals import check_words
+from services.jobs.planning.refusals import check_words, shipped_words
 
 ATTACKS = [
     ("name=${oc.env:RAY_AUTH_TOKEN}", "resolved on the service"),
@@ -72,3 +72,8 @@ def test_a_plan_says_what_a_training_comes_to(tmp_path: Path, monkeypatch: pytes
         make_plan("train", ["cluster.workers=3..3", "loader.lanes=4"], [tmp_path], 0, True)
     with pytest.raises(UserError, match="train: unknown key: 'max_stps'"):
         make_plan("train", ["train.max_stps=1"], [tmp_path], 0)
+
+
+def test_a_key_of_the_model_may_be_left_out_and_no_other_changes_what_ships() -> None:
+    words = ["experiment=demo", "model=rnnenc", "~model.norm", "~paths.runs", "name=a"]
+    assert shipped_words(words) == ("experiment=demo", "model=rnnenc", "~model.norm")
