@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from model.columns import columns
 from model.durations import duration
 from model.inference.bleu import tokeniser
 from pipelines.comparison.measures import Measures
@@ -93,6 +94,4 @@ def as_text(table: Sequence[Row]) -> str:
     """For a terminal."""
     lines = [[" ".join(filter(None, pair)) for pair in HEAD]]
     lines += [[f"{large} ({small})" if small else large for large, small in row.cells()] for row in table]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-                     for line in lines)  # fmt: skip
+    return "\n".join(columns(lines))

@@ -5,12 +5,11 @@ where several processes summed their gradients, rounding differs and grows: ther
 NOISE.
 """
 
-import contextlib
 import math
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +23,7 @@ from model.errors import UserError
 from model.runs import checkpoints, paths
 from model.runs.record import PLANS
 from model.settings import LossConfig
+from model.word_vectors.batched import torch_threads
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import EarlyStopping, EmbeddingsConfig, OptimizerConfig
@@ -86,7 +86,7 @@ def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) ->
     starts, here = _starts_of(run, begin, end), machine(device)
     threads = {int(one.get("threads", 0)) for one in starts}
     exact = len(threads) == 1 and all(one.get("machine") == here and one["workers"] == 1 for one in starts)
-    with tempfile.TemporaryDirectory() as folder, _threads(threads.pop() if exact else 0):
+    with tempfile.TemporaryDirectory() as folder, torch_threads(threads.pop() if exact else 0):
         again = Path(folder) / run.name
         _begin(run, again, begin)
         changes = [int(one["from_step"]) for one in record.get(PLANS, []) if begin < int(one["from_step"]) < end]
@@ -112,17 +112,6 @@ def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:
         if max(begin, int(start["step"])) < min(end, until):
             found.append(start)
     return found
-
-
-@contextlib.contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Compute on so many threads for the length of the block; 0: as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _begin(run: Path, again: Path, step: int) -> None:

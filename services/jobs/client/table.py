@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from model.columns import columns
 from model.durations import duration
 from model.errors import UserError
 from services.jobs.states import PRIORITY_NAMES
@@ -16,11 +17,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
     """Columns as wide as they must be, the first row on top."""
-    texts = [[str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
-    )
+    return "\n".join(columns(rows))
 
 
 def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[object]]:

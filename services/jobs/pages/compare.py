@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from conf import groups
@@ -15,6 +14,7 @@ from services.jobs.pages.curves import charts
 from services.jobs.pages.jobpage import title
 from services.jobs.pages.site import Site
 from services.jobs.pages.words import number, plain, span
+from services.jobs.service.curves import run_of
 from services.jobs.states import State
 
 MOST = 8
@@ -106,10 +106,8 @@ def _measured(name: str, values: Sequence[float | None], lower: bool) -> Line:
 
 def _scores(job: Job) -> dict[str, float]:
     """Of the run's last evaluations: `test BLEU` and its like."""
-    run_dir = (job.plan or {}).get("run_dir")
-    found = {}
-    paths = evaluations(Path(run_dir)) if run_dir and job.verb == "train" else []
-    for path in paths[:EVALUATIONS]:
+    run, found = run_of(job), {}
+    for path in evaluations(run)[:EVALUATIONS] if run else ():
         measured = read_object(path)
         split, scores = path.name.split(".")[1], measured.get("scores")
         for key, label in SCORES.items():

@@ -64,15 +64,6 @@ def _overridden(said: Mapping[str, Any]) -> dict[str, str]:
     return {key.rpartition("/")[2]: str(choice) for entry in entries for key, choice in entry.items()}
 
 
-def _over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested `values` over those `below`."""
-    found = dict(below)
-    for key, value in values.items():
-        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
-        found[key] = _over(found[key], value) if both else value
-    return found
-
-
 def _general(hints: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Row]:
     text = (groups.FOLDER / "config.yaml").read_text(encoding="utf-8")
     comments = _comments(text)
@@ -86,7 +77,7 @@ def _section(name: str, choice: str, hint: Any, said: Mapping[str, Any]) -> Row:
     """`said`: what the experiment makes of its values."""
     text = groups.page(name, choice)
     about = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("#")), "")
-    rows = list(_rows(_over(groups.merge_choice(name, choice), said), hint, f"{name}.", _comments(text)))
+    rows = list(_rows(groups.over(groups.merge_choice(name, choice), said), hint, f"{name}.", _comments(text)))
     refused = [row for row in rows if not any(row["key"] == ours or row["key"].startswith(f"{ours}.") for ours in OURS)]
     return {"name": name, "choice": choice, "about": about, "fields": refused}
 

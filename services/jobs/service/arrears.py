@@ -10,15 +10,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import httpx
 from sqlalchemy.exc import SQLAlchemyError
 
 from model.runs.spool import pending
 from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Job
+from services.jobs.service.curves import run_of
 from services.jobs.states import ENDED
 
 TICK = 5.0  # seconds between two looks
@@ -57,7 +57,7 @@ class Arrears:
         newest = self.ledger.newest
         if newest != self._looked:
             found = self.ledger.jobs(ENDED, limit=NEWEST, plans=True)
-            self._left = {job.id: run for job in found if (run := _told(job.plan)) is not None}
+            self._left = {job.id: run for job in found if (run := _told(job)) is not None}
             self._looked = newest
         now = time.monotonic()
         self._left = {job: run for job, run in self._left.items() if pending(run)}
@@ -103,8 +103,6 @@ class Arrears:
                 logger.exception("a look at what MLflow has missed failed")
 
 
-def _told(plan: Mapping[str, Any] | None) -> Path | None:
+def _told(job: Job) -> Path | None:
     """The folder of a run that tells MLflow; None where it does not, or was told not to."""
-    if not plan or plan.get("verb") != "train" or plan.get("changed", {}).get("tracking.offline"):
-        return None
-    return Path(plan["run_dir"]) if plan.get("run_dir") else None
+    return None if (job.plan or {}).get("changed", {}).get("tracking.offline") else run_of(job)

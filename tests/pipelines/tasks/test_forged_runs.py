@@ -221,7 +221,7 @@ def test_weights_that_were_not_trained_so_are_found_though_all_records_fit(
 def test_another_kind_of_machine_must_agree_within_noise(
     run: Path, verify: Callable[..., Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "machine", lambda device: "another")
+    monkeypatch.setattr("pipelines.tasks.recompute.machine", lambda device: "another")
     result, detail = verify(0, "verify.recompute=LAST")["again"]
     assert result == "same" and "losses within 2%" in detail
     edited_checkpoint(run)

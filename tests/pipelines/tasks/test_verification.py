@@ -153,7 +153,7 @@ def test_a_damaged_line_is_named(run: Path, shards: Path, verify: Callable[..., 
     train(shards, run)
     path = run / paths.STEPS
     path.write_text(path.read_text().replace('{"step":5,', '{"step":5', 1))
-    assert verify(1)["steps"] == ("differs", "steps.jsonl, line 5: damaged")
+    assert verify(1)["steps"] == ("differs", "steps.jsonl line 5 is damaged")
 
 
 @pytest.mark.parametrize(
