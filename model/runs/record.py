@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from model.files import atomic_write
-from model.runs.paths import RECORD, RELEASE, TRACKED
+from model.runs.paths import RECORD, RELEASE, TRACKED, evaluation
 from model.untrusted import read_json
 
 REMEDY = "Put back the file that was written when the run began, or choose another name= to begin a new run"
@@ -35,6 +35,13 @@ def read_release(run: Path) -> dict[str, Any]:
 def write_release(run: Path, values: Mapping[str, Any]) -> None:
     """Write where everything is, for whoever comes next."""
     atomic_write(run / RELEASE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_evaluation(folder: Path, split: str, values: Mapping[str, Any]) -> Path:
+    """Write the record of an evaluation beside the bundle that it is of; returns its file."""
+    path = evaluation(folder, split)
+    atomic_write(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+    return path
 
 
 def read_tracked(run: Path) -> dict[str, Any]:

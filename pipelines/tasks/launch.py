@@ -119,7 +119,7 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
     config = replace(config, cluster=plan.cluster)
     connected = ray_train.connect_ray(config.cluster) if config.cluster.backend == "ray" else contextlib.nullcontext()
     shown = progress.show_progress(config.run_dir, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
-    with connected, closed_record(config):  # a cluster that refuses leaves no run behind
+    with connected:  # a cluster that refuses leaves no run behind
         record_start(config, values)
         publishing.publish(config.run_dir)
         train_rank = partial(train_here, task.train_rank)

@@ -29,7 +29,6 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
     Returns the bundle's directory.
     """
     directory = config.run_dir / paths.BUNDLE
-    publishing.pull(config.run_dir)  # the first rank may have trained elsewhere
     config = replace(config, evaluate=replace(config.evaluate, bundle=None))
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
         if stored_origin(task, directory) == plain(task.weights_origin(config)):

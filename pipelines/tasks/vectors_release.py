@@ -12,9 +12,9 @@ import torch
 from conf import compose
 from model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
 from model.errors import UserError
-from model.files import atomic_write
 from model.networks.architectures import architecture, model_config
-from model.runs import checkpoints, paths
+from model.runs import checkpoints
+from model.runs.record import write_evaluation
 from model.shards.manifest import has_manifest
 from model.text.tokenizer import TokenizerPair
 from model.word_vectors.counting import count_vectors
@@ -138,12 +138,10 @@ def asked_records(config: Config) -> Records:
 def write(measured: Measured, folder: Path) -> Sequence[Path]:
     """`evaluation.vectors.json` and `pictures/NAME.png` into `folder`; the record's path."""
     details: Details = measured.details
-    record = paths.evaluation(folder, "vectors")
     heads = details.bundle.facts.get("records") or {}
     values = {**details.evaluation.record(), "scores": details.evaluation.scores(), "run_records": heads}
-    atomic_write(record, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
     draw(details.pictures, folder)
-    return [record]
+    return [write_evaluation(folder, "vectors", values)]
 
 
 def draw(pictures: Mapping[str, Figure], folder: Path) -> None:
