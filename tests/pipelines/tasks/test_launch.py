@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from conf.compose import Interrupted
+from conf.interrupts import Interrupted
 from model.errors import UserError
 from model.memory import PRODUCTS
 from model.runs.spool import Spool
