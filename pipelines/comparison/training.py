@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.errors import UserError
-from model.runs import checkpoints, journal, paths
+from model.runs import checkpoints, paths
+from model.runs.lines import trained_seconds
 from model.shards.reader import ShardReader
 from pipelines.comparison.entries import Entry
 from pipelines.config import Config
@@ -78,14 +79,10 @@ def refuse_more(config: Config) -> None:
             claim_run_dir(config, task_for(config.model).fingerprint(config))
         except UserError as problem:
             raise UserError(f"{problem} (of a comparison: choose another compare.name=)") from None
-    newest = checkpoints.newest(config.run_dir)
-    if newest is None:
-        return
-    step = checkpoints.state(newest)["step"]
-    minutes = max((line["seconds"] for line in journal.lines(config.run_dir / paths.STEPS)), default=0.0) / 60
+    step, minutes = checkpoints.newest_step(config.run_dir), (trained_seconds(config.run_dir) or 0.0) / 60
     limits = config.train
     over = step > limits.max_steps or (limits.max_minutes and minutes > ROOM * limits.max_minutes + 1)
-    if over:
+    if step and over:
         raise UserError(
             f"compare.max_tokens, compare.max_minutes: the run {config.name!r} has had {step:,} steps and "
             f"{minutes:.1f} minutes, more than this budget ({limits.max_steps:,} steps, {limits.max_minutes:g} "
