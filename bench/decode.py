@@ -28,6 +28,7 @@ from bench.result import Result, in_turns
 from bench.trainer import TINY, default_precision, trainer
 from conf.compose import typed, values
 from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from model.inference.bleu import tokeniser
 from model.inference.translator import open_translator
 from model.networks.network import TranslationNetwork
 from model.settings import EngineName
@@ -73,7 +74,8 @@ def run(quick: bool, args: list[str]) -> Result:
 
         speeds = in_turns(1 if quick else 3, **{name: lambda name=name: speed(name) for name in measures})
     print(f"{len(lines)} sentences, beam {bundle.decode.beam}; sentences/s and BLEU:")
-    scores = {name: corpus_bleu(texts, [references]).score for name, texts in found.items()}
+    tokenize = tokeniser("auto", bundle.languages[1])
+    scores = {name: corpus_bleu(texts, [references], tokenize=tokenize).score for name, texts in found.items()}
     for name, value in speeds.items():
         print(f"  {name:<24}{value:9.1f}{scores[name]:8.2f}")
     served, peer = f"ours {SERVED}", "transformers bf16"

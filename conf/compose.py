@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -28,7 +28,7 @@ from conf.options import INFO, PAGES, Options, check_info, each_run, read_option
 from conf.own import search_path
 from conf.parsing import parsing_quickly
 from model.errors import UserError, unknown
-from model.ranges import all_ranges
+from model.ranges import Range, all_ranges
 from model.renamed import current_words
 from model.schema import convert
 from model.storage.mirror import local_folder
@@ -36,6 +36,7 @@ from model.storage.mirror import local_folder
 Root = TypeVar("Root")
 Section = TypeVar("Section")
 Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
+Further = Callable[[Mapping[str, Any]], Iterable[tuple[str, Range]]]  # what was composed -> dotted keys with ranges
 
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
 CHATTY = ("alembic", "httpx")  # they log a line for each plugin at import, and for each request
@@ -53,13 +54,15 @@ def run(
     verb: str,
     check: Callable[[Root], None] = lambda _: None,
     facts: Facts | None = None,
+    further: Further = lambda _: (),
 ) -> int:
     """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted by
     SIGINT, 143 by SIGTERM; 75 where a training makes room because a node of it goes away).
 
     `root` is a dataclass of the sections that the verb reads. In a rehearsal `check` is called in place of `task`.
     `facts` gets what was composed and the words of the command line, and gives dotted keys with the values that they
-    have in truth. `conf/options.py` has the options (`--cfg job`, `--multirun` ...).
+    have in truth. `further` gives the ranges of sections that `root` has no types of. `conf/options.py` has the options
+    (`--cfg job`, `--multirun` ...).
     """
     task = check if _rehearsing.get() else task
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -81,7 +84,7 @@ def run(
                 return once(argv)
             if any(word.partition("=")[0] in PAGES for word in argv):
                 code = _show_page(argv, verb)
-                _show_ranges(root, argv)
+                _show_ranges(root, argv, further)
                 return code
             options = read_options(current_words(argv), misspelt_option)
             if options.cfg is not None:
@@ -299,9 +302,10 @@ def _show_page(argv: Sequence[str], verb: str) -> int:
     return OK
 
 
-def _show_ranges(root: type[Any], argv: Sequence[str]) -> None:
+def _show_ranges(root: type[Any], argv: Sequence[str], further: Further) -> None:
     """After `--info` and `--info config`: the numbers that each setting may be."""
     if any(re.fullmatch(r"(--info|-i)(=(all|config))?", word) for word in argv) and not {*argv} & {*INFO} - PRINTED:
         print("\nRanges\n******")
-        for key, found in all_ranges(root):
+        words = current_words([word for word in argv if not word.startswith("-") and word not in INFO])
+        for key, found in (*all_ranges(root), *further(_compose(words))):
             print(f"{key}: {found}")

@@ -1,13 +1,17 @@
 """How a command ends: whatever was raised becomes a line for the user and an exit code, in this one place."""
 
+import atexit
+import contextlib
 import errno
 import io
 import os
 import select
 import sys
 import traceback
+from collections.abc import Callable
+from typing import NoReturn
 
-from conf.interrupts import Interrupted
+from conf.interrupts import Ending, Interrupted, hear_signals
 from model.errors import ServiceError, UserError, interrupt_in
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
@@ -33,6 +37,32 @@ ADVICE = {  # what to do about an error of the system
     errno.EIO: "the disk or the network that it is on fails; look at the system's log",
     errno.EADDRINUSE: "another program listens there: name another port, or end that program",
 }
+
+
+def run_process(work: Callable[[], int]) -> NoReturn:
+    """Do the work of this process and end it with the exit code that the work returns.
+
+    Signals are heard from here to the last moment. Python takes its handlers away before it ends, and a signal would
+    then kill a process that has done everything: so the process ends right before that.
+    """
+    ending = hear_signals()
+    atexit.register(_leave, ending)  # the first to be registered is the last to be called
+    try:
+        ending.code = work()
+    except (Exception, KeyboardInterrupt) as problem:  # such as a signal when the work has just returned
+        ending.begun = True
+        ending.code = end("", problem)
+    sys.exit(ending.code)
+
+
+def _leave(ending: Ending) -> None:
+    """End the process at once where its code is known."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):  # the reader has gone, the disk is full, it is closed
+                stream.flush()
+    if ending.code is not None:
+        os._exit(ending.code)
 
 
 def end(verb: str, problem: BaseException, hint: str = "") -> int:

@@ -28,9 +28,12 @@ class Ending:
 
     def __init__(self) -> None:
         self.begun = False  # by a signal
+        self.code: int | None = None  # of the process, once all is done: no signal changes it any more
         self._again = 0
 
     def __call__(self, number: int, _: FrameType | None) -> None:
+        if self.code is not None:
+            os._exit(self.code)
         if self.begun:
             self.hear_again(number)
             return
@@ -51,11 +54,13 @@ class Ending:
         say("ending what was begun; Ctrl-C once more ends at once, and leaves MLflow to `dragoman sync`")
 
 
-def finish(code: int) -> None:
-    """The command is over: a signal to what is left of its process changes nothing about its exit code."""
+def hear_signals() -> Ending:
+    """Install a handler for the rest of the process, for those signals that are not ignored, and return it."""
+    handler = Ending()
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda *_: os._exit(code))
+            signal.signal(number, handler)
+    return handler
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ What each numeric setting may be. Any other number is refused with exit code 2 b
 The form of the job service has them beside each field.
 
 ```sh
-dragoman train --info config                          # the ranges of a verb
+dragoman train --info config model=transformer_small    # the ranges of a verb, and of its model
 ```
 
 Where architectures differ, every range is given. (`make defaults` writes this page from the types of the settings.)

@@ -1,15 +1,21 @@
 """The command line, as `dragoman` and as `python -m dragoman`."""
 
 import os
+import sys
 
 
 def entry() -> None:
     """The console script."""
     # Programs that a command starts (`python -m ...`) must not look for our packages in the folder that they start in.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    from services.cli import entry as run
+    from conf.endings import run_process
 
-    run()
+    def work() -> int:
+        from services.cli import main
+
+        return main(sys.argv[1:])
+
+    run_process(work)  # signals are heard while the command line is loaded, too
 
 
 if __name__ == "__main__":

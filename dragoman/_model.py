@@ -138,7 +138,8 @@ class Model:
                     if answer.error:
                         raise UserError(f"text {place + 1}: {answer.error}")
                     more = tuple(Alternative(one.text, one.score) for one in answer.nbest)
-                    found.append(Translation(answer.text, answer.score, more, answer.truncated, answer.unknown))
+                    lost = answer.truncated, answer.unknown, answer.missing, answer.loops
+                    found.append(Translation(answer.text, answer.score, more, *lost))
             return found[0] if isinstance(texts, str) else found
 
     def neighbours(self, word: str, k: int = 10) -> list[Neighbour]:

@@ -79,6 +79,8 @@ class Translation:
     alternatives: tuple[Alternative, ...] = field(default=(), repr=False)  # the best first, `text` among them
     truncated: bool = False  # the text was longer than the model reads, and lost its end
     unknown: int = 0  # pieces of the text that the model's vocabulary has not got
+    missing: tuple[str, ...] = ()  # the words or characters that they stand for
+    loops: bool = False  # the translation repeats itself where its text does not
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ before the verb begins; workers that Ray starts elsewhere do so before their tas
 
 import atexit
 import contextlib
+import glob
 import json
 import os
 import shutil
@@ -81,19 +82,35 @@ def read_grant() -> Grant | None:
 
 def temporary_prefix() -> str:
     """How the folders of this attempt begin in the system's folder for temporary files."""
-    return f"dragoman-job-{os.environ.get('DRAGOMAN_JOB', '')}-{os.environ.get('DRAGOMAN_ATTEMPT', '')}-"
+    return f"{_prefix()}{os.environ.get('DRAGOMAN_ATTEMPT', '')}-"
+
+
+def _prefix() -> str:
+    """How those of all attempts of this job begin."""
+    return f"dragoman-job-{os.environ.get('DRAGOMAN_JOB', '')}-"
+
+
+def _remove_earlier() -> None:
+    """Remove the folders that killed workers of earlier attempts have left on this node."""
+    attempt = os.environ.get("DRAGOMAN_ATTEMPT", "")
+    for left in Path(tempfile.gettempdir()).glob(f"{glob.escape(_prefix())}*"):
+        number = left.name.removeprefix(_prefix()).partition("-")[0]
+        if number.isdecimal() and attempt.isdecimal() and int(number) < int(attempt):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def confine_worker() -> None:
     """Confine this thread of a worker as its job is; once, and only where a job service started the job.
 
     Other threads of the worker, Ray's own, stay as they are. The worker gets a folder for temporary files, which
-    another thread takes away at the end. Ray ends most workers without one: then the runner does it on its own node.
+    another thread takes away at the end. Ray ends most workers without one: then the runner does it on its own node,
+    and on others the next attempt's first worker.
     """
     grant = read_grant()
     if grant is None or not landlock.version() or getattr(_done, "once", False):
         return
     _done.once = True
+    _remove_earlier()
     folder = tempfile.mkdtemp(prefix=temporary_prefix())
     over = threading.Event()
 
@@ -178,7 +195,7 @@ def _rules(grant: Grant, temporary: str, home: Path) -> Iterator[tuple[Path, int
         yield place, landlock.READ | landlock.MAKE
     for folder in map(Path, grant.record):
         yield folder, landlock.MAKE_DIR | landlock.REMOVE_DIR
-        for place in (*_spares, *folder.glob("shard-*")):
+        for place in _spares:
             yield place, landlock.READ | landlock.MAKE
     yield from _of_ray(Path(os.environ.get(RAY_FOLDER, "/tmp/ray")))
 

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import secrets
 import shutil
@@ -10,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 SOCKET_PATH = 107  # bytes that the path of a Unix socket may have on Linux
 BELOW = 76  # bytes of such a path after the prefix: random letters, r/session_DATE_TIME_PID/sockets/plasma_store of Ray
@@ -40,6 +41,13 @@ def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
 def atomic_open(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """The same as a binary file, open for writing."""
     with atomic_path(path, durable) as part, part.open("wb") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def atomic_text(path: Path, durable: bool = True) -> Iterator[TextIO]:
+    """The same as a file of UTF-8 whose lines end in line feeds."""
+    with atomic_open(path, durable) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
         yield file
 
 

@@ -27,9 +27,11 @@ SCRIPTS = {
     "LAO": "lo",
     "KHMER": "km",
     "MYANMAR": "my",
+    "TIBETAN": "bo",
 }
 ENOUGH = 10_000  # letters that tell a script
-CHINESE = "yue"  # written as Chinese is, though CLDR counts it as another language
+# Written as Chinese is, though CLDR counts them as other languages.
+CHINESE = frozenset({"yue", "wuu", "lzh", "gan", "hak", "hsn"})
 
 
 @lru_cache(maxsize=1024)
@@ -43,12 +45,12 @@ def standard_code(code: str) -> str:
 
 @lru_cache(maxsize=1024)
 def base_language(code: str) -> str:
-    """Return the code of the language alone, without script and region: `zh` for zh_CN, zho_Hans, cmn and yue."""
+    """Return the code of the language alone, without script and region: `zh` for zh_CN, zho_Hans, cmn, yue and wuu."""
     try:
         language = langcodes.Language.get(langcodes.standardize_tag(code, macro=True)).language or code
     except LanguageTagError:
         return code
-    return "zh" if language == CHINESE else language
+    return "zh" if language in CHINESE else language
 
 
 def language_by_script(texts: Iterable[str]) -> str:

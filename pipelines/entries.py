@@ -7,12 +7,14 @@ import contextlib
 import importlib
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from conf import compose, own
 from model.errors import UserError
+from model.ranges import Range, all_ranges
 from model.runs import paths
 from model.shards.manifest import has_manifest
 from pipelines.cluster.embedded_ray import begin_ray
@@ -55,7 +57,15 @@ def main(argv: Sequence[str]) -> int:
             importlib.import_module(f"pipelines.{verb}").check(config)
 
     root = VerifyRoot if verb == "verify" else Config
-    return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None)
+    return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None, model_ranges)
+
+
+def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
+    """Yields the keys of the chosen architecture's settings with their ranges."""
+    table = importlib.import_module("model.networks.architectures")  # loads torch
+    name = dict(composed.get("model") or {}).get("architecture")
+    if name:
+        yield from all_ranges(table.architecture(str(name)).config, "model.")
 
 
 def next_command(verb: str, config: Config, words: Sequence[str]) -> str | None:

@@ -66,6 +66,7 @@ KINDS: dict[str, Kind] = {
 }
 USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack"}  # verbs that read paths.shards
 MOST_SEEDS = 100
+LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes that Linux takes
 # A reference that need not be a path: a run, MODEL@ALIAS, MODEL/3.
 NAME = re.compile(r"(models:/)?[\w+-][\w.+-]*([@/][\w.+-]+)?")
 PATTERN = re.compile(r"[*?\[]")
@@ -218,6 +219,8 @@ def _place(key: str, value: str, path: str | Path, use: Use) -> Place:
         whole, real = Path(os.path.normpath(Path.cwd() / expanded)), expanded.resolve()
     except (ValueError, OSError, RuntimeError):
         raise UserError(f"{key}={_short(value)}: is no path") from None
+    if len(os.fsencode(whole)) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in whole.parts):
+        raise UserError(f"{key}={_short(value)}: is too long for a path: {LONGEST_NAME} bytes between two slashes")
     # a process's own view of the files (/proc/self/root) is another one for the job; devices are no corpora
     return Place(key, value, whole if whole.parts[1:2] in (("proc",), ("dev",), ("sys",)) else real, use)
 

@@ -48,7 +48,7 @@ from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.plan import Plan, make_plan, near_lines
+from pipelines.corpus.plan import Plan, make_plan, near_lines, near_pairs
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.samples import as_lines
@@ -217,7 +217,7 @@ def _make(
         plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
         _check_kept(plan)
         _warn_of_leaks(plan)
-        record = _tokenizers(config, directory, clean, scratch, plan).describe()
+        record = _tokenizers(config, directory, clean, scratch, plan, languages).describe()
         splits = [split for split in SPLITS if plan.records(split)]
         shards = [
             task
@@ -244,6 +244,7 @@ def _make(
         warnings=[describe(source, run) for source in sources for run in runs.get(source.name, ())],
         texts=texts,
         near=near_lines(plan),
+        near_words={"mode": config.corpus.near_words, **near_pairs(plan)},
     )
 
 
@@ -295,7 +296,9 @@ def _warn_of_leaks(plan: Plan) -> None:
         )
 
 
-def _tokenizers(config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan) -> TokenizerPair:
+def _tokenizers(
+    config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan, languages: tuple[str, ...]
+) -> TokenizerPair:
     """Trained on the training split, once."""
     path = scratch / "tokenizer.json"
     record = read_json(path)
@@ -303,9 +306,8 @@ def _tokenizers(config: Config, directory: Path, clean: Path, scratch: Path, pla
         with contextlib.suppress(UserError):  # its files are gone or broken: train again
             return load_pair(directory, record)
     logger.info(f"training the tokenizer ({config.tokenizer.name}) on {plan.records('train'):,} pairs")
-    pair = train_pair(
-        config.tokenizer, kept_lines(clean, plan, "train", 0), kept_lines(clean, plan, "train", 1), config.seed
-    )
+    source, target = (kept_lines(clean, plan, "train", side) for side in (0, 1))
+    pair = train_pair(config.tokenizer, source, target, config.seed, (languages[0], languages[1]))
     pair.save(directory)
     write_json(path, pair.describe())
     return pair

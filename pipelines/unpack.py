@@ -10,7 +10,7 @@ from typing import Literal, TextIO
 
 from conf.compose import run
 from model.errors import UserError
-from model.files import atomic_path
+from model.files import atomic_path, atomic_text
 from model.ranges import Whole
 from model.shards.reader import ShardReader
 from model.shards.samples import write_samples
@@ -127,12 +127,12 @@ def _folder(output: str) -> Path:
 
 
 def _outputs(config: UnpackConfig, languages: list[str], files: ExitStack) -> list[TextIO]:
-    """Standard output, or a file a language."""
+    """Standard output, or a file a language that is there only when it is whole."""
     if config.output is None:
         return [sys.stdout]
     folder = _folder(config.output)
     paths = [folder / f"{config.split}.{language}.txt" for language in languages]
-    return [files.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
+    return [files.enter_context(atomic_text(path)) for path in paths]
 
 
 def main(argv: list[str]) -> int:

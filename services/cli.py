@@ -9,9 +9,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from conf.endings import BROKEN_PIPE, OK, close_output, end
+from conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
 from conf.groups import VARIABLE
-from conf.interrupts import finish, interruptible
+from conf.interrupts import interruptible
 from conf.own import checked_folder, read_settings
 from model.environment import restore_environment
 from model.errors import UserError, unknown
@@ -95,10 +95,7 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
 
 def entry() -> None:
     """The console script `dragoman`."""
-    with interruptible():
-        code = main(sys.argv[1:])
-    finish(code)
-    sys.exit(code)
+    run_process(lambda: main(sys.argv[1:]))
 
 
 if __name__ == "__main__":

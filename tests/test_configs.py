@@ -14,9 +14,11 @@ from deploy import defaults
 from model.errors import UserError
 from model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
 from model.ranges import ranges_of
+from pipelines import entries
 from pipelines.config import Config
 from pipelines.corpus.sharded import leaves
 from services.config import Config as ServicesConfig
+from services.jobs.planning.fields import fields
 
 DEFAULTS = groups.default_choices()
 ALL = [  # the defaults, and each other choice of a group
@@ -196,3 +198,17 @@ def test_numbers_out_of_range_are_refused(override: str, message: str, capsys: p
 def test_info_shows_the_ranges(capsys: pytest.CaptureFixture[str]) -> None:
     assert compose.run(lambda _: 1, Config, ["--info", "config"], "x") == 0
     assert "train.optimizer.lr: above 0\n" in capsys.readouterr().out
+
+
+def test_ranges_of_the_chosen_model_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """By `--info` of a verb and in the job service's form, from the types of the architecture."""
+    assert entries.main(["train", "model=rnnsearch_dot", "--info", "config"]) == 0
+    shown = capsys.readouterr().out
+    assert (
+        "model.dropout: at least 0 and below 1\n" in shown and "model.feed_forward" not in shown.partition("Ranges")[2]
+    )
+    (section,) = (one for one in fields("train", {"model": "transformer_base"})["sections"] if one["name"] == "model")
+    rows = {row["key"]: row for row in section["fields"]}
+    assert rows["model.dropout"]["range"] == "at least 0 and below 1"
+    assert rows["model.feed_forward"]["range"] == "at least 1" and rows["model.feed_forward"]["kind"] == "whole"
+    assert rows["model.norm"]["choices"] == ["pre", "post"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.alignment.attention_map import AttentionMap, Link, Weights
+from model.text.excerpt import for_markup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequ
         one = maps[place]
         axis.set_anchor("NW")
         draw_map(axis, one.weights, one.source_tokens, one.target_tokens, gold[place] if gold else ())
-        axis.set_title(titles[place], fontsize=9, loc="left", parse_math=False, family=fonts())
+        axis.set_title(for_markup(titles[place]), fontsize=9, loc="left", parse_math=False, family=fonts())
     return figure
 
 
@@ -73,7 +74,7 @@ def heads_picture(
         [HEAD_CELL * len(source)] * heads,
         (room(target) + 0.1 * heads, room(source) + 0.25 * layers),
     )
-    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left", parse_math=False)
+    figure.suptitle(for_markup(title), fontsize=11, fontweight="bold", x=0.01, ha="left", parse_math=False)
     for place, axis in enumerate(axes):
         layer, head = divmod(place, heads)
         draw_map(
@@ -139,6 +140,7 @@ def room(labels: Sequence[str]) -> float:
 
 def shorten_label(word: str) -> str:
     """A label that leaves room for the map."""
+    word = for_markup(word)  # an SVG holds it as a comment
     return word if len(word) <= LONGEST_LABEL else f"{word[: LONGEST_LABEL - 1]}…"
 
 
@@ -149,7 +151,7 @@ def save(figure: "Figure", path: Path) -> None:
         figure.savefig(path)
     missing = [str(one.message) for one in caught if "missing from font" in str(one.message)]
     if missing:
-        logger.warning(f"{path}: {len(set(missing))} signs are shown as boxes: this machine has no font for them")
+        logger.warning(f"the picture shows {len(set(missing))} signs as boxes: this machine has no font for them")
 
 
 @lru_cache(maxsize=1)

@@ -60,8 +60,7 @@ def token_spans(written: Sequence[str | None], text: str) -> list[Span]:
     a word each where there are as many words, else all of it. A token of blanks is empty, and stands where the next
     token begins.
     """
-    lower = text.lower()
-    folded = lower if len(lower) == len(text) else text  # the tokenizer may have lower-cased
+    folded = _caseless(text)  # the tokenizer may have lower-cased, by the rules of any language
     spans: list[Span | None] = [None] * len(written)
     cursor, waiting = 0, list[int]()
     for number, surface in enumerate(written):
@@ -69,7 +68,7 @@ def token_spans(written: Sequence[str | None], text: str) -> list[Span]:
             waiting.append(number)
             continue
         unknown = sum(written[place] is None for place in waiting)
-        begin = folded.find(surface.lower() if folded is lower else surface, cursor + unknown)
+        begin = folded.find(_caseless(surface), cursor + unknown)
         if begin < 0:  # written otherwise than it reads: like an unknown one
             waiting.append(number)
             continue
@@ -111,6 +110,14 @@ def merge_tokens(
     rows = target / np.maximum(target.sum(0), 1e-9)  # (T, W), columns sum to 1
     found: NDArray[np.float32] = rows.T @ weights @ source
     return found
+
+
+def _caseless(text: str) -> str:
+    """Return a text as long as `text` in which letters of any case are alike: I, İ and ı; Σ, σ and ς."""
+    lower = text.lower()
+    if len(lower) != len(text):
+        lower = "".join(letter.lower()[0] for letter in text)
+    return lower.replace("ı", "i").replace("ς", "σ")
 
 
 def _share(

@@ -25,6 +25,7 @@ from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_re
 from model.errors import UserError
 from model.text.tokenizer import TokenizerPair, canonical_json
 from model.text.tokenizers import load_pair
+from model.text.words import WordTokenizer
 from model.word_vectors.embeddings import Embeddings, TextBasis
 from model.word_vectors.formats import Format, write_format
 from model.word_vectors.methods import method_config, method_type
@@ -53,7 +54,15 @@ class VectorsBundle(Bundle):
         """
         tables = self._tables("vectors", "weights")
         texts: TextBasis = getattr(self.config, "texts", "vectors")
-        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts)
+        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts, self.language)
+
+    @property
+    def language(self) -> str:
+        """The language whose lower case the words have: of old bundles that were made without, none."""
+        source = self.tokenizer.source
+        if isinstance(source, WordTokenizer) and source.rules.lowercase:
+            return source.rules.language
+        return str(self.facts["pair"])
 
     @cached_property
     def contexts(self) -> NDArray[np.float32] | None:

@@ -1,6 +1,6 @@
 """What a search finds: a hypothesis and its score."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from model.text.tokenizer import EOS
 
@@ -13,6 +13,7 @@ class Hypothesis:
     score: float  # log_probability / length ** length penalty
     log_probability: float  # natural logarithm, the end of sentence's included
     ended: bool  # False: cut at the longest translation allowed
+    loop_broken: bool = field(default=False, compare=False)  # found by a second search, the first went round in a word
 
     @property
     def length(self) -> int:

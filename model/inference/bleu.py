@@ -19,7 +19,9 @@ from model.languages import base_language
 MECAB = "ja-mecab"
 TOKENISERS = ("auto", "13a", "intl", "zh", MECAB, "char", "none")
 # Languages that are written without spaces; Japanese is cut into words where MeCab is installed.
-BY_LANGUAGE = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
+# Burmese's letters are those of Shan and Mon, Tibetan's those of Dzongkha.
+BY_LANGUAGE = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my", "shn", "mnw", "bo", "dz"), "char")}
+UNSPACED = ("zh", "char", MECAB)  # tokenisers of texts that have no spaces between words
 ORDER = 4
 WIDTH = 2 * ORDER + 2  # K
 

@@ -1,38 +1,74 @@
-"""What translations lost on their way: counted, and told once at the end."""
+"""What translations lost on their way: counted, and told once at the end or with an answer."""
 
 import logging
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from model.inference.translator import Translation
 
 logger = logging.getLogger(__name__)
 
+MOST_SHOWN = 5  # unknown words of a message
+MOST_COUNTED = 10_000  # different ones that are counted: a file in another script has no end of them
+KINDS = ("failed", "truncated", "unknown", "loops", "loops_broken")
+
 
 @dataclass
 class Losses:
-    """Lines that did not come through whole."""
+    """Lines, or other units of text, that did not come through whole."""
 
+    unit: str = "line"
     failed: int = 0
     truncated: int = 0
     unknown: int = 0
+    loops: int = 0
+    loops_broken: int = 0
+    missing: Counter[str] = field(default_factory=Counter)  # the words of `unknown` and in how many lines they are
 
     def add(self, line: str | None, answer: Translation) -> None:
         """Count a line and its translation."""
         self.failed += bool(line is None or answer.error)
         self.truncated += answer.truncated
         self.unknown += answer.unknown > 0
+        self.loops += answer.loops
+        self.loops_broken += answer.loop_broken
+        self.missing.update(word for word in answer.missing if word in self.missing or len(self.missing) < MOST_COUNTED)
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers by their kind, KINDS."""
+        return {kind: int(getattr(self, kind)) for kind in KINDS}
+
+    def record(self) -> dict[str, Any]:
+        """Return plain values for JSON: the kinds that there were, the missing words, and the messages."""
+        found: dict[str, Any] = {kind: number for kind, number in self.counts().items() if number}
+        if self.missing:
+            found["missing"] = [word for word, _ in self.missing.most_common()]
+        return {**found, "warnings": list(self.messages())} if found else {}
+
+    def messages(self, advice: str = "") -> Iterator[str]:
+        """Yield a sentence for each kind of loss that there was; `advice` is what keeps lines from being cut."""
+        if self.failed:
+            yield f"{self._number(self.failed)} could not be translated and are empty"
+        if self.truncated:
+            yield f"{self._number(self.truncated)} were cut to the model's positions and lost their end{advice}"
+        if self.unknown:
+            shown = ", ".join(repr(word) for word, _ in self.missing.most_common(MOST_SHOWN))
+            more = ", ..." if len(self.missing) > MOST_SHOWN else ""
+            yield (
+                f"{self._number(self.unknown)} have characters or words that the model's vocabulary has not got"
+                f"{f' ({shown}{more})' if shown else ''}; they may be missing"
+            )
+        if self.loops:
+            yield f"{self._number(self.loops)} have a translation that repeats itself"
+        if self.loops_broken:
+            yield f"{self._number(self.loops_broken)} went round in a word and were searched again"
 
     def warn(self, of: str = "", advice: str = "") -> None:
-        """Say what was lost: `of` names the text, `advice` is what keeps lines from being cut."""
-        if self.failed:
-            logger.warning("%s%d lines could not be translated and are empty", of, self.failed)
-        if self.truncated:
-            logger.warning(
-                "%s%d lines were cut to the model's positions and lost their end%s", of, self.truncated, advice
-            )
-        if self.unknown:
-            logger.warning(
-                "%s%d lines have characters or words that the model's vocabulary has not got; they may be missing",
-                of,
-                self.unknown,
-            )
+        """Log the messages: `of` names the text."""
+        for message in self.messages(advice):
+            logger.warning("%s%s", of, message)
+
+    def _number(self, count: int) -> str:
+        return f"{count:,} {self.unit}s"

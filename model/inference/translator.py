@@ -17,6 +17,7 @@ from model.errors import UserError
 from model.inference.engines import CTranslate2Engine, Engine, TorchEngine, runs_int8
 from model.networks.network import TranslationNetwork
 from model.settings import ENGINES, DecodeConfig, EngineName
+from model.text.loops import goes_round
 from model.text.normalise import normalise
 from model.text.tokenizer import EOS, UNK, TokenizerPair
 
@@ -47,6 +48,26 @@ class Translation:
     error: str | None = None  # why there is no text (only where errors are kept)
     attention: "tuple[AttentionMap, ...]" = ()  # a map a sentence, where it was asked for
     unknown: int = 0  # pieces of the source that the vocabulary has not got
+    missing: tuple[str, ...] = ()  # the words or characters that they stand for, each once
+    loops: bool = False  # does the text repeat itself where its source does not?
+    loop_broken: bool = False  # was it searched again, since a word went round (`decode.repeats_in_word`)?
+
+    @classmethod
+    def joined(cls, text: str, score: float, nbest: list[Alternative], parts: "Sequence[Translation]") -> "Translation":
+        """Return the translation of a text in `parts`, with all that was lost of any of them."""
+        error = next((part.error for part in parts if part.error), None)
+        return cls(
+            "" if error else text,
+            0.0 if error else score,
+            nbest,
+            any(part.truncated for part in parts),
+            error,
+            tuple(one for part in parts for one in part.attention),
+            sum(part.unknown for part in parts),
+            tuple(dict.fromkeys(word for part in parts for word in part.missing)),
+            any(part.loops for part in parts),
+            any(part.loop_broken for part in parts),
+        )
 
 
 class Translator:
@@ -98,13 +119,20 @@ class Translator:
                 answers[row] = Translation("", 0.0, error=hypotheses)
             else:
                 answer = self.answer(hypotheses, truncated=len(sources[row]) > self.positions)
-                answers[row] = replace(answer, unknown=int(np.count_nonzero(sources[row] == UNK)))
+                unknown = int(np.count_nonzero(sources[row] == UNK))
+                missing = self.missing(lines[row]) if unknown else ()
+                loops = goes_round(answer.text, lines[row])
+                answers[row] = replace(answer, unknown=unknown, missing=missing, loops=loops)
         return answers
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """Normalised and tokenised, end of sentence at the end; [EOS] alone where nothing is left."""
         texts = [normalise(line, self.form) for line in lines]
         return [np.append(ids.astype(np.int64), EOS) for ids in self.tokenizers.source.encode(texts)]
+
+    def missing(self, line: str) -> tuple[str, ...]:
+        """Return what of a line the source's vocabulary has not got, each once."""
+        return tuple(dict.fromkeys(self.tokenizers.source.unknown(normalise(line, self.form))))
 
     def search(
         self, sources: Sequence[np.ndarray], decode: DecodeConfig, on_error: Literal["raise", "keep"]
@@ -150,7 +178,7 @@ class Translator:
             again = search_again(self.network(), [sources[row] for row in rows], decode, guard=guard)
             found = list(found)
             for row, each in zip(rows, again, strict=True):
-                found[row] = each
+                found[row] = [replace(one, loop_broken=True) for one in each]
         return found
 
     def answer(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
@@ -159,7 +187,7 @@ class Translator:
             Alternative(text, one.score, one.log_probability, one.ids)
             for text, one in zip(texts, hypotheses, strict=True)
         ]
-        return Translation(nbest[0].text, nbest[0].score, nbest, truncated)
+        return Translation(nbest[0].text, nbest[0].score, nbest, truncated, loop_broken=hypotheses[0].loop_broken)
 
 
 def open_translator(

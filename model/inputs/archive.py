@@ -50,7 +50,8 @@ def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
         rows = [member for member in _infos(path) if member.filename.lower().endswith(ROWS)]
         if len(rows) != 1:
             raise UserError(
-                f"{path}: one member with rows ({', '.join(ROWS)}) is needed, {len(rows)} found; {_named(path)}"
+                f"{path}: one member with rows ({', '.join(ROWS)}) is needed, {len(rows)} found; {_named(path)}. "
+                f"Unpack another and name it"
             )
         (member,) = rows
     check_expansion(path, member.file_size)
@@ -76,9 +77,14 @@ def _is_of(name: str, language: str) -> bool:
 def _infos(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
-            return [member for member in archive.infolist() if not member.is_dir()]
+            return [one for one in archive.infolist() if not one.is_dir() and not _is_of_system(one.filename)]
     except zipfile.BadZipFile as problem:
         raise UserError(f"{path}: the zip file is damaged or truncated ({problem})") from problem
+
+
+def _is_of_system(name: str) -> bool:
+    """Return True for what macOS puts into archives beside each file: its attributes, under the name of the file."""
+    return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith("._")
 
 
 def _named(path: Path) -> str:

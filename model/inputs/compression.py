@@ -33,7 +33,11 @@ class _DamagedError(Exception):
 def compression_of(path: Path) -> Compression:
     """Return how the file is compressed; plain where nothing is recognised."""
     with path.open("rb") as file:
-        start = file.read(8)
+        return magic_of(file.read(8))
+
+
+def magic_of(start: bytes) -> Compression:
+    """Return the compression of what begins so."""
     return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "plain")
 
 

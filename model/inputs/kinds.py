@@ -1,18 +1,19 @@
 """What a file holds, by its first bytes once it is unpacked: text, a container of texts, or something to name."""
 
+import re
 import zipfile
 from pathlib import Path
 from typing import Literal
 
 from model.errors import UserError
-from model.inputs.compression import compression_of, plain_blocks
+from model.inputs.compression import compression_of, magic_of, plain_blocks
 
 Kind = Literal["text", "utf-16", "utf-32", "zip", "tmx", "xliff", "parquet", "arrow"]
 PAIRS = ("tmx", "xliff")  # hold languages side by side, each named
 TABLES = ("parquet", "arrow")  # hold rows with named columns
 
 HEAD = 4096  # bytes that are looked at
-_BOMS: dict[bytes, Kind] = {  # UTF-32 first: its mark begins as that of UTF-16
+_BOMS: dict[bytes, Literal["utf-16", "utf-32"]] = {  # UTF-32 first: its mark begins as that of UTF-16
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
     b"\xff\xfe": "utf-16",
@@ -38,12 +39,24 @@ _FOREIGN = {
     b"\xff\xd8\xff": ("a picture", "name a file of text"),
     b"{\\rtf": ("an RTF document", "save it as plain text"),
 }
+_FOREIGN_TEXT = {  # the same of files that are text, by a pattern
+    rb"(?i)<!doctype html|<html[ >]": ("an HTML page", "save its text as plain text"),
+    rb"(?i)<(srcset|refset|tstset|!doctype mteval)": ("a test set in SGML", "take its segments out, a line each"),
+    rb"<\?xml": ("XML of another kind than TMX and XLIFF", "save its text as plain text or TSV"),
+    rb"WEBVTT|\d+\r?\n\d\d:\d\d:\d\d[,.]\d+ -->": ("subtitles (.srt, .vtt)", "save their text as plain text"),
+    rb'(#.*\n)*msgid "': ("a gettext catalogue (.po)", "write its texts as TMX or XLIFF (po2tmx, po2xliff)"),
+}
 _OFFICE = {
     "[Content_Types].xml": ("an Office document (.docx, .xlsx)", "save it as plain text or TSV"),
     "mimetype": ("an OpenDocument file or e-book (.odt, .ods, .epub)", "save it as plain text or TSV"),
 }
-_WIDE_FEEDS = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
-MOST = 0.8  # of the bytes 0x0A are line feeds of UTF-16, where they are at all
+_WIDE_FEEDS = {  # UTF-32 first: half of its line feed is that of UTF-16
+    "utf-32-le": b"\n\0\0\0",
+    "utf-32-be": b"\0\0\0\n",
+    "utf-16-le": b"\n\0",
+    "utf-16-be": b"\0\n",
+}
+MOST = 0.8  # of the bytes 0x0A are line feeds of UTF-16 or UTF-32, where they are at all
 _TAR = 257  # where a tar says what it is
 
 
@@ -54,6 +67,18 @@ def kind_of(path: Path) -> Kind:
         UserError: something that is not read here, named with what to do; or its compression is broken.
     """
     head = head_of(path)
+    if (outer := compression_of(path)) != "plain" and (inner := magic_of(head)) != "plain":
+        raise UserError(f"{path}: is compressed twice, {inner} within {outer}; unpack it once")
+    kind = kind_of_head(head, str(path))
+    return _checked_archive(path) if kind == "zip" else kind
+
+
+def kind_of_head(head: bytes, path: str) -> Kind:
+    """Return what begins so; a zip file may be an Office document yet.
+
+    Raises:
+        UserError: something that is not read here, named with what to do.
+    """
     for start, (name, advice) in _FOREIGN.items():
         if head.startswith(start):
             raise UserError(f"{path}: is {name}; {advice}")
@@ -61,17 +86,33 @@ def kind_of(path: Path) -> Kind:
         raise UserError(f"{path}: is a tar archive; unpack it and name the files in it, or take corpus=webdataset")
     for start, kind in _BINARY.items():
         if head.startswith(start):
-            return _checked_archive(path) if kind == "zip" else kind
-    for start, kind in _BOMS.items():
-        if head.startswith(start):
-            return _markup_of(head.decode(kind, "ignore").encode()) or kind
+            return kind
+    if marked := marked_encoding(head):
+        return _markup_of(head.decode(marked, "ignore").encode()) or marked
     for encoding, feed in _WIDE_FEEDS.items():
-        if head.count(feed) > MOST * head.count(b"\n"):
+        letters = (head[place : place + len(feed)] for place in range(0, len(head), len(feed)))
+        if sum(letter == feed for letter in letters) > MOST * head.count(b"\n"):
             raise UserError(
                 f"{path}: looks like {encoding.upper()} without its mark; corpus.encoding={encoding} reads a corpus, "
                 f"iconv -f {encoding} -t utf-8 makes UTF-8 of it"
             )
-    return _markup_of(head) or "text"
+    if markup := _markup_of(head):
+        return markup
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for pattern, (name, advice) in _FOREIGN_TEXT.items():
+        if re.match(pattern, start):
+            raise UserError(f"{path}: is {name}; {advice}")
+    return "text"
+
+
+def marked_encoding(head: bytes) -> Literal["utf-16", "utf-32"] | None:
+    """Return the encoding that a text's byte order mark names, None where there is none but perhaps that of UTF-8."""
+    return next((encoding for mark, encoding in _BOMS.items() if head.startswith(mark)), None)
+
+
+def ends_in_returns(head: bytes) -> bool:
+    """Return True if carriage returns alone end the lines of a text that begins so, as on the first Macintoshes."""
+    return b"\r" in head[:-1] and b"\n" not in head
 
 
 def head_of(path: Path) -> bytes:

@@ -5,13 +5,15 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from model.errors import UserError
 from model.inputs.archive import Part, member_blocks, members_of
 from model.inputs.compression import compression_of, plain_blocks
-from model.inputs.kinds import PAIRS, TABLES, Kind, kind_of
+from model.inputs.kinds import HEAD, PAIRS, TABLES, Kind, ends_in_returns, head_of, kind_of, marked_encoding
 from model.inputs.streams import Blocks
 from model.inputs.tables import rows_of, table_lines
 from model.inputs.units import units_of
@@ -49,7 +51,9 @@ def is_wide(encoding: str) -> bool:
 
 def is_in_place(path: Path, view: View) -> bool:
     """Return True if the file's own bytes are the lines."""
-    return not view.encoding and compression_of(path) == "plain" and kind_of(path) == "text"
+    if view.encoding or compression_of(path) != "plain" or kind_of(path) != "text":
+        return False
+    return not ends_in_returns(head_of(path))
 
 
 def line_blocks(path: Path, view: View) -> Iterator[bytes]:
@@ -59,13 +63,10 @@ def line_blocks(path: Path, view: View) -> Iterator[bytes]:
         UserError: the file is damaged, is of a kind that is not read, or has not got what is asked for.
     """
     kind = kind_of(path) if not view.encoding else "text"
-    if kind == "text":
-        blocks = plain_blocks(path)
-        return transcode(blocks, view.encoding, path) if view.encoding else blocks
-    if kind in ("utf-16", "utf-32"):
-        return transcode(plain_blocks(path), kind, path)
+    if kind in ("text", "utf-16", "utf-32"):
+        return text_lines(plain_blocks(path), view.encoding, path)
     if kind == "zip":
-        return member_blocks(path, view.languages)
+        return text_lines(member_blocks(path, view.languages), "", path)
     if kind in TABLES and not view.languages and view.rows == "tsv":
         return _joined(table_lines(path, kind))  # type: ignore[arg-type]  # of the two
     return _joined(_container_lines(path, kind, view))
@@ -87,8 +88,42 @@ def parts_of(path: Path, view: View) -> list[Part]:
         UserError: as `line_blocks`.
     """
     if not view.encoding and kind_of(path) == "zip":
-        return members_of(path, view.languages[0] if view.languages else "")
+        members = members_of(path, view.languages[0] if view.languages else "")
+        return [Part(one.name, partial(_member_lines, one, path)) for one in members]
     return [Part("", lambda: line_blocks(path, view))]
+
+
+def text_lines(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
+    """Yield a text as UTF-8 whose lines end in line feeds; `encoding`: empty, the first bytes say.
+
+    Raises:
+        UserError: as `transcode`.
+    """
+    rest = iter(blocks)
+    first = next(rest, b"")
+    encoding = encoding or marked_encoding(first) or ""
+    whole = chain([first], rest)
+    return _with_line_feeds(transcode(whole, encoding, path) if encoding else whole)
+
+
+def _member_lines(part: Part, path: Path) -> Iterator[bytes]:
+    return text_lines(part.blocks(), "", path)
+
+
+def _with_line_feeds(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the blocks; where carriage returns end the first lines, with line feeds in their place."""
+    first = next(blocks, b"")
+    if not ends_in_returns(first[:HEAD]):
+        yield first
+        yield from blocks
+        return
+    before = b""
+    for block in chain([first], blocks):
+        if before == b"\r" and block.startswith(b"\n"):
+            yield block[1:].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        else:
+            yield block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        before = block[-1:]
 
 
 def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
@@ -99,7 +134,11 @@ def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[by
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     done, first = 0, True
+    by_mark = codecs.lookup(encoding).name in ("utf-16", "utf-32")
     for block in _and_end(blocks):
+        if by_mark and first and block and not done and not marked_encoding(block):
+            known = " or ".join(f"corpus.encoding={encoding}-{order}" for order in ("le", "be"))
+            raise UserError(f"{path}: begins with no byte order mark; {known} reads it")
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as problem:

@@ -6,7 +6,7 @@ from pathlib import Path
 from model.files import atomic_write, file_sha256
 from model.runs import checkpoints
 from model.runs.journal import append, head
-from model.runs.paths import ATTEMPT, STARTS, STEPS
+from model.runs.paths import ATTEMPT, BEGINNING, STARTS, STEPS
 
 
 class StaleAttemptError(RuntimeError):
@@ -45,5 +45,11 @@ def note_start(run: Path, attempt: int, step: int, workers: int, machine: str, t
         "threads": threads,
         "journal": head(run, STEPS),
         "checkpoint": file_sha256(found / checkpoints.MANIFEST) if found else None,
+        "beginning": beginning(run),
     }
     append(run, STARTS, start)
+
+
+def beginning(run: Path) -> dict[str, str]:
+    """Return name -> sha256 of the files that a run begins from, beside run.json."""
+    return {name: file_sha256(run / name) for name in BEGINNING if (run / name).is_file()}

@@ -8,10 +8,12 @@ came after its checkpoint and writes it again.
 Word vectors have a line for several steps, `"steps"` of them; its `batch` is the sum of the digests of their segments.
 
 RUN/starts.jsonl has a line a start that came to training, `{"attempt", "step", "workers", "machine", "threads",
-"journal", "checkpoint"}`: the step after which it went on, on how many workers of which kind, where the journal's chain
-stood, and the sha256 of the manifest of the checkpoint that it went on from.
+"journal", "checkpoint", "beginning"}`: the step after which it went on, on how many workers of which kind, where the
+journal's chain stood, the sha256 of the manifest of the checkpoint that it went on from, and of the files that the run
+begins from.
 
-RUN/evaluations.jsonl has a line an evaluation that was written into the run's folder, `{"file", "sha256"}`.
+RUN/evaluations.jsonl has a line an evaluation that was written into the run's folder, `{"file", "sha256",
+"scores"}`: the last is the digest of its scores, which the bundle has too.
 
 The lines of each file are a chain: `"before"` is the digest of the line before, of the first line that of RUN/run.json.
 A checkpoint, a bundle and a registered version name the head of the chains. Runs that began before there was a chain
@@ -74,7 +76,14 @@ class Journal:
 def note_evaluation(folder: Path, evaluation: Path) -> None:
     """Add a line to RUN/evaluations.jsonl for an evaluation in the folder of a run whose records are a chain."""
     if (folder / RECORD).is_file() and any(BEFORE in line for line in lines(folder / STEPS)):
-        append(folder, EVALUATIONS, {"file": evaluation.name, "sha256": file_sha256(evaluation)})
+        scores = (read(evaluation) or {}).get("scores")
+        line = {"file": evaluation.name, "sha256": file_sha256(evaluation), "scores": scores_digest(scores)}
+        append(folder, EVALUATIONS, line)
+
+
+def scores_digest(scores: Any) -> str:
+    """Return the digest of an evaluation's scores."""
+    return digest({"scores": scores}, sort_keys=True)
 
 
 def append(run: Path, name: str, line: dict[str, Any]) -> None:

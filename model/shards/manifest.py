@@ -91,8 +91,10 @@ class Manifest:
     texts: dict[str, dict[str, dict[str, Any]]] = field(
         default_factory=dict
     )  # split -> language -> {file, sha256, lines}
-    # split -> lines (from 0) of its texts that a training pair is one word from; empty: nobody looked
+    # split -> lines (from 0) of its texts that a training pair is near; empty: nobody looked
     near: dict[str, list[int]] = field(default_factory=dict)
+    # {mode: corpus.near_words, rule: training pairs, ...}; without rules: nobody looked; empty: older shards, or text
+    near_words: dict[str, Any] = field(default_factory=dict)
     length_bounds: list[int] = field(default_factory=lambda: list(LENGTH_BOUNDS))
     format_version: int = FORMAT_VERSION
 
@@ -121,8 +123,7 @@ def chunk_records(records: int, most: int) -> int:
 def write_manifest(directory: Path, manifest: Manifest) -> Path:
     """Write `manifest.json` atomically; the directory counts as complete from then on."""
     values = asdict(manifest)
-    if not values["near"]:  # as shards had it before anybody could look
-        del values["near"]
+    values = {name: value for name, value in values.items() if value or not name.startswith("near")}  # as older shards
     text = json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     path = directory / MANIFEST
     atomic_write(path, text.replace('{"bytes":', '\n{"bytes":') + "\n")  # a line a shard

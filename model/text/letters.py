@@ -6,9 +6,12 @@ their word. One hyphen, apostrophe, full stop or comma between two such parts st
 
 Thai, Lao, Khmer, Burmese, Chinese and Japanese put no blank between words. A zero-width space is a border there, as
 everywhere; for the rest `segment` asks the dictionaries of ICU, by the optional package icu4py.
+
+Lower case follows the language where Unicode's SpecialCasing does: I is i in English and ı in Turkish.
 """
 
 import importlib.util
+import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal
@@ -16,6 +19,7 @@ from typing import Literal
 import regex
 
 from model.errors import UserError
+from model.languages import base_language
 
 Segmenter = Literal["icu", "none"]
 ZERO_WIDTH_SPACE, NON_JOINER, JOINER = "\u200b", "\u200c", "\u200d"
@@ -33,9 +37,34 @@ _ENDS = {
 }
 
 
-def fold_case(text: str) -> str:
-    """Return the text in lower case, the case that words are counted in where case is dropped."""
+# Languages whose lower case is another than Unicode's default. SpecialCasing names tr, az and lt; the alphabets of
+# Crimean Tatar and Gagauz are the Turkish one. Python's own `lower` knows the final sigma of Greek and the capital ẞ.
+DOTLESS = frozenset(("tr", "az", "crh", "gag"))
+CASED_APART = DOTLESS | {"lt"}
+_DOT = "\u0307"  # that i and j of Lithuanian keep below an accent
+_BELOW_ACCENT = regex.compile(r"[IJĮ](?=[^\p{ccc=0}\p{ccc=230}]*\p{ccc=230})|[ÌÍĨ]")
+
+
+def case_language(language: str) -> str:
+    """Return the language's code if it has a lower case of its own, else an empty text."""
+    base = base_language(language)
+    return base if base in CASED_APART else ""
+
+
+def fold_case(text: str, language: str = "") -> str:
+    """Return the text in the lower case of its language (empty: not known), which words are counted in."""
+    language = language and case_language(language)
+    if language in DOTLESS:
+        text = text.replace(f"I{_DOT}", "i").replace("İ", "i").replace("I", "ı")
+    elif language:
+        text = _BELOW_ACCENT.sub(_keep_dot, text)
     return text.lower()
+
+
+def _keep_dot(match: regex.Match[str]) -> str:
+    found = match.group()
+    parts = unicodedata.normalize("NFD", found) if found in "ÌÍĨ" else found  # Į stays one character
+    return parts[0].lower() + _DOT + parts[1:]
 
 
 def is_plain_word(string: str) -> bool:

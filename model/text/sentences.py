@@ -15,10 +15,10 @@ import regex
 # A sentence ends in one of two ways. After a stop of any script (Sentence_Terminal, Unicode Standard Annex 44; in Greek
 # a semicolon is the question mark), closing quotes or brackets and blanks, before what can open a sentence: a capital,
 # a letter of a script without capitals, a number; emoji or the sign of a list may stand before it. Or after the stops
-# of Chinese, Japanese, Hindi, Burmese, Khmer ..., where no blank need follow; after a quote, hiragana goes on with the
-# sentence (」と言った).
+# of Chinese, Japanese, Hindi, Burmese, Khmer, Tibetan ..., where no blank need follow; after a quote, hiragana goes on
+# with the sentence (」と言った).
 WIDE_STOPS, WIDE_CLOSERS = "。｡！？", "”」』｣）】〉》’\"')"
-STROKES = "।॥။។៕።᙮᱾᱿"  # danda and its kin: no blank needed
+STROKES = "།༎।॥။។៕።᙮᱾᱿"  # danda, shad and their kin: no blank needed
 _STOP = rf"[[\p{{Sentence_Terminal}}…]--[{WIDE_STOPS}{STROKES}၊]]"
 _OPENS = r"""["'“„‘«(\[¿¡]*(?:\p{Emoji_Presentation}\s*)*(?:[-–—•*]\s+)?["'“„‘«(\[¿¡]*""" + (
     r"[[\p{Lu}\p{Lt}\p{Lo}\p{N}\p{Georgian}]--[ªº]]"
@@ -117,8 +117,9 @@ def _is_open(sentence: str, abbreviations: frozenset[str]) -> bool:
     if not sentence.endswith("."):
         return False
     word = sentence[:-1].split()[-1] if sentence[:-1].split() else ""
-    word = word.lstrip("\"'“„‘«([").lower()
-    initial = len(word) == 1 and word.upper() != word
+    word = word.lstrip("\"'“„‘«([")
+    initial = len(word) == 1 and word.upper() != word.lower()  # İ in lower case is two characters
+    word = word.lower()
     return word in abbreviations or initial or (word.isdigit() and len(word) <= 2)
 
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from model.errors import UserError, unknown
-from model.text.letters import check_segmenter
+from model.text.letters import DOTLESS, case_language, check_segmenter
 from model.text.subword_training import train_subwords
 from model.text.subwords import BpeTokenizer, UnigramTokenizer
 from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
@@ -60,8 +60,16 @@ def load_pair(directory: Path, record: Mapping[str, Any]) -> TokenizerPair:
     return TokenizerPair(sides["source"], sides["target"])
 
 
-def train_pair(config: TokenizerConfig, sources: Iterable[str], targets: Iterable[str], seed: int = 1) -> TokenizerPair:
+def train_pair(
+    config: TokenizerConfig,
+    sources: Iterable[str],
+    targets: Iterable[str],
+    seed: int = 1,
+    languages: tuple[str, str] = ("", ""),
+) -> TokenizerPair:
     """Train on normalised lines. The same lines in the same order, config and seed give the same bytes.
+
+    `languages` (codes; empty: not known) decide the lower case of words.
 
     Raises:
         UserError: no text to train on, or a vocabulary too small for the characters of the text.
@@ -70,9 +78,9 @@ def train_pair(config: TokenizerConfig, sources: Iterable[str], targets: Iterabl
     first = draw_lines(sources, config.train_lines, seed)
     second = draw_lines(targets, config.train_lines, seed + 1)
     if config.joint:
-        both = train(config, [*first, *second])
+        both = train(config, [*first, *second], _common_case(config, languages))
         return TokenizerPair(both, both)
-    return TokenizerPair(train(config, first), train(config, second))
+    return TokenizerPair(train(config, first, languages[0]), train(config, second, languages[1]))
 
 
 def check_config(config: TokenizerConfig) -> None:
@@ -93,7 +101,7 @@ def check_config(config: TokenizerConfig) -> None:
     check_segmenter("icu" if config.segmenter == "icu" else "none", "tokenizer.segmenter=icu")
 
 
-def train(config: TokenizerConfig, lines: list[str]) -> Tokenizer:
+def train(config: TokenizerConfig, lines: list[str], language: str = "") -> Tokenizer:
     """One tokenizer of the config's type, trained on all `lines`."""
     if not any(line.strip() for line in lines):
         raise UserError("tokenizer: there is no text to train on; every line is empty or was filtered out")
@@ -101,7 +109,7 @@ def train(config: TokenizerConfig, lines: list[str]) -> Tokenizer:
     if config.type in ("bpe", "unigram"):
         trained = train_subwords(config, lines)
     else:
-        trained = train_words(config, lines)
+        trained = train_words(config, lines, language)
     if trained.vocabulary < config.vocabulary and config.type in ("bpe", "unigram"):
         logger.warning(
             f"tokenizer.vocabulary={config.vocabulary}: the text has only {trained.vocabulary} pieces; "
@@ -125,6 +133,19 @@ def draw_lines(lines: Iterable[str], most: int, seed: int) -> list[str]:
         if place < most:
             kept[place] = number, line
     return [line for _, line in sorted(kept)]
+
+
+def _common_case(config: TokenizerConfig, languages: tuple[str, str]) -> str:
+    """Return the language whose lower case one vocabulary for both has; empty: everybody's."""
+    first, second = (case_language(code) for code in languages)
+    if first == second or {first, second} <= DOTLESS:
+        return first
+    if config.lowercase:
+        logger.warning(
+            f"tokenizer.lowercase=true, tokenizer.joint=true: {first or second} has a lower case of its own, and one "
+            "vocabulary has one; its words are folded as English ones are (tokenizer.joint=false keeps both right)"
+        )
+    return ""
 
 
 def _class_of(kind: str) -> type[Tokenizer]:

@@ -56,10 +56,11 @@ class WordRules:
     punctuation: bool = True  # marks are words too; false: they are left out, and "_so_" is "so"
     segmenter: Segmenter = "none"  # of scripts without blanks
     version: Literal[1, 2] = 2  # 1: as in files from before `letters.py`
+    language: str = ""  # whose lower case it is, where that is not everybody's: see `letters.case_language`
 
     def fold_case(self, text: str) -> str:
         """Return the text in the letter case that words have."""
-        return letters.fold_case(text) if self.lowercase else text
+        return letters.fold_case(text, self.language) if self.lowercase else text
 
     def split(self, text: str) -> list[str]:
         """Return the words of folded text, in order."""
@@ -207,7 +208,10 @@ class WordTokenizer(_TableTokenizer):
         if rules == WordRules(version=1):  # as files were before there were rules
             return {}
         settings = {"lowercase": rules.lowercase, "punctuation": rules.punctuation}
-        return settings if rules.version == 1 else {**settings, "segmenter": rules.segmenter, "words": rules.version}
+        if rules.version == 1:
+            return settings
+        language = {"language": rules.language} if rules.language else {}
+        return {**settings, "segmenter": rules.segmenter, "words": rules.version, **language}
 
     @staticmethod
     def join(units: Iterable[str]) -> str:
@@ -225,12 +229,14 @@ class WordTokenizer(_TableTokenizer):
     @classmethod
     def deserialise(cls, data: bytes, where: str) -> "WordTokenizer":
         pieces, values = cls._parse(data, where)
-        keys = ("lowercase", False), ("punctuation", True), ("segmenter", "none"), ("words", 1)
+        keys = ("lowercase", False), ("punctuation", True), ("segmenter", "none"), ("words", 1), ("language", "")
         rules = WordRules(*(values.get(key, default) for key, default in keys))
         if not isinstance(rules.lowercase, bool) or not isinstance(rules.punctuation, bool):
             raise UserError(f"{where}: lowercase and punctuation must be true or false")
         if rules.segmenter not in get_args(Segmenter) or rules.version not in (1, 2):
             raise UserError(f"{where}: segmenter={rules.segmenter}, words={rules.version}: made by a newer version")
+        if rules.language and rules.language not in letters.CASED_APART:
+            raise UserError(f"{where}: language={rules.language!r}: made by a newer version")
         letters.check_segmenter(rules.segmenter, where)
         return cls(pieces, rules)
 
@@ -262,25 +268,30 @@ class CharacterTokenizer(_TableTokenizer):
         return cls(cls._parse(data, where)[0])
 
 
-def rules_of(config: TokenizerConfig) -> WordRules:
-    """Return the rules for the words of a tokenizer of type words."""
+def rules_of(config: TokenizerConfig, language: str = "") -> WordRules:
+    """Return the rules for the words of a tokenizer of type words, for text in a language."""
     segmenter = ("icu" if letters.has_icu() else "none") if config.segmenter == "auto" else config.segmenter
-    return WordRules(config.lowercase, config.punctuation, segmenter)
+    folded = letters.case_language(language) if config.lowercase and language else ""
+    return WordRules(config.lowercase, config.punctuation, segmenter, language=folded)
 
 
-def count_units(config: TokenizerConfig, texts: Iterable[str]) -> Counter[str]:
+def count_units(config: TokenizerConfig, texts: Iterable[str], language: str = "") -> Counter[str]:
     """The units (words or characters) of texts that are in memory at once, with their numbers."""
     if config.type == "words":
-        return rules_of(config).count(texts)
+        return rules_of(config, language).count(texts)
     return Counter(chain.from_iterable(texts))
 
 
-def train_words(config: TokenizerConfig, lines: Iterable[str]) -> WordTokenizer | CharacterTokenizer:
+def train_words(
+    config: TokenizerConfig, lines: Iterable[str], language: str = ""
+) -> WordTokenizer | CharacterTokenizer:
     """The vocabulary of `lines`, see `most_frequent`."""
-    return most_frequent(config, count_units(config, lines).items())
+    return most_frequent(config, count_units(config, lines, language).items(), language)
 
 
-def most_frequent(config: TokenizerConfig, counts: Iterable[tuple[str, int]]) -> WordTokenizer | CharacterTokenizer:
+def most_frequent(
+    config: TokenizerConfig, counts: Iterable[tuple[str, int]], language: str = ""
+) -> WordTokenizer | CharacterTokenizer:
     """The most frequent units, ties in code point order, each at least `config.min_count` times.
 
     `counts` holds every unit once and may be a stream: memory holds `config.vocabulary` entries.
@@ -296,7 +307,7 @@ def most_frequent(config: TokenizerConfig, counts: Iterable[tuple[str, int]]) ->
     pieces = [*SPECIAL_PIECES, *(unit for unit, _ in ranked)]
     if config.type == "characters":
         return CharacterTokenizer(pieces)
-    rules = rules_of(config)
+    rules = rules_of(config, language)
     if not any(map(letters.is_blankless, set("".join(pieces)))):
         rules = dataclasses.replace(rules, segmenter="none")  # so that whoever loads it does not need ICU
     elif config.segmenter == "auto" and rules.segmenter == "none":

@@ -68,16 +68,18 @@ class Embeddings:
         vectors: Table,
         weights: NDArray[np.floating[Any]] | None = None,
         texts: TextBasis = "vectors",
+        language: str = "",
     ) -> None:
         """`words` (V,) and `vectors` (V, d), dense or sparse; `counts` (V,), None where unknown (zeros then).
 
         `weights` (V,): how much a word counts in the vector of a text (idf), 1 each by default. `texts`: what that is
         the sum of, the words' vectors or, for methods that count, the words themselves, each a dimension of its own.
+        `language` of the words (empty: not known) decides their lower case.
 
         Raises:
             UserError: counts that do not agree, no words, a word twice, a vector that is not finite (named).
         """
-        self.words, self.texts = list(words), texts
+        self.words, self.texts, self.language = list(words), texts, language
         self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)
         size = len(self.words)
         self.counts = np.zeros(size, np.int64) if counts is None else np.asarray(counts, np.int64)
@@ -126,7 +128,7 @@ class Embeddings:
     def find(self, word: str) -> int | None:
         """Return the row of the word, else of its lower case: how lists of questions are looked up."""
         row = self.row(word)
-        return self.row(fold_case(word)) if row is None else row
+        return self.row(fold_case(word, self.language)) if row is None else row
 
     def known(self, word: str) -> int:
         """The word's row.
@@ -143,10 +145,11 @@ class Embeddings:
 
     def spellings(self, word: str) -> list[str]:
         """At most MOST_SPELLINGS known words that are written much like `word`, its other cases first."""
-        cases = [form for form in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if form in self.rows]
-        begin, length = word[:1].lower(), len(word)
+        lower = fold_case(word, self.language)
+        cases = [form for form in dict.fromkeys((lower, word.capitalize(), word.upper())) if form in self.rows]
+        begin, length = lower[:1], len(word)
         alike = (known for known in self.words if known[:1].lower() == begin and abs(len(known) - length) <= 2)
-        near = get_close_matches(word.lower(), islice(alike, SPELLINGS), n=MOST_SPELLINGS, cutoff=0.75)
+        near = get_close_matches(lower, islice(alike, SPELLINGS), n=MOST_SPELLINGS, cutoff=0.75)
         return list(dict.fromkeys([*cases, *near]))[:MOST_SPELLINGS]
 
     def vector(self, word: str) -> Floats:

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from model.text.excerpt import for_markup
 from pipelines.comparison.pictures.style import Picture
 from pipelines.comparison.table import HEAD, Row
 
@@ -59,9 +60,10 @@ def render(report: Report) -> str:
         f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>' for name, title, content in parts
     )
     links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in parts)
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+    page = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=escape(report.title), lead=escape(report.lead), nav=links, body=body, foot=paragraphs(report.notes)
     )
+    return for_markup(page)
 
 
 def table_html(table: Sequence[Row]) -> str:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from model.files import file_sha256
+from model.languages import languages_of
 from model.shards.manifest import ShardsConfig
+from model.text.letters import case_language
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 from pipelines.corpus.sources import Source
@@ -63,8 +65,14 @@ def identity(
         "pair": pair,
         "seed": seed,
         "shards": _given({key: getattr(shards, key) for key in ("chunk_records", "shard_lines", "keep_text")}),
-        "tokenizer": _given(dataclasses.asdict(tokenizer)),
+        "tokenizer": _given(dataclasses.asdict(tokenizer)) | _cases(tokenizer, pair),
     }
+
+
+def _cases(tokenizer: TokenizerConfig, pair: str) -> dict[str, Any]:
+    """Languages with a lower case of their own; shards from before it was followed are others."""
+    found = [case_language(code) for code in languages_of(pair)] if tokenizer.lowercase else []
+    return {"cases": found} if any(found) else {}
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.corpus import near_words
 from pipelines.corpus.keys import Keys
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split
 
-WORDS = "leaked_words"  # corpus.near_words=drop, see `near_words`
-RULES = ("leaked_target", "leaked_reversed", "leaked_near", WORDS)  # in the order in which they are tried
+# In the order in which they are tried; those of `near_words` only with corpus.near_words=drop.
+RULES = ("leaked_target", "leaked_reversed", "leaked_near", *near_words.RULES)
 HELD_OUT = SPLITS[1:]
 Marks = npt.NDArray[np.bool_]
 

@@ -107,8 +107,8 @@ def make_monolingual(
         plan = make_text_plan(blocks, clean, scratch, corpus, config.seed)
         _check_kept(plan)
         for number in range(corpus.phrases.passes):
-            clean = _with_phrases(config, scratch, clean, plan, number, cluster)
-        record = _tokenizer(config, directory, clean, scratch, plan, cluster).describe()
+            clean = _with_phrases(config, scratch, clean, plan, number, cluster, languages[0])
+        record = _tokenizer(config, directory, clean, scratch, plan, cluster, languages[0]).describe()
         splits = [split for split in SPLITS if plan.records(split)]
         sizes = shard_sizes(config.shards, config.tokenizer, _record_chars(len(blocks), scratch / "clean"))
         shards = [
@@ -161,10 +161,10 @@ def _check_kept(plan: Plan) -> None:
 
 
 def _with_phrases(
-    config: Sections, scratch: Path, clean: Path, plan: Plan, number: int, cluster: ClusterConfig
+    config: Sections, scratch: Path, clean: Path, plan: Plan, number: int, cluster: ClusterConfig, language: str
 ) -> Path:
     """One pass of phrases over all clean blocks; the folder of the blocks with them."""
-    rules, runs = rules_of(config.tokenizer), scratch / f"pairs-{number}"
+    rules, runs = rules_of(config.tokenizer, language), scratch / f"pairs-{number}"
     folder, phrases = scratch / f"phrases-{number}", scratch / f"phrases-{number}.txt"
     for each in (runs, folder):
         each.mkdir(exist_ok=True)
@@ -187,7 +187,13 @@ def _with_phrases(
 
 
 def _tokenizer(
-    config: Sections, directory: Path, clean: Path, scratch: Path, plan: Plan, cluster: ClusterConfig
+    config: Sections,
+    directory: Path,
+    clean: Path,
+    scratch: Path,
+    plan: Plan,
+    cluster: ClusterConfig,
+    language: str,
 ) -> TokenizerPair:
     """Made of the training split, once: counted over all of it, or trained on lines drawn from it."""
     path = scratch / "tokenizer.json"
@@ -197,13 +203,13 @@ def _tokenizer(
             return load_pair(directory, record)
     settings = config.tokenizer
     if settings.type in ("words", "characters") and not settings.train_lines:
-        tasks = counting_tasks(plan, clean, settings, scratch / "counts")
+        tasks = counting_tasks(plan, clean, settings, scratch / "counts", language)
         runs = all_of(f"counting {settings.type}", count_blocks, tasks, cluster)
-        tokenizer = counted_tokenizer(settings, runs, scratch / "counts")
+        tokenizer = counted_tokenizer(settings, runs, scratch / "counts", language)
     else:
         lines = _drawn_lines(config, clean, scratch, plan)
         logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} records")
-        tokenizer = train(settings, lines)
+        tokenizer = train(settings, lines, language)
     pair = TokenizerPair(tokenizer, tokenizer)
     pair.save(directory)
     write_json(path, pair.describe())

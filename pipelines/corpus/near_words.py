@@ -1,39 +1,82 @@
-"""Sentences one word from a held-out one: a word added, left out, put in another's place, or two swapped or joined.
+"""Sentences that are nearly a held-out one: misspelt, one word apart, or with it joined to another sentence.
 
-Candidates come from an index of the held-out sentences with each word left out and each two neighbours joined: what is
-one word apart has one of these in common. An exact comparison follows, so that nothing is dropped by chance. A misspelt
-word is another word. Where words are not spaced a word is a character; letter case and punctuation are none.
+| rule | a text is near a held-out sentence when |
+| --- | --- |
+| `leaked_letter` | a letter is added, left out or another, or two are swapped; blanks, case and punctuation aside |
+| `leaked_words` | so is a word, or two words are joined, or one is cut in two |
+| `leaked_joined` | it begins or ends with the whole sentence, or has it between sentence marks |
+
+Candidates come from an index of hashes: of the held-out sentences with each word left out and each two neighbours
+joined, and of the texts' parts. An exact comparison follows, so that nothing is dropped by chance. Only the held-out
+sentences are in memory. Where words are not spaced a word is a character.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
+import regex
+
+LETTER, WORDS, JOINED = RULES = ("leaked_letter", "leaked_words", "leaked_joined")  # in the order in which they count
 FEWEST = 3  # words of the shorter sentence: "go home" is one word from every sentence of two
-# A letter of a script without spaces is a word (Thai, Lao, Burmese, Khmer, kana, ideographs), else a run of letters.
+FEWEST_LETTERS = 8  # of a sentence with fewer words, which only a misspelling is near
+LONG = 30  # letters of a sentence of FEWEST words that counts at the edge of a text without a sentence mark beside it
+# A letter of a script without spaces is a word (Thai, Lao, Burmese, Khmer, kana, ideographs), else a run of letters
+# with their marks and joiners: words of Hindi may differ in a vowel sign alone.
 UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
-WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+")
+WORD = regex.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[\p{{L}}\p{{M}}\p{{N}}\u200c\u200d])+|([.!?…։؟۔।።။。！？])")
 Words = Sequence[str]
+_PRIME, _BASE = 2**61 - 1, 0x1F3D5B79A2C4E687
+_POWERS = [1]
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text, letter case and punctuation aside."""
+    return sentences_of(text)[0]
+
+
+def sentences_of(text: str) -> tuple[list[str], list[int]]:
+    """Return the words of a text as `words_of`, and the places among them where a sentence may begin or end."""
     folded = "".join(letter for letter in text.casefold() if letter not in "'’")
-    return [match.group() for match in WORD.finditer(folded)]
+    words: list[str] = []
+    borders: list[int] = []
+    for match in WORD.finditer(folded):
+        if match.group(1) is None:
+            words.append(match.group())
+        else:
+            borders.append(len(words))
+    return words, sorted({0, *borders, len(words)})
 
 
-def variants(words: Words) -> Iterator[int]:
-    """Yield the hashes that two sentences share where they are at most one word apart."""
-    yield hash(" ".join(words))
-    for place in range(len(words)):
-        yield hash(" ".join([*words[:place], *words[place + 1 :]]))
-        if place:
-            joined = words[place - 1] + words[place]
-            yield hash(" ".join([*words[: place - 1], joined, *words[place + 1 :]]))
+class Hashes:
+    """Hashes of parts of a sequence, each in the same time however long the sequence is (Rabin and Karp 1987)."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._until = [0]
+        for word in words:
+            self._until.append((self._until[-1] * _BASE + hash(word)) % _PRIME)
+        while len(_POWERS) <= len(words):
+            _POWERS.append(_POWERS[-1] * _BASE % _PRIME)
+
+    def part(self, first: int, end: int) -> int:
+        """Return the hash of the words from `first` up to `end`."""
+        return (self._until[end] - self._until[first] * _POWERS[end - first]) % _PRIME
+
+    def variants(self) -> Iterator[int]:
+        """Yield the hashes that two sentences share where they are at most one word apart."""
+        words, count = self._words, len(self._words)
+        yield self._until[count]
+        for place in range(count):
+            rest, power = self.part(place + 1, count), _POWERS[count - place - 1]
+            yield (self._until[place] * power + rest) % _PRIME
+            if place:
+                joined = self._until[place - 1] * _BASE + hash(words[place - 1] + words[place])
+                yield (joined * power + rest) % _PRIME
 
 
 def within_one_word(one: Words, other: Words) -> bool:
-    """Return True if two sentences are equal or one word apart."""
+    """Return True if two sentences are equal or one word apart; of strings, one letter."""
     if abs(len(one) - len(other)) > 1:
         return False
     first = 0
@@ -55,26 +98,68 @@ class WordIndex:
 
     def __init__(self) -> None:
         self._sentences: list[tuple[list[str], int]] = []
-        self._places: dict[int, list[int]] = defaultdict(list)
+        self._near: dict[int, list[int]] = defaultdict(list)
+        self._whole: dict[int, list[int]] = defaultdict(list)
 
     def add(self, text: str, name: int) -> None:
         """Add a sentence; one that is too short is near to nothing."""
         words = words_of(text)
-        if len(words) < FEWEST:
+        units = _units(words)
+        if not units:
             return
+        hashes = Hashes(units)
+        for key in set(hashes.variants()):
+            self._near[key].append(len(self._sentences))
+        if len(words) >= FEWEST:
+            self._whole[hashes.part(0, len(words))].append(len(self._sentences))
         self._sentences.append((words, name))
-        for key in set(variants(words)):
-            self._places[key].append(len(self._sentences) - 1)
 
-    def near(self, text: str) -> set[int]:
-        """Return the names of the sentences that `text` is at most one word from."""
-        words = words_of(text)
-        if len(words) < FEWEST or not self._sentences:
-            return set()
-        places: set[int] = set()
-        for key in variants(words):
-            places.update(self._places.get(key, ()))
-        return {name for held, name in map(self._sentences.__getitem__, places) if within_one_word(words, held)}
+    def near(self, text: str) -> dict[int, str]:
+        """Return the names of the sentences that `text` is near, each with the rule by which it is."""
+        words, borders = sentences_of(text)
+        units = _units(words)
+        if not units or not self._sentences:
+            return {}
+        hashes, found = Hashes(units), {}
+        if len(words) > FEWEST:
+            for first, end in _parts(borders, len(words)):
+                for place in self._whole.get(hashes.part(first, end), ()):
+                    held, name = self._sentences[place]
+                    if words[first:end] == held and _stands_apart(first, end, words, borders):
+                        found[name] = JOINED
+        for place in {place for key in hashes.variants() for place in self._near.get(key, ())}:
+            held, name = self._sentences[place]
+            if within_one_word("".join(words), "".join(held)):
+                found[name] = LETTER
+            elif len(words) >= FEWEST <= len(held) and within_one_word(words, held):
+                found[name] = first_rule(found.get(name, WORDS), WORDS)
+        return found
+
+
+def first_rule(*rules: str) -> str:
+    """Return the rule that counts of several."""
+    return min(rules, key=RULES.index)
+
+
+def _units(words: Words) -> Words:
+    """Return what a sentence is compared by: words, of a short one letters, of one too short nothing."""
+    if len(words) >= FEWEST:
+        return words
+    letters = "".join(words)
+    return letters if len(letters) >= FEWEST_LETTERS else ""
+
+
+def _parts(borders: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, end) of the parts of a text that may be a sentence: its beginnings, its ends, its sentences."""
+    for place in range(FEWEST, count):
+        yield 0, place
+        yield count - place, count
+    yield from ((first, end) for first, end in pairwise(borders) if first and end < count and end - first >= FEWEST)
+
+
+def _stands_apart(first: int, end: int, words: Words, borders: Sequence[int]) -> bool:
+    """Return True if a part is no mere phrase: sentence marks are around it, or it is long."""
+    return (first in borders and end in borders) or len("".join(words[first:end])) >= LONG
 
 
 class HeldOutWords:
@@ -87,6 +172,7 @@ class HeldOutWords:
             for index, text in zip(self._sides, texts, strict=True):
                 index.add(str(text), int(name))
 
-    def near(self, source: str, target: str) -> set[int]:
-        """Return the names of the pairs that have a side at most one word from the pair's."""
-        return self._sides[0].near(source) | self._sides[1].near(target)
+    def near(self, source: str, target: str) -> dict[int, str]:
+        """Return the names of the pairs with a side that the pair's is near, each with the rule by which it is."""
+        found, others = self._sides[0].near(source), self._sides[1].near(target)
+        return found | {name: first_rule(rule, found.get(name, rule)) for name, rule in others.items()}

@@ -19,7 +19,8 @@ from pipelines.corpus import leaks
 from pipelines.corpus.block import load_block, load_facts, load_keys, load_leak_keys
 from pipelines.corpus.keys import Keys
 from pipelines.corpus.misalignment import Misaligned
-from pipelines.corpus.near_words import HeldOutWords
+from pipelines.corpus.near_words import RULES as NEAR_RULES
+from pipelines.corpus.near_words import HeldOutWords, first_rule
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split
@@ -32,7 +33,7 @@ RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leak
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
-_NEAR = "near_words.json"  # block and row of held-out pairs that training pairs are one word from
+_NEAR = "near_words.json"  # rule -> training pairs near a held-out one; block and row of the held-out pairs
 _CODES, _STARTS = "plan.codes", "plan.starts"  # a byte a clean pair; where each block's begin, and the end
 _DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
 
@@ -131,7 +132,7 @@ def _decide(
 
 
 class NearWords:
-    """`corpus.near_words`: training pairs one word from a held-out pair, and the held-out pairs that have some."""
+    """`corpus.near_words`: training pairs that are nearly a held-out pair, and the held-out pairs that have some."""
 
     def __init__(
         self,
@@ -143,6 +144,7 @@ class NearWords:
         self._clean, self._drops = clean, config.near_words == "drop"
         self._rows: list[tuple[int, int]] = []  # block and row of each held-out pair, by its name
         self._marked: set[int] = set()
+        self._counts = Counter[str](dict.fromkeys(NEAR_RULES, 0))
         self._held = HeldOutWords(self._pairs(blocks, config, split_codes)) if config.near_words != "none" else None
 
     def _pairs(
@@ -166,22 +168,38 @@ class NearWords:
         source, target = load_block(self._clean, block.number).texts()
         for row in places:
             names = self._held.near(source[row], target[row])
-            self._marked |= names
-            if names and self._drops:
-                codes[row] = code("train", leaks.WORDS)
+            if not names:
+                continue
+            self._marked |= names.keys()
+            rule = first_rule(*names.values())
+            self._counts[rule] += 1
+            if self._drops:
+                codes[row] = code("train", rule)
 
-    def found(self) -> list[tuple[int, int]] | None:
-        """Return block and row of the held-out pairs that have a training pair one word away; None: nobody looked."""
-        return None if self._held is None else sorted(self._rows[name] for name in self._marked)
+    def found(self) -> dict[str, Any] | None:
+        """Return the training pairs by rule, and block and row of the held-out pairs that they are near; None: nobody
+        looked."""
+        if self._held is None:
+            return None
+        return {"pairs": dict(self._counts), "rows": sorted(self._rows[name] for name in self._marked)}
+
+
+def near_pairs(plan: Plan) -> dict[str, int]:
+    """Rule -> training pairs that it finds near a held-out one, whether they are dropped or not; empty: nobody looked.
+
+    A pair counts under one rule.
+    """
+    pairs: dict[str, int] = (read_json(plan.folder / _NEAR) or {}).get("pairs", {})
+    return pairs
 
 
 def near_lines(plan: Plan) -> dict[str, list[int]]:
-    """Split -> lines (from 0) of its held-out text that are one word from a training pair; empty: nobody looked."""
-    rows = read_json(plan.folder / _NEAR)
-    if rows is None:
+    """Split -> lines (from 0) of its held-out text that a training pair is near; empty: nobody looked."""
+    found_near = read_json(plan.folder / _NEAR)
+    if found_near is None:
         return {}
     wanted: dict[int, list[int]] = {}
-    for block, row in rows:
+    for block, row in found_near["rows"]:
         wanted.setdefault(block, []).append(row)
     found: dict[str, list[int]] = {}
     for split in leaks.HELD_OUT:

@@ -1,5 +1,6 @@
 """A block of lines becomes two equally long lists of text, with every bad line named or counted."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,9 @@ from model.errors import UserError
 from model.inputs.json_rows import parse_row, text_at
 from pipelines.corpus.settings import CorpusConfig, OnError
 from pipelines.corpus.staging import Block
+
+_ARRAY = re.compile(r"\s*\[\s*(\{|$)")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
 
 @dataclass
@@ -133,10 +137,24 @@ def _undecodable(
         start = data.rfind(b"\n", 0, problem.start) + 1
         where = f" at byte {problem.start - start + 1} of the line (0x{data[problem.start]:02x})"
     written = " and ".join(name.upper() for name in encodings)
-    return UserError(
-        f"{place(number)}: invalid {written}{where}; corpus.on_error=skip leaves such lines out, "
-        f"corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
-    )
+    skip = "corpus.on_error=skip leaves such lines out"
+    broken = data.split(b"\n")[number]
+    if _is_text(broken):
+        latin = "corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
+        return UserError(f"{place(number)}: invalid {written}{where}; {skip}, {latin}")
+    why = "it is no text in any encoding of lines, or holds half of a character"
+    return UserError(f"{place(number)}: invalid {written}{where}: {why}; {skip}")
+
+
+def _is_text(line: bytes) -> bool:
+    """Return True if a line that is not UTF-8 may be Latin-1: no controls, and not UTF-8 but for lone surrogates."""
+    if _CONTROLS.search(line):
+        return False
+    try:
+        line.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _decode_line(line: bytes, encodings: Sequence[str], counts: Counter[str]) -> str | None:
@@ -182,7 +200,8 @@ def _tsv_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
     def parse(line: str) -> tuple[str, str]:
         columns = line.split("\t")
         if len(columns) < needed:
-            raise _MalformedError(f"has {len(columns)} column(s), corpus.columns needs {needed}")
+            comma = "; columns are separated by tabs, not commas" if len(columns) == 1 and "," in line else ""
+            raise _MalformedError(f"has {len(columns)} column(s), corpus.columns needs {needed}{comma}")
         return columns[left], columns[right]
 
     return parse
@@ -192,6 +211,8 @@ def _json_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
     paths = [place.split(".") for place in places]
 
     def parse(line: str) -> tuple[str, str]:
+        if _ARRAY.match(line):
+            raise _MalformedError("begins a JSON array; an object a line is read (jq -c '.[]' FILE writes that)")
         try:
             row = parse_row(line)
         except ValueError as problem:

@@ -18,6 +18,11 @@ WITHOUT = {  # a held-out split: what then cannot be done
     "valid": "word vectors can be trained on these shards, networks cannot",
     "test": "a network's last scores need evaluate.split=valid",
 }
+CHANGED = {  # by cleaning, of the counts in `changed`: what a user must hear of, for every kind of corpus
+    "cut": "records are longer than corpus.clean.max_words or max_chars allow and were cut into several",
+    "nul": "lines hold the character NUL, which is left out: is this a file of text?",
+    "other_encoding": "lines are not in the first of corpus.encoding and were read in another",
+}
 
 
 def source_records(
@@ -75,6 +80,15 @@ def _cut(share: float) -> str:
     return " ".join(f"corpus.cut.{split}={share:.2g}" for split in WITHOUT)
 
 
+def changes(manifest: Manifest) -> list[str]:
+    """Return a warning for each kind of change in CHANGED that cleaning made to a split."""
+    counts = {(one["split"], one["source"]): one["changed"] for one in manifest.sources}  # a source has several files
+    totals: Counter[tuple[str, str]] = Counter()
+    for (split, _), changed in counts.items():
+        totals.update({(split, kind): changed.get(kind, 0) for kind in CHANGED})
+    return [f"warning: {split}: {number:,} {CHANGED[kind]}" for (split, kind), number in totals.items() if number]
+
+
 def missing(manifest: Manifest, split: str) -> str:
     """What cannot be done without a held-out split, and how to get it."""
     files = f"corpus.{split}.source and .target" if manifest.kind == "parallel" else f"corpus.{split}.file"
@@ -95,7 +109,11 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
     for name, rules in manifest.dropped.items():
         if rules:
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
+    near = {rule: number for rule, number in manifest.near_words.items() if rule != "mode"}
+    if near and manifest.near_words["mode"] == "mark":
+        lines.append("near a held-out pair and kept: " + ", ".join(f"{rule} {n:,}" for rule, n in near.items()))
     lines += [f"warning: {warning}" for warning in manifest.warnings] if found else []
+    lines += changes(manifest)
     lines += [missing(manifest, name) for name in WITHOUT if name not in manifest.splits]
     lines += [warning for name in WITHOUT if (warning := too_small(manifest, name)) is not None]
     tokens = sum(split.source_tokens + split.target_tokens for split in manifest.splits.values())

@@ -103,7 +103,7 @@ class CorpusConfig:
     misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not each other's translation
     # pairs: which training pairs are too like a held-out one, see `leaks`; auto: near, of the phrasebook source
     leaks: Literal["auto", "near", "source"] = "auto"
-    # pairs: training pairs with a side one word from a held-out one stay, are found and said, or are dropped too
+    # pairs: training pairs with a side that is nearly a held-out one stay, are found and said, or are dropped too
     near_words: Literal["none", "mark", "drop"] = "none"
     clean: CleanConfig = field(default_factory=CleanConfig)
     cut: CutConfig = field(default_factory=CutConfig)

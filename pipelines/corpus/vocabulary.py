@@ -22,6 +22,7 @@ class CountingTask:
     plan: Path  # the folder of codes
     tokenizer: TokenizerConfig
     run: Path  # where the counts go
+    language: str = ""
 
 
 def block_groups(plan: Plan) -> list[tuple[Piece, ...]]:
@@ -30,11 +31,13 @@ def block_groups(plan: Plan) -> list[tuple[Piece, ...]]:
     return [tuple(pieces[first : first + TASK_BLOCKS]) for first in range(0, len(pieces), TASK_BLOCKS)]
 
 
-def counting_tasks(plan: Plan, clean: Path, tokenizer: TokenizerConfig, folder: Path) -> list[CountingTask]:
+def counting_tasks(
+    plan: Plan, clean: Path, tokenizer: TokenizerConfig, folder: Path, language: str = ""
+) -> list[CountingTask]:
     """A task a group of blocks."""
     folder.mkdir(exist_ok=True)
     return [
-        CountingTask(pieces, clean, plan.folder, tokenizer, folder / f"{number:06d}.run")
+        CountingTask(pieces, clean, plan.folder, tokenizer, folder / f"{number:06d}.run", language)
         for number, pieces in enumerate(block_groups(plan))
     ]
 
@@ -44,15 +47,16 @@ def count_blocks(task: CountingTask) -> Path:
     if not task.run.exists():
         counts = BoundedCounts(task.run)
         for piece in task.pieces:
-            counts.add(count_units(task.tokenizer, take_pairs(task.clean, task.plan, "train", piece)[0]))
+            texts = take_pairs(task.clean, task.plan, "train", piece)[0]
+            counts.add(count_units(task.tokenizer, texts, task.language))
         counts.finish()
     return task.run
 
 
-def counted_tokenizer(config: TokenizerConfig, runs: Sequence[Path], folder: Path) -> Tokenizer:
+def counted_tokenizer(config: TokenizerConfig, runs: Sequence[Path], folder: Path, language: str = "") -> Tokenizer:
     """The tokenizer of the most frequent units of all runs. Memory holds `config.vocabulary` entries.
 
     Raises:
         UserError: no unit is as frequent as `tokenizer.min_count`.
     """
-    return most_frequent(config, read_run(merged_files(sorted(runs), folder / "all.run")))
+    return most_frequent(config, read_run(merged_files(sorted(runs), folder / "all.run")), language)

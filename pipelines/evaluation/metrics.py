@@ -19,6 +19,7 @@ from typing import Any, Literal
 from model.errors import UserError
 from model.inference.bleu import BY_LANGUAGE, tokeniser
 from model.languages import base_language
+from model.text.letters import case_language, fold_case
 
 WORDS = (5, 10, 15, 20, 30, 40)  # of the reference, the last of each bucket but the last, which is open
 CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same where words are not spaced; a word is about two
@@ -112,10 +113,13 @@ def score(
     name = tokeniser(tokenize, language)
     language = base_language(language)
     asian = language in ASIAN
-    plain = (list(hypotheses), [list(references)])
+    plain = lower = (list(hypotheses), [list(references)])
+    if case_language(language):  # sacreBLEU's own lower case knows no language
+        ours, theirs = ([fold_case(text, language) for text in texts] for texts in (hypotheses, references))
+        lower = (ours, [theirs])
     metrics: dict[str, tuple[Any, tuple[list[str], list[list[str]]]]] = {
         "bleu": (BLEU(tokenize=name), plain),
-        "bleu_lowercase": (BLEU(tokenize=name, lowercase=True), plain),
+        "bleu_lowercase": (BLEU(tokenize=name, lowercase=True), lower),
     }
     if language not in BY_LANGUAGE:
         moses = (moses_lines(hypotheses, language), [moses_lines(references, language)])
@@ -124,6 +128,8 @@ def score(
     metrics["ter"] = (TER(normalized=asian, asian_support=asian), plain)
     results = {metric: scorer.corpus_score(*texts) for metric, (scorer, texts) in metrics.items()}
     signatures = {metric: str(scorer.get_signature()) for metric, (scorer, _) in metrics.items()}
+    if case_language(language):
+        signatures["bleu_lowercase"] += f"|pre:lc.{language}"
     if "bleu_moses" in signatures:
         signatures["bleu_moses"] += f"|pre:sacremoses.{language}.lc"
     bleu: Any = results["bleu"]
@@ -255,7 +261,7 @@ def sample_table(
 def moses_lines(texts: Sequence[str], language: str) -> list[str]:
     """Lower-cased and tokenised as Moses does, tokens joined by spaces."""
     tokenize = _moses(language)
-    return [" ".join(tokenize(text.lower(), escape=False)) for text in texts]
+    return [" ".join(tokenize(fold_case(text, language), escape=False)) for text in texts]
 
 
 @lru_cache

@@ -38,7 +38,9 @@ class Evaluation:
     seconds: float  # for translating, without loading
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
-    parts: dict[str, Scores] = field(default_factory=dict)  # near and far: one word from a training pair, or not
+    parts: dict[str, Scores] = field(
+        default_factory=dict
+    )  # near and far: a training pair is near (`corpus.near_words`), or not
     run_records: dict[str, str] = field(default_factory=dict)  # the heads of the run's records that the bundle names
     float32: dict[str, float] | None = None  # BLEU and chrF of float32's translations, where `engine` is int8
 
@@ -124,7 +126,7 @@ def evaluate_bundle(
 def score_parts(
     hypotheses: Sequence[str], references: Sequence[str], shards: Path, split: str, language: str, tokenize: str
 ) -> dict[str, Scores]:
-    """The scores of the sentences that a training pair is one word from (`near`) and of the others (`far`); nothing
+    """The scores of the sentences that a training pair is near (`near`) and of the others (`far`); nothing
     where sharding did not look (`corpus.near_words`) or one of the parts is empty."""
     marked = set(read_manifest(shards).near.get(split, ()))
     parts = {
@@ -235,7 +237,7 @@ def report(evaluation: Evaluation) -> str:
         ),
     ]
     for name, part in evaluation.parts.items():
-        told = "one word from a training pair" if name == "near" else "further from all of them"
+        told = "nearly in a training pair" if name == "near" else "further from all of them"
         lines.append(f"{name}, {told}: {part.sentences:,} sentences, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}")
     for sample in evaluation.samples:
         lines += [

@@ -27,14 +27,12 @@ from model.word_vectors.batched import torch_threads
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import EarlyStopping, EmbeddingsConfig, OptimizerConfig
-from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import task_for
 from pipelines.tracking.server import TrackingConfig
 from pipelines.training import checkpoint
 from pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
 
 NOISE = 0.02  # of a step's loss, and of the way that the weights went: what rounding makes of a few hundred steps
-BEGINNING = (paths.RECORD, paths.PRECISION, teachers.FILE, warm_start.FILE, pretrained_embeddings.FILE)
 ROUNDED = 1e-6  # of a loss, as the journal rounds it
 NEVER = 10**9
 
@@ -117,7 +115,7 @@ def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:
 def _begin(run: Path, again: Path, step: int) -> None:
     """Make the folder of a run that goes on after `step` as `run` did."""
     again.mkdir(parents=True)
-    for name in BEGINNING:
+    for name in (paths.RECORD, *paths.BEGINNING):
         if (run / name).is_file():
             shutil.copyfile(run / name, again / name)
     if step:

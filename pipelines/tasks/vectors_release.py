@@ -12,6 +12,7 @@ import torch
 from conf import compose
 from model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
 from model.errors import UserError
+from model.files import atomic_path
 from model.networks.architectures import architecture, model_config
 from model.runs import checkpoints
 from model.runs.record import write_evaluation
@@ -148,7 +149,8 @@ def draw(pictures: Mapping[str, Figure], folder: Path) -> None:
     """`pictures/NAME.png` below `folder`."""
     (folder / PICTURES).mkdir(exist_ok=True)
     for name, figure in pictures.items():
-        figure.savefig(folder / PICTURES / f"{name}.png")
+        with atomic_path(folder / PICTURES / f"{name}.png", durable=False) as part:
+            figure.savefig(part)
 
 
 def record(config: Config, _bundle: VectorsBundle, measured: Measured, tracked: TrackedRun) -> None:

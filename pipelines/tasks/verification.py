@@ -3,8 +3,6 @@
 Nothing is asked of the command line but where the run is: what it is made of stands in its RUN/run.json.
 """
 
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,20 +13,18 @@ from safetensors.torch import load_file
 
 from model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
 from model.errors import UserError, unknown
-from model.languages import languages_of
+from model.files import file_sha256
 from model.renamed import current_values
-from model.runs import checkpoints
-from model.runs.paths import BUNDLE, RECORD, evaluations, hypotheses
+from model.runs import checkpoints, journal
+from model.runs.paths import BUNDLE, RECORD, STEPS
 from model.runs.record import read_record, read_release
 from model.shards.manifest import MANIFEST, manifest_hash
 from model.shards.verify import verify as verify_shards
-from model.untrusted import read_json
 from pipelines.config import Config, VerifyRoot
-from pipelines.evaluation.metrics import quick_bleu, quick_chrf
-from pipelines.evaluation.translation import held_out_lines
 from pipelines.settings import LoaderConfig
 from pipelines.tasks.base import task_for
 from pipelines.tasks.recompute import check_recomputed
+from pipelines.tasks.score_verification import check_scores
 from pipelines.training import checkpoint
 from pipelines.training.chain import check_records, is_whole
 from pipelines.training.verification import (
@@ -56,7 +52,8 @@ def verify(config: VerifyRoot) -> list[Check]:
     record = current_values(record)
     wanted = config.verify.recompute
     settings: Config = replace(
-        recorded_config(config, record), paths=replace(config.paths, shards=str(find_shards(config, record)))
+        recorded_config(config, record),
+        paths=replace(config.paths, shards=str(find_shards(config, str(record["shards"])))),
     )
     checks = [check_shards(settings.shard_dir)]
     if checks[0].result == "same":
@@ -78,7 +75,7 @@ def verify(config: VerifyRoot) -> list[Check]:
         require(check_starts(run, lanes), chained),
         require(check_weights(run), chained),
         check_bundle(run, str(record["shards"]), chained and "train" in record),
-        check_scores(run, settings.shard_dir),
+        check_scores(run, lambda digest: find_shards(config, digest)),
         check_records(run),
     ]
     if wanted and checks[0].result == "same":
@@ -103,9 +100,9 @@ def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
     )
 
 
-def find_shards(config: Config, record: Mapping[str, Any]) -> Path:
-    """The shards that the run was trained on, by their manifest's hash: in `paths.shards`, where its release says, or
-    among those that lie beside the runs.
+def find_shards(config: Config, digest: str) -> Path:
+    """The shards that the run was trained or evaluated on, by their manifest's hash: in `paths.shards`, where its
+    release says, or among those that lie beside the runs.
 
     Raises:
         UserError: in none of these.
@@ -114,11 +111,11 @@ def find_shards(config: Config, record: Mapping[str, Any]) -> Path:
     beside = sorted(path.parent for path in (config.run_dir.parent.parent / "shards").glob(f"*/{MANIFEST}"))
     places = [config.shard_dir, *([Path(released)] if released else []), *beside]
     for place in places:
-        if (place / MANIFEST).is_file() and manifest_hash(place) == record["shards"]:
+        if (place / MANIFEST).is_file() and manifest_hash(place) == digest:
             return place
     raise UserError(
-        f"paths.shards={config.shard_dir}: not the shards that {config.name} was trained on (manifest "
-        f"{str(record['shards'])[:12]}), and they are not in {', '.join(map(str, places[1:])) or 'sight'} either. "
+        f"paths.shards={config.shard_dir}: not the shards that {config.name} was made with (manifest "
+        f"{digest[:12]}), and they are not in {', '.join(map(str, places[1:])) or 'sight'} either. "
         f"Say where they are: paths.shards=FOLDER"
     )
 
@@ -161,7 +158,10 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
         UserError: weights of the run are damaged.
     """
     weights, made_from = facts.get("weights") or {}, facts.get("made_from") or {}
-    named = list(zip(weights.get("steps", ()), weights.get("sha256", ()), strict=False))
+    steps, digests = weights.get("steps", []), weights.get("sha256", [])
+    if len(steps) != len(digests):
+        raise DifferenceError(f"{run / BUNDLE}: names {len(steps)} steps and {len(digests)} digests of their weights")
+    named = list(zip(steps, digests, strict=True))
     named += [(made_from["step"], digest) for digest in made_from.get("tables", {}).values() if "step" in made_from]
     if of_network and not named:
         raise DifferenceError(f"{run / BUNDLE}: does not name the weights that it was made from")
@@ -169,15 +169,19 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
     there, source = 0, weights.get("from")
     for step, digest in named:
         known = [set(checkpoints.check(found[step]).values())] if step in found else []
-        recorded = checkpoints.recorded_hash(kept[step]) if step in kept and source != "ema" else None
-        known += [{recorded}] if recorded else []
+        if step in kept and source != "ema":
+            checkpoints.recorded_hash(kept[step])
+            known.append({file_sha256(kept[step])})  # with or without a note beside it
         if any(digest not in digests for digests in known):  # each by itself: one may be edited
             raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,} that are not those of the run")
+        if not known and is_last(run, facts):
+            raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,}, which the run has not got")
         there += bool(known)
     expected = None
     if named and source == "ema" and named[0][0] in found:
         expected = checkpoint.read(found[named[0][0]])[0]["average"]
     elif named and source not in (None, "ema") and all(step in kept for step, _ in named):
+        # The loop above has compared each with the digest that the bundle names, so none needs a note of its own.
         expected = checkpoint.average([kept[step] for step, _ in named], unhashed=True)
     if expected is not None:
         stored = load_file(run / BUNDLE / WEIGHTS)
@@ -190,33 +194,6 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
     return f"made from weights of the run: {there} of {len(named)} are still there"
 
 
-def check_scores(run: Path, shards: Path) -> Check:
-    """The BLEU and chrF of every evaluation of translations, computed once more from the texts that were kept."""
-    counted = 0
-    try:
-        for path in evaluations(run):
-            record = read_json(path) or {}
-            scores = record.get("scores", {})
-            if "bleu" not in scores:
-                continue
-            language = languages_of(str(record["pair"]))[-1]
-            texts = hypotheses(run, record["split"], language)
-            if not texts.is_file():
-                raise DifferenceError(f"{path}: its translations, {texts.name}, are missing")
-            ours = texts.read_text(encoding="utf-8").split("\n")[:-1]
-            if record.get("manifest_hash") != manifest_hash(shards):
-                continue  # of another set: its references are out of sight
-            references = held_out_lines(shards, record["split"], language, len(ours))
-            tokenize = re.search(r"\|tok:([^|]+)", scores["signatures"]["bleu"])
-            again = quick_bleu(ours, references, language, tokenize.group(1) if tokenize else "auto")
-            for name, value in (("bleu", again), ("chrf", quick_chrf(ours, references))):
-                if not math.isclose(value, scores[name], abs_tol=1e-6):
-                    raise DifferenceError(f"{path}: {name} {scores[name]:g}, its translations have {value:g}")
-            counted += 1
-    except (DifferenceError, UserError) as problem:
-        return Check("scores", "differs", str(problem))
-    except (AttributeError, KeyError, TypeError, ValueError) as problem:
-        return Check("scores", "differs", f"an evaluation is damaged ({problem!r})")
-    if not counted:
-        return Check("scores", "not recorded", "no evaluation of these shards' texts")
-    return Check("scores", "same", f"{counted} evaluations, BLEU and chrF as computed again")
+def is_last(run: Path, facts: Mapping[str, Any]) -> bool:
+    """Return True if nothing was trained since the bundle was made: then what it was made from is still there."""
+    return bool(facts.get("records")) and facts["records"]["journal"] == journal.head(run, STEPS)

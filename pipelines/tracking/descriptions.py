@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from model.text.excerpt import for_markup
 from pipelines.tracking.author import JOB
 
 NOTE = "mlflow.note.content"
@@ -19,6 +20,7 @@ EXPERIMENT = (
 SERVICE = "DRAGOMAN_SERVICE"  # variable that the job service gives its jobs
 NAME = re.compile(r"[\w.+-]{1,80}")
 ADDRESS = re.compile(r"https?://[\w.:/\[\]-]+")
+_MARKUP = str.maketrans("`<>[]*\\\n\r", "'‹›()·/  ")
 DOING = {"train": "Training", "shard": "Sharding", "compare": "Comparison of networks"}
 
 
@@ -31,17 +33,25 @@ def job_tags() -> dict[str, str]:
     return {JOB_TAG: job, **page}
 
 
+def without_markup(text: str) -> str:
+    """Return a text for a description's words or code: what Markdown reads as markup is written with its like."""
+    return for_markup(text).translate(_MARKUP)
+
+
 def job_line(tags: Mapping[str, str]) -> list[str]:
     """Of a description: the job, with a link where its page's address is known."""
-    job, page = tags.get(JOB_TAG), tags.get(PAGE_TAG)
-    return [f"**Job** [{job}]({page})" if page else f"**Job** {job}"] if job else []
+    job, page = tags.get(JOB_TAG), tags.get(PAGE_TAG, "")
+    if not NAME.fullmatch(job or ""):
+        return []
+    return [f"**Job** [{job}]({page})" if ADDRESS.fullmatch(page) else f"**Job** {job}"]
 
 
 def describe_run(kind: str, config: Mapping[str, Any], data: Mapping[str, str]) -> str:
     """A run's description in Markdown; `data` are the tags that say what it reads: manifest_hash, corpus, pair."""
     model = (config.get("model") or {}).get("name") if kind == "train" else None
-    of = f" of `{model}`" if model else ""
-    first = f"{DOING.get(kind, kind)}{of}, {data['corpus']} {data['pair']}; shards `{data['manifest_hash'][:12]}`"
+    of = f" of `{without_markup(model)}`" if model else ""
+    corpus, pair, shards = (without_markup(data[key]) for key in ("corpus", "pair", "manifest_hash"))
+    first = f"{DOING.get(kind, kind)}{of}, {corpus} {pair}; shards `{shards[:12]}`"
     return "\n\n".join([first, *job_line(job_tags())])
 
 

@@ -12,7 +12,7 @@ from model.mlflow_pages import run_page
 from model.untrusted import read_json
 from pipelines.tracking import names
 from pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
-from pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line
+from pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line, without_markup
 from pipelines.tracking.owner import OWNER_TAG, check_owner
 from pipelines.tracking.parameters import parameters
 from pipelines.tracking.server import Verdict, verdict
@@ -114,7 +114,8 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
 
     Links are relative to MLflow's page, so they hold at whatever address it is looked at.
     """
-    run = run_page(experiment, run_id)
+    job, run = job_line(tags), run_page(experiment, run_id)
+    tags = {key: without_markup(value) for key, value in tags.items()}  # a bundle may be anybody's
     shards = f"**Shards** manifest `{tags.get('manifest_hash', 'unknown')}`: "
     if "shard_run_id" in tags:
         made, folder = tags["shard_run_id"], "artifacts/shards"
@@ -129,7 +130,7 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
         *card_of(tags.get(KIND_TAG, "translation")).lines(tags),
         f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
         *([f"**Author** {tags[AUTHOR_TAG]}"] if AUTHOR_TAG in tags else []),
-        *job_line(tags),
+        *job,
         f"**Configuration** [config.yaml]({run_page(experiment, run_id, 'artifacts/config.yaml')}), "
         f"hash `{tags.get('config_hash', 'unknown')}`",
         shards,

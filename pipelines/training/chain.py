@@ -11,7 +11,7 @@ from typing import Any
 from model.bundles.directory import read_facts
 from model.errors import UserError
 from model.files import file_sha256
-from model.runs import checkpoints, journal, paths
+from model.runs import attempts, checkpoints, journal, paths
 from model.runs.bundles import is_released
 from model.untrusted import read_json
 from pipelines.training.verification import Check, DifferenceError, read_lines
@@ -55,6 +55,7 @@ def check_records(run: Path) -> Check:
                 raise DifferenceError(f"{paths.STARTS}, line {number}: its start saw a journal that is not this one")
             if journal.BEFORE in start:
                 _check_origin(run, number, start)
+        _check_beginning(run)
         _check_evaluations(run)
     except (DifferenceError, UserError) as problem:
         return Check("records", "differs", str(problem))
@@ -111,6 +112,15 @@ def _check_origin(run: Path, number: int, start: Mapping[str, Any]) -> None:
     path = checkpoints.every(run).get(int(start["step"]))
     if path and start["checkpoint"] and file_sha256(path / checkpoints.MANIFEST) != start["checkpoint"]:
         raise DifferenceError(f"{path}: is not the checkpoint that attempt {start['attempt']} went on from")
+
+
+def _check_beginning(run: Path) -> None:
+    """Raises DifferenceError where the run begins from other files than its last start did."""
+    recorded = [start["beginning"] for _, start in read_lines(run / paths.STARTS) if "beginning" in start]
+    found = attempts.beginning(run)
+    for name in sorted({*found, *recorded[-1]}) if recorded else ():
+        if found.get(name) != recorded[-1].get(name):
+            raise DifferenceError(f"{run / name}: is not what the run's last start began from")
 
 
 def _check_evaluations(run: Path) -> None:

@@ -74,6 +74,7 @@ def most_frequent(embeddings: Embeddings, restrict: int) -> Embeddings:
         embeddings.counts[:restrict],
         embeddings.vectors[:restrict],
         embeddings.weights[:restrict],
+        language=embeddings.language,
     )
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
 
 from model.errors import UserError
+from model.inputs.compression import magic_of
+from model.inputs.kinds import HEAD, ends_in_returns, kind_of_head
 from model.inputs.lines import Rows, View, is_in_place, line_blocks
 from model.inputs.streams import Blocks
 
@@ -64,6 +66,7 @@ def open_input(
     if path is None:
         if sys.stdin is None:  # closed, as by `<&-`
             raise UserError(f"{section}.{key}: standard input is closed; name a file")
+        _check_stream(sys.stdin.buffer, f"{section}.{key}")
         yield sys.stdin.buffer, "standard input"
         return
     try:
@@ -72,6 +75,20 @@ def open_input(
         raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
     with Path(path).open("rb") if in_place else Blocks.of_blocks(_blocks(Path(path), languages, rows)) as file:
         yield file, path
+
+
+def _check_stream(stream: BinaryIO, key: str) -> None:
+    """Refuse a stream of anything but lines of UTF-8: files of other kinds are read by their name."""
+    if not isinstance(stream, io.BufferedReader) or stream.isatty():
+        return
+    head = stream.peek(HEAD)[:HEAD]
+    found: str = magic_of(head)
+    if found == "plain":
+        found = kind_of_head(head, "standard input")
+    if ends_in_returns(head) and found == "text":
+        found = "lines that end in carriage returns"
+    if found != "text":
+        raise UserError(f"{key}: standard input holds {found}, not lines of UTF-8; {key}=FILE reads such a file")
 
 
 def _blocks(path: Path, languages: Callable[[], tuple[str, ...]], rows: Rows) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from model.bundles.translation import TranslationBundle
 from model.errors import UserError
-from model.inference.bleu import SentenceBleu, bleu, tokeniser
+from model.inference.bleu import UNSPACED, SentenceBleu, bleu, tokeniser
 from model.inference.reranking import Lists, TunerConfig, tune
 from model.inference.scoring import Scorer, open_scorer
 from model.languages import language_by_script
@@ -125,8 +125,8 @@ class Reranker:
             entry.features[self.config.feature] = entry.ours = scores[source, entry.text].log_probability
 
     def length(self, text: str) -> float:
-        """Words; characters where the tokeniser counts those."""
-        return float(len("".join(text.split())) if self.counter.tokenize in ("zh", "char") else len(text.split()))
+        """Words; characters where words are not spaced."""
+        return float(len("".join(text.split())) if self.counter.tokenize in UNSPACED else len(text.split()))
 
     def statistics(self, each: NBest) -> NDArray[np.int64]:
         """(n, K) of a list's hypotheses against their reference."""

@@ -101,11 +101,8 @@ def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConf
             )
             for rank in range(ranks)
         ]
-        error = next((part.error for part in real if part.error), None)
-        text, score = (nbest[0].text, nbest[0].score) if nbest and not error else ("", 0.0)
-        maps = tuple(one for part in real for one in part.attention)
-        unknown = sum(part.unknown for part in real)
-        answers.append(Translation(text, score, nbest, any(part.truncated for part in real), error, maps, unknown))
+        text, score = (nbest[0].text, nbest[0].score) if nbest else ("", 0.0)
+        answers.append(Translation.joined(text, score, nbest, real))
     return answers
 
 
@@ -127,6 +124,9 @@ def format_translation(number: int, line: str | None, answer: Translation, form:
         "nbest": [{"text": one.text, "score": round(one.score, 6)} for one in answer.nbest],
         "truncated": answer.truncated,
         "unknown": answer.unknown,
+        "missing": answer.missing,
+        "loops": answer.loops,
+        "loop_broken": answer.loop_broken,
         "error": "not UTF-8" if line is None else answer.error,
     }
     return json.dumps(record, ensure_ascii=False) + "\n"

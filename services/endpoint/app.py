@@ -18,6 +18,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from model.errors import UserError
+from model.inference.losses import Losses
 from model.inference.translator import Translation
 from model.languages import nearest, standard_code
 from model.text.sentences import Piece, join, split
@@ -98,6 +99,14 @@ class Endpoint:
             answer["detectedLanguage"] = [language] * len(answers) if request.batch else language
         if request.alternatives:
             answer["alternatives"] = [others for _, others in answers] if request.batch else answers[0][1]
+        losses = [Losses("sentence") for _ in pieces]
+        for lost, text, own in zip(losses, pieces, parts, strict=True):
+            for piece, part in zip(text, own, strict=True):
+                lost.add(piece.text, part)
+        self.metrics.lose(losses)
+        records = [lost.record() for lost in losses]
+        if any(records):  # LibreTranslate's clients know no such field, and most answers have none
+            answer["losses"] = records if request.batch else records[0]
         if request.aligned:
             maps = [[one.record() for part in own for one in part.attention] for own in parts]  # a sentence each
             answer["alignment"] = maps if request.batch else maps[0]

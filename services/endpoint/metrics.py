@@ -6,6 +6,7 @@
 | dragoman_batch_lines{kind}             | lines of a batch
 | dragoman_decode_seconds{kind}          | time of a batch
 | dragoman_characters_total{direction}   | of texts translated, in and out
+| dragoman_lost_sentences_total{what}    | sentences cut, with unknown words, with translations that repeat themselves
 | dragoman_refused_total{reason}         | requests that were not answered
 | dragoman_model_info{kind,name,version} | 1 for the model that answers
 | dragoman_model_swaps_total{kind,result}| versions that came to answer (ok), or could not (failed)
@@ -23,6 +24,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from model.inference.losses import KINDS as LOSSES
+from model.inference.losses import Losses
 from services.telemetry.disk import disks
 from services.telemetry.telemetry import Telemetry
 
@@ -40,6 +43,7 @@ REASONS = {
     500: "error",
     503: "unavailable",
 }
+LOST = tuple(kind for kind in LOSSES if kind != "failed")
 TOLD_APART = frozenset({"/health", "/status", "/metrics"})  # a 503 of these is an answer, not a refusal
 
 
@@ -72,6 +76,12 @@ class Metrics:
         self.characters = Counter(
             "dragoman_characters_total", "Characters of texts translated", ["direction"], registry=registry
         )
+        self.lost = Counter(
+            "dragoman_lost_sentences_total",
+            "Sentences that were cut, that have unknown words or whose translation repeats itself",
+            ["what"],
+            registry=registry,
+        )
         self.refused = Counter(
             "dragoman_refused_total", "Requests that were not answered", ["reason"], registry=registry
         )
@@ -83,6 +93,8 @@ class Metrics:
         )
         for direction in ("in", "out"):
             self.characters.labels(direction)
+        for what in LOST:
+            self.lost.labels(what)
         for reason in sorted(set(REASONS.values())):
             self.refused.labels(reason)
 
@@ -95,6 +107,13 @@ class Metrics:
     def show(self, queues: Mapping[str, Queue | None], cache: Path) -> None:
         """Have what waits, which model answers and how full the disk is read whenever metrics are fetched."""
         self.telemetry.registry.register(_State({kind: queue for kind, queue in queues.items() if queue}, cache))
+
+    def lose(self, losses: Iterable[Losses]) -> None:
+        """Count what answers lost; an answer of which a sentence failed is a refusal."""
+        for found in losses:
+            for what, number in found.counts().items():
+                if what in LOST:
+                    self.lost.labels(what).inc(number)
 
     def refuse(self, status: int) -> None:
         """Count a request that was answered with an error."""

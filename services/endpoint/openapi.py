@@ -59,14 +59,26 @@ ALIGNMENT = record(
         "reading": TEXT,
     }
 )
+LOSSES = record(
+    {
+        "truncated": COUNT,
+        "unknown": COUNT,
+        "missing": array_of(TEXT),
+        "loops": COUNT,
+        "loops_broken": COUNT,
+        "warnings": array_of(TEXT),
+    },
+    optional=("truncated", "unknown", "missing", "loops", "loops_broken", "warnings"),
+)
 TRANSLATION = record(
     {
         "translatedText": one_or_list(TEXT),
         "detectedLanguage": one_or_list(DETECTED),
         "alternatives": {"anyOf": [array_of(TEXT), array_of(array_of(TEXT))]},
+        "losses": one_or_list(LOSSES),
         "alignment": {"anyOf": [array_of(ALIGNMENT), array_of(array_of(ALIGNMENT))]},
     },
-    optional=("detectedLanguage", "alternatives", "alignment"),
+    optional=("detectedLanguage", "alternatives", "losses", "alignment"),
 )
 LANGUAGES = array_of(record({"code": TEXT, "name": TEXT, "targets": array_of(TEXT)}))
 SETTINGS = record(

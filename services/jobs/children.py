@@ -47,6 +47,7 @@ class Child:
     starts: int = 0
     since: float = field(default=0.0)
     ended: bool = False  # noticed, and its own children are ended
+    replaced: bool = False  # by another command, which begins when the process of the one before has ended
 
 
 class Children:
@@ -77,6 +78,14 @@ class Children:
         self._start(child)
         if not self._thread.is_alive():
             self._thread.start()
+
+    def replace(self, child: Child) -> None:
+        """Have the child of this name run another command: what runs is ended, and then started anew."""
+        with self._lock:
+            one = next(one for one in self.running if one.name == child.name)
+            one.command, one.environment, one.replaced = child.command, child.environment, True
+            if one.process is not None:
+                one.process.terminate()
 
     def stop(self) -> None:
         """End all."""
@@ -110,24 +119,34 @@ class Children:
                     start_new_session=True,
                 )
             child.starts += 1
-            child.since, child.ended = time.monotonic(), False
+            child.since, child.ended, child.replaced = time.monotonic(), False, False
 
     def _watch(self) -> None:
         while not self._ending.wait(LOOK):
             for child in list(self.running):
-                code = child.process.poll() if child.process is not None else None
-                if code is None:
-                    continue
-                if not child.ended:  # a killed program leaves its own children behind, who hold its port
-                    end_marked(f"{self.mark}/{child.name}")
-                    child.ended = True
-                if time.monotonic() - child.since > STABLE:
-                    child.starts = 1
-                pause = AGAIN[min(child.starts, len(AGAIN)) - 1]
-                if time.monotonic() - child.since < pause:
-                    continue
-                logger.warning("%s ended with code %s and is started again; its log: %s", child.name, code, child.log)
-                self._start(child)
+                try:
+                    self._look_at(child)
+                except (OSError, psutil.Error) as problem:  # no memory, no processes left: the next look tries again
+                    logger.warning("%s could not be started again: %s", child.name, problem)
+
+    def _look_at(self, child: Child) -> None:
+        if child.replaced:  # one that does not end in order is killed
+            end_marked(f"{self.mark}/{child.name}")
+        code = child.process.poll() if child.process is not None else None
+        if code is None:
+            return
+        if not child.ended:  # a killed program leaves its own children behind, who hold its port
+            end_marked(f"{self.mark}/{child.name}")
+            child.ended = True
+        if time.monotonic() - child.since > STABLE:
+            child.starts = 1
+        if child.replaced:
+            logger.info("%s is started again with other settings", child.name)
+        elif time.monotonic() - child.since < AGAIN[min(child.starts, len(AGAIN)) - 1]:
+            return
+        else:
+            logger.warning("%s ended with code %s and is started again; its log: %s", child.name, code, child.log)
+        self._start(child)
 
 
 def end_left_behind(record: Path) -> int:

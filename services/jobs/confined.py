@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conf import compose
-from conf.interrupts import finish, interruptible
+from conf.endings import run_process
 from model import landlock
 from model.confinement import Grant, confine, read_grant
 from model.errors import UserError
@@ -74,7 +74,4 @@ def keep_token(needed: bool) -> None:
 
 
 if __name__ == "__main__":
-    with interruptible():
-        code = main(sys.argv[1:])
-        finish(code)
-        sys.exit(code)
+    run_process(lambda: main(sys.argv[1:]))

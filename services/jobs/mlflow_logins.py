@@ -70,7 +70,8 @@ def server_variables(folder: Path, admin: Login) -> dict[str, str]:
 
 
 def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
-    """Let the jobs' user in; whether MLflow has answered. The same again changes nothing."""
+    """Let the jobs' user in; return True once an MLflow that asks for a login has answered. The same again changes
+    nothing."""
     who = (admin.user, admin.password)
     named = {"username": jobs.user}
     try:
@@ -87,7 +88,7 @@ def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
         code = problem.response.status_code
         if code == 401:
             logger.warning("MLflow refuses the login of its admin: it has another password than %s", FILES[admin.user])
-        return code < 500
+        return code < 500 and code != 404  # one without a login, which has been told to end, knows no users
     except httpx.HTTPError:
         return False
     return True

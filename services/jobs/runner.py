@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
@@ -33,6 +33,11 @@ NOT_BEGUN = 3  # exit code: the attempt is another's
 
 def main(argv: Sequence[str]) -> int:
     """The exit code of the verb, 75 where it made room."""
+    with _hearing() as received:
+        return _attempt(argv, received)
+
+
+def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
     home, job, number, *words = argv
     os.umask(0o077)  # a standing cluster has been started by somebody else
     attempt = attempt_of(Path(home), job, int(number))
@@ -45,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     prefix = temporary_prefix()
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
         os.environ["TMPDIR"] = folder
-        code = _run(attempt, [sys.executable, "-m", "services.jobs.confined", *words], descriptor)
+        code = _run(attempt, [sys.executable, "-m", "services.jobs.confined", *words], descriptor, received)
     for left in Path(folder).parent.glob(f"{prefix}*"):  # of workers that Ray has ended
         shutil.rmtree(left, ignore_errors=True)
     grant = read_grant()
@@ -58,13 +63,23 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
-def _run(attempt: Attempt, command: Sequence[str], descriptor: int) -> int:
+@contextlib.contextmanager
+def _hearing() -> Iterator[list[int]]:
+    """The signals that have come: none ends this process before its record is written."""
     received: list[int] = []
 
     def hear(number: int, _: FrameType | None) -> None:
         received.append(number)
 
     before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield received
+    finally:
+        for number, one in before.items():
+            signal.signal(number, one)
+
+
+def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Sequence[int]) -> int:
     with attempt.log.open("ab") as log, attempt.log.open("rb") as copied:
         # In a session of its own: Ray's signals to the group reach it through us, and so once.
         child = subprocess.Popen(
@@ -77,18 +92,14 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int) -> int:
             preexec_fn=_end_with_parent,
         )
         asked = False
-        try:
-            while child.poll() is None:
-                if not asked and (received or attempt.asked() is not None):
-                    child.terminate()
-                    asked = True
-                _pass_on(copied)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(POLL)
+        while child.poll() is None:
+            if not asked and (received or attempt.asked() is not None):
+                child.terminate()
+                asked = True
             _pass_on(copied)
-        finally:
-            for number, one in before.items():
-                signal.signal(number, one)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(POLL)
+        _pass_on(copied)
     code = child.returncode
     return code if code >= 0 else 128 - code
 

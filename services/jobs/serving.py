@@ -44,7 +44,7 @@ from services.jobs.settings import ServiceConfig
 from services.jobs.up_settings import UpRoot
 from services.telemetry.telemetry import Telemetry
 
-READY = 120.0  # seconds that everything may take to answer
+READY = 120.0  # seconds after which what does not answer is told
 logger = logging.getLogger(__name__)
 
 
@@ -200,11 +200,7 @@ def _ask_for_login(
     children: Children, root: UpRoot, places: beside.Places, variables: dict[str, str], admit: Callable[[], None]
 ) -> None:
     """The first token was issued: from here on MLflow asks for a login, as the service does."""
-    mlflow = next(one for one in children.running if one.name == "MLflow")
-    fresh = _tracking(root, places, variables, True)
-    mlflow.command, mlflow.environment = fresh.command, fresh.environment
-    if mlflow.process is not None:
-        mlflow.process.terminate()  # and it is started again
+    children.replace(_tracking(root, places, variables, True))
     admit()
 
 
@@ -228,19 +224,20 @@ def _executor(root: UpRoot, places: beside.Places, home: Path, pages: str) -> Ex
 
 
 def _tell(where: dict[str, str], expected: dict[str, int], signalled: threading.Event) -> None:
-    """A line each as soon as it answers."""
+    """A line each as soon as it answers, and `ready` when all do; what takes long is told once, and waited for."""
     print(f"jobs      {where['jobs']}", flush=True)
     waiting = dict(expected)
     deadline = time.monotonic() + READY
-    while waiting and not signalled.is_set() and time.monotonic() < deadline:
+    while waiting and not signalled.is_set():
         for name, port in list(waiting.items()):
             if beside.answers(port):
                 print(f"{name:<9} {where[name]}", flush=True)
                 del waiting[name]
+        if waiting and time.monotonic() > deadline:
+            logger.warning("%s: no answer in %g s; its log lies beside the ledger", ", ".join(waiting), READY)
+            deadline = float("inf")
         signalled.wait(0.2)
-    if waiting and not signalled.is_set():
-        logger.warning("%s: no answer in %g s; its log lies beside the ledger", ", ".join(waiting), READY)
-    elif not waiting:
+    if not waiting:
         print("ready", flush=True)
 
 

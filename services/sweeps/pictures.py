@@ -13,6 +13,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
+from model.files import atomic_path
 from services.sweeps.study import finished
 
 LOSER, BEST = "#b8b8b8", "#c2410c"
@@ -32,7 +33,8 @@ def draw(study: optuna.Study, metric: str, folder: Path) -> list[Path]:
     for name, figure in found.items():
         if figure is not None:
             paths.append(folder / f"{name}.png")
-            figure.savefig(paths[-1], dpi=130)
+            with atomic_path(paths[-1], durable=False) as part:
+                figure.savefig(part, dpi=130)
     return paths
 
 

@@ -103,12 +103,22 @@ def test_a_secret_inside_of_a_folder_of_the_system_is_left_out(home: Path, tmp_p
 
 def test_a_run_that_is_named_later_is_made_beside_those_of_others(home: Path, tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
-    told = looked_at(home, str(tmp_path / "temporary"), [str(home / "runs/theirs/a")], record=[str(home / "runs")])
+    (home / "runs/theirs").rename(home / "runs/shard-theirs")
+    told = looked_at(
+        home, str(tmp_path / "temporary"), [str(home / "runs/shard-theirs/a")], record=[str(home / "runs")]
+    )
     assert told == ["PermissionError", "PermissionError", "cat 1", "kept"]
-    assert sorted(path.name for path in (home / "runs").iterdir()) == ["mine", "shard-new", "theirs"]
+    assert sorted(path.name for path in (home / "runs").iterdir()) == ["mine", "shard-new", "shard-theirs"]
 
 
-def test_a_worker_is_confined_once_and_leaves_no_folder(home: Path, tmp_path: Path) -> None:
+def test_a_worker_is_confined_once_and_leaves_no_folder(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(home / "service/session_key")
+    monkeypatch.setenv("DRAGOMAN_JOB", "j1-1")
+    monkeypatch.setenv("DRAGOMAN_ATTEMPT", "3")
+    stays = ["dragoman-job-j1-1-4-x", "dragoman-job-j1-12-1-x"]
+    for name in (*stays, "dragoman-job-j1-1-2-x"):  # the last one is of a killed worker of an earlier attempt
+        (tmp_path / name).mkdir()
     assert looked_at(home, "worker", [path]) == ["PermissionError", "PermissionError", "cat 1"]
-    assert [one.name for one in tmp_path.glob("dragoman-job-*")] == []
+    assert sorted(one.name for one in tmp_path.glob("dragoman-job-*")) == sorted(stays)

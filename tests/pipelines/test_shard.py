@@ -258,6 +258,9 @@ def test_the_manifest_says_which_held_out_lines_are_one_word_from_training(make:
     long_enough = [line for line in range(5) if len(test[line][0].split()) >= 3]
     assert set(long_enough) <= set(marked.near["test"]) and marked.near == dropped.near
     assert dropped.dropped["train"]["leaked_words"] >= len(long_enough)
+    assert plain.near_words == {"mode": "none"} and marked.near_words["mode"] == "mark"
+    assert {**marked.near_words, "mode": "drop"} == dropped.near_words, "each pair is counted, dropped or not"
+    assert dropped.near_words["leaked_words"] == dropped.dropped["train"]["leaked_words"]
     assert not plain.near and '"near"' not in (tmp_path / "none" / "manifest.json").read_text()
     assert dropped.config["corpus"]["near_words"] == "drop"
 

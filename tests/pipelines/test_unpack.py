@@ -1,5 +1,6 @@
 """Shards back to text."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_files_are_a_language_each(directory: Path, tmp_path: Path) -> None:
     assert main([f"paths.shards={directory}", f"unpack.output={tmp_path / 'out'}"]) == 0
     assert (tmp_path / "out" / "train.de.txt").read_text(encoding="utf-8").splitlines() == GERMAN
     assert (tmp_path / "out" / "train.en.txt").read_text(encoding="utf-8").splitlines() == ENGLISH
+
+
+def test_a_file_is_whole_or_as_it_was(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "train.de.txt").write_text("before")
+
+    def full(*_: object) -> Iterator[tuple[str, str]]:
+        yield "a", "b"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pipelines.unpack.unpack_split", full)
+    assert main([f"paths.shards={directory}", f"unpack.output={out}"]) == 1
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("train.de.txt", "before")]
+    assert "disk is full" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -139,18 +139,68 @@ def test_sigterm_ends_a_verb_that_still_loads_with_a_line(
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_signal_after_the_verb_changes_nothing_about_its_exit_code() -> None:
-    script = """
+LATE = {  # moment -> a work of 5 that gets a signal then
+    "while the process ends": """
+def work():
+    atexit.register(os.kill, os.getpid(), NUMBER)
+    return 5
+""",
+    "when Python has taken its handlers away": """
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=NUMBER):
+        kill(pid, number)
+
+def work():
+    sys.last = Last()
+    return 5
+""",
+}
+
+
+def late(work: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
+    script = f"""
 import atexit, os, signal, sys
-from services import cli
-atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+from conf.endings import run_process
+NUMBER = {int(number)}
 signal.signal(signal.SIGINT, signal.default_int_handler)
-atexit.register(os.kill, os.getpid(), signal.SIGINT)
-sys.argv = ["dragoman", "nonsense"]
-cli.entry()
+{work}
+run_process(work)
 """
-    done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", LATE)
+def test_a_signal_after_the_work_changes_nothing_about_the_exit_code(moment: str, number: signal.Signals) -> None:
+    done = late(LATE[moment], number)
+    assert (done.returncode, done.stderr) == (5, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_no_verb_has_caught_is_a_line_and_its_exit_code(number: signal.Signals) -> None:
+    done = late("def work():\n    os.kill(os.getpid(), NUMBER)\n    return 5", number)
+    assert (done.returncode, done.stderr) == (128 + number, "dragoman: interrupted\n")
+
+
+def test_a_signal_while_the_command_line_is_loaded_is_a_line_and_its_exit_code() -> None:
+    """The signal comes where `services.verbs` is looked for."""
+    script = """
+import importlib.abc, os, signal, sys
+class Signal(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "services.verbs":
+            os.kill(os.getpid(), signal.SIGTERM)
+sys.meta_path.insert(0, Signal())
+import dragoman.__main__
+dragoman.__main__.entry()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    assert (done.returncode, done.stderr) == (143, "dragoman: interrupted\n")
+
+
+def test_what_was_printed_is_there_when_the_process_ends() -> None:
+    done = late("def work():\n    sys.stdout.write('said')\n    return 5", signal.SIGINT)
+    assert (done.returncode, done.stdout) == (5, "said")
 
 
 class Module(ModuleType):

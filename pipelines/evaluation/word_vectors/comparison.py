@@ -83,7 +83,7 @@ def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
     found = []
     for one in every:
         rows = np.array([one.rows[word] for word in words])
-        found.append(Embeddings(words, one.counts[rows], one.vectors[rows], one.weights[rows], one.texts))
+        found.append(Embeddings(words, one.counts[rows], one.vectors[rows], one.weights[rows], one.texts, one.language))
     return found
 
 

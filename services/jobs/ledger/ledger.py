@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from services.jobs.ledger.database import Database
-from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, among, unended
+from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, among, oldest, unended
 from services.jobs.ledger.tables import Attempt, Change, Job
 from services.jobs.states import ENDED, MOVES, State
 
@@ -225,10 +225,13 @@ class Ledger:
         limit: int | None = None,
         ascending: bool = False,
         plans: bool = False,
+        each: int | None = None,
     ) -> list[Job]:
         """Jobs by age, the newest first; `before` is the `seq` where the last page ended. With `plans` a job has its
-        plan with it."""
+        plan with it. `each`: so many of every owner, the oldest."""
         query = select(Job).order_by(Job.seq if ascending else Job.seq.desc()).limit(limit)
+        if each is not None:
+            query = query.where(Job.seq.in_(oldest(states, each)))
         if not plans:
             query = query.options(*SHORT)
         with self.database.read() as session:

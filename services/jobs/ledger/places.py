@@ -43,6 +43,8 @@ class Places:
             path, use = place["path"], place["use"]
             if use in ("cache", "record"):
                 granted["write" if use == "cache" else use].append(path)
+                if use == "record":  # the same shards again go on with the record of before
+                    granted["write"] += [one for one in _records(path) if _is_theirs(known, one, owner, free)]
                 continue
             others = [one for one in known if one.owner != owner and _touch(one.path, path)]
             if use == "maybe" and not os.path.lexists(path):
@@ -63,6 +65,23 @@ class Places:
         for place in places:
             if place["use"] == "write":
                 session.merge(Place(path=place["path"], owner=job.owner, job=job.id))
+
+    def take(self, job: Job, path: Path) -> None:
+        """Note a folder that a job has made as its owner's, unless it is somebody's."""
+        with self.ledger.database.write() as session:
+            if not _related(session, [str(path)]):
+                session.merge(Place(path=str(path), owner=job.owner, job=job.id))
+
+
+def _records(folder: str) -> list[str]:
+    """The runs in a folder that record shardings."""
+    return [str(path) for path in Path(folder).glob("shard-*") if path.is_dir() and not path.is_symlink()]
+
+
+def _is_theirs(known: Sequence[Place], path: str, owner: str, free: bool) -> bool:
+    """Return True if `path` is the owner's, or nobody's where everybody is `free` to change such."""
+    owners = {one.owner for one in known if PurePosixPath(path).is_relative_to(one.path)}
+    return owner in owners or (free and not owners)
 
 
 def _related(session: Session, paths: Sequence[str]) -> list[Place]:

@@ -34,6 +34,13 @@ def among(query: Chosen, states: Collection[str], owner: str | None, before: int
     return query
 
 
+def oldest(states: Collection[str], each: int) -> Select[Any]:
+    """`seq` of the oldest jobs of every owner in some states."""
+    place = func.row_number().over(partition_by=JOBS.c.owner, order_by=JOBS.c.seq).label("place")
+    found = select(JOBS.c.seq, place).where(JOBS.c.state.in_(sorted(states))).subquery()
+    return select(found.c.seq).where(found.c.place <= each)
+
+
 def unended(owner: str) -> Select[Any]:
     """How many jobs of an owner have not ended."""
     return select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(sorted(UNENDED)))

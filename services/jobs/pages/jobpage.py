@@ -1,16 +1,13 @@
 """The page of one job: where it is and why, its attempts in time, its curves, where it leads to, its log."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import select
 
 from model.runs import paths
-from model.shards.manifest import MANIFEST
 from model.untrusted import open_regular, read_object
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Job
@@ -19,10 +16,10 @@ from services.jobs.pages.logs import PIECE, Piece, cut
 from services.jobs.pages.site import Link, Site
 from services.jobs.records import attempt_of
 from services.jobs.service.schemas import ChangeView, WhyView
+from services.jobs.service.shardings import sharding_run
 from services.jobs.states import ACTIVE, ENDED, State
 
 BARS = 40  # attempts in the drawing; the table has all
-LARGEST_MANIFEST = 64 << 20  # bytes that are hashed for a page
 CHANGES = 200  # newest rows of the audit trail
 PARENT = "tracking.parent="  # the word of a sweep's trial that names the run above it
 DONE = {  # words of the address after something was done
@@ -196,7 +193,7 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
     found = []
     run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
     if job.verb == "shard" and run_dir:
-        run_dir = _sharding_run(site, job, run_dir.parent)
+        run_dir = _sharding_run(site, job)
     tracked, begun, released = (
         read_object(run_dir / name, notes) if run_dir and job.verb in ("train", "shard") else {}
         for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
@@ -228,11 +225,8 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
     return [*found, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
 
 
-def _sharding_run(site: Site, job: Job, runs: Path) -> Path | None:
-    """The folder of the run that records a sharding, whose name ends with the beginning of its manifest's sha256.
-
-    None where the shards are not made yet, out of sight, or made anew with other settings since.
-    """
+def _sharding_run(site: Site, job: Job) -> Path | None:
+    """The folder of the run that records a sharding; None also where it was made anew with other settings since."""
     if job.state != State.SUCCEEDED:
         return None
     query = select(Job).where(Job.verb == "shard", Job.run == job.run, Job.state == State.SUCCEEDED)
@@ -240,22 +234,7 @@ def _sharding_run(site: Site, job: Job, runs: Path) -> Path | None:
         newest = session.scalars(query.order_by(Job.seq.desc()).limit(1)).first()
     if newest is not None and (newest.plan or {}).get("shape") != (job.plan or {}).get("shape"):
         return None
-    manifest = Path(job.run.partition(" ")[2]) / MANIFEST
-    try:
-        status = manifest.stat()
-        if status.st_size > LARGEST_MANIFEST:
-            return None
-        digest = _sha256(manifest, status.st_mtime_ns, status.st_size)
-    except OSError:
-        return None
-    return next(iter(sorted(runs.glob(f"shard-*-{digest[:12]}"))), None)
-
-
-@lru_cache(maxsize=256)
-def _sha256(path: Path, _changed: int, _size: int) -> str:
-    """The sha256 of a file that was last changed then, in hex."""
-    with open_regular(path) as file:
-        return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+    return sharding_run(job)
 
 
 def _maker(site: Site, job: Job, shards: str) -> str | None:

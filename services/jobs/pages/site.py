@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import FormData
 
 from model.errors import ServiceError, UserError, reason
+from model.text.excerpt import for_markup
 from services.jobs.client.table import reason_beyond
 from services.jobs.ledger.access import Role
 from services.jobs.ledger.ledger import ConflictError, UnknownJobError
@@ -129,7 +130,7 @@ class Site:
 
     def render(self, template: str, **context: Any) -> str:
         """A template, or a part of a page."""
-        return self.templates.get_template(template).render(**context)
+        return for_markup(self.templates.get_template(template).render(**context))
 
     def page(self, request: Request, visitor: Visitor, template: str, status: int = 200, **context: Any) -> Response:
         """A whole page."""

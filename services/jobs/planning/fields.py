@@ -14,6 +14,7 @@ import yaml
 
 from conf import groups
 from model.errors import unknown
+from model.networks.architectures import architecture
 from model.ranges import range_in
 from services.jobs.planning.refusals import OURS
 from services.jobs.planning.refusals import VERBS as SUBMITTED
@@ -77,7 +78,10 @@ def _section(name: str, choice: str, hint: Any, said: Mapping[str, Any]) -> Row:
     """`said`: what the experiment makes of its values."""
     text = groups.page(name, choice)
     about = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("#")), "")
-    rows = list(_rows(groups.over(groups.merge_choice(name, choice), said), hint, f"{name}.", _comments(text)))
+    values = groups.over(groups.merge_choice(name, choice), said)
+    if name == "model":  # typed by its architecture
+        hint = architecture(str(values["architecture"])).config
+    rows = list(_rows(values, hint, f"{name}.", _comments(text)))
     refused = [row for row in rows if not any(row["key"] == ours or row["key"].startswith(f"{ours}.") for ours in OURS)]
     return {"name": name, "choice": choice, "about": about, "fields": refused}
 

@@ -132,7 +132,7 @@ def create_app(parts: Parts) -> FastAPI:
     observer = Observer(parts.ledger, parts.metrics)
     app.state.observer = observer
     parts.loop.passes.took = parts.metrics.passes.observe
-    parts.loop.judged = parts.metrics.judge
+    parts.loop.accounts.judged = parts.metrics.judge
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
 
     @app.get("/metrics", include_in_schema=False)

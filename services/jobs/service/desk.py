@@ -14,7 +14,8 @@ from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.planning.refusals import check_words
 from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
-from services.jobs.service.loop import Loop, handed
+from services.jobs.service.attempts import handed
+from services.jobs.service.loop import Loop
 from services.jobs.service.outlook import Outlook
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, PRIORITIES, State
@@ -147,7 +148,7 @@ class Desk:
     def why(self, person: Person, name: str, forecasts: bool = True) -> schemas.WhyView:
         """Why it waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
-        pending = self.loop.pending.get(f"{job.id}-a{job.attempt}")
+        pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
             return schemas.WhyView(kind="queue", text=pending)
         if job.state != State.WAITING:

@@ -27,6 +27,7 @@ RANGED = ("train", "shard")  # verbs that run with any number of workers
 WORKERS = re.compile(r"\+*cluster\.workers=")
 MOST = 1024  # workers that are tried
 AT_ONCE = 2  # plans of one owner
+LOOKED_AT = 50  # jobs of each owner in one turn: thousands of one owner's do not hide another's
 THREADS = 16
 BESIDE = 1.0  # seconds until a plan that is still being made no longer holds up others
 NEWEST = 200  # measurements that an estimate is made of
@@ -51,7 +52,7 @@ class Intake:
     def take(self, capacity: Capacity | None) -> int:
         """Plan what is submitted; how many plans were made. One that takes long is not waited for."""
         made: list[Future[None]] = []
-        for job in self.ledger.jobs([State.SUBMITTED, State.PLANNED], ascending=True, limit=1000):
+        for job in self.ledger.jobs([State.SUBMITTED, State.PLANNED], ascending=True, each=LOOKED_AT):
             with self._lock:
                 if job.id in self._making or Counter(self._making.values())[job.owner] >= AT_ONCE:
                     continue

@@ -4,39 +4,32 @@ It keeps nothing in memory that it needs: each look begins with the ledger and w
 it does can be done twice. So it may be killed between any two steps.
 """
 
-import contextlib
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import insert, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from model.errors import ServiceError, UserError
+from model.errors import ServiceError
 from services.jobs.executors.base import Executor, Observation
-from services.jobs.executors.base import Start as Handed
 from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
-from services.jobs.ledger.tables import Attempt, Job, Measurement
-from services.jobs.records import Request, attempt_of
+from services.jobs.ledger.ledger import ConflictError, Ledger
+from services.jobs.ledger.tables import Job
+from services.jobs.records import attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
+from services.jobs.service.accounts import Accounts
+from services.jobs.service.attempts import Attempts, handed
 from services.jobs.service.entries import rules
-from services.jobs.service.footprint import Footprint, footprint
 from services.jobs.service.intake import Intake
 from services.jobs.service.passes import Passes
-from services.jobs.service.progress import Progress, progress
-from services.jobs.service.verdict import PREEMPTION, SHUTDOWN, Verdict, of_exit, of_vanishing
+from services.jobs.service.verdict import SHUTDOWN
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
-from services.telemetry.traceparent import TraceParent, parse
 
-START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
 CAPACITY_KEPT = 5.0  # seconds
 UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # where another queues, everything passes here
 LEISURE = 4.0  # times that a look took, until the next one begins
@@ -51,15 +44,14 @@ class Loop:
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
         self.passes = Passes(ledger, access, rules(config))
-        self.passes.footprints = self._footprints
+        self.accounts = Accounts(ledger, intake)
+        self.attempts = Attempts(ledger, executor, intake, config, home, self.accounts)
+        self.passes.footprints = self.accounts.footprints
         self.capacity: Capacity | None = None
         self.trouble: str | None = None  # what the last look failed at
         self.admits = True  # false: nothing new is started
-        self.pending: dict[str, str] = {}  # attempt -> what the executor says it waits for
-        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # told of every forecast that ended
         self._faults: dict[str, str] = {}  # job -> what the last look at it failed at
         self._looked = float("-inf")
-        self._asked: dict[str, float] = {}  # attempt -> when it was first asked to end, monotonic
         self._wake, self._wake_intake, self._ending = threading.Event(), threading.Event(), threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(self._wake, self.look), name="loop", daemon=True),
@@ -143,7 +135,7 @@ class Loop:
                 if job.version not in _versions(active, job)
             ]
             for job in fresh:
-                self._guarded(job, partial(self._hand_over, job))
+                self._guarded(job, partial(self.attempts.hand_over, job))
 
     def _look_at_cluster(self) -> bool:
         """Whether it answers; its capacity, now and then."""
@@ -171,7 +163,7 @@ class Loop:
                 self._looked = float("-inf")
         for job in active:
             observed = seen.get(f"{job.id}-a{job.attempt}")
-            self._guarded(job, partial(self._settle_one, job, observed, reachable))
+            self._guarded(job, partial(self.attempts.settle, job, observed, reachable))
 
     def _guarded(self, job: Job, task: Callable[[], None]) -> None:
         """Do something for one job; whatever fails there, others have their turn. A failure is logged once."""
@@ -200,167 +192,6 @@ class Loop:
             found.append(f"the service could not see to this job: {self._faults[job.id]}")
         return found
 
-    def _settle_one(self, job: Job, seen: Observation | None, reachable: bool) -> None:
-        """What is known of one attempt, the surest first: its record, its lock, the executor's word."""
-        attempt = attempt_of(self.home, job.id, job.attempt)
-        held = attempt.held()
-        notes: list[str] = []
-        record = attempt.record(notes)  # after the lock: a record is written before it is freed
-        if "code" in record:
-            self._end(
-                job, of_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
-            )
-        elif held:
-            self._alive(job)
-        elif held is False:
-            why = " and ".join(["its processes are gone without a word", *(f"its {note}" for note in notes)])
-            self._end(job, of_vanishing(job, why, self.config.losses))
-        elif seen is not None:
-            self._by_executor(job, seen)
-
-    def _by_executor(self, job: Job, seen: Observation) -> None:
-        """Nothing of the attempt can be seen from here: it has not begun, or its storage is another."""
-        late = self.ledger.now() - (job.started or 0) > START_PATIENCE and not self.executor.queues
-        if seen.state == "pending":
-            self.pending[f"{job.id}-a{job.attempt}"] = seen.message
-        if seen.state == "ended" and seen.code is not None:
-            self._end(job, of_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
-        elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
-            why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
-            if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
-                self._end(job, of_vanishing(job, why, self.config.losses))
-        elif seen.state == "absent":
-            self._hand_over(job)
-        elif seen.state == "running":
-            self._alive(job)
-        elif late:
-            self.executor.kill(handed(job))
-            self._end(job, of_vanishing(job, f"it was not started in {START_PATIENCE:g} s", self.config.losses))
-        if seen.state in ("pending", "running") and job.state in (State.YIELDING, State.STOPPING):
-            self._ask(job)
-
-    def _alive(self, job: Job) -> None:
-        self.pending.pop(f"{job.id}-a{job.attempt}", None)
-        if job.state == State.STARTING:
-            self.ledger.mark_started(job)
-        elif job.state in (State.YIELDING, State.STOPPING):
-            self._ask(job)
-
-    def _ask(self, job: Job) -> None:
-        request: Request = "stop" if job.state == State.STOPPING else "yield"
-        key = f"{job.id}-a{job.attempt}"
-        since = self._asked.setdefault(key, time.monotonic())
-        try:
-            self.executor.stop(handed(job), request)
-        except OSError as problem:  # the job has put something in the request's place
-            logger.debug("job %s cannot be asked: %s", job.id, problem)
-        if time.monotonic() - since > self.config.stop_timeout:
-            logger.warning("job %s did not end in order in %g s: it is killed", job.id, self.config.stop_timeout)
-            self.executor.kill(handed(job))
-
-    def _hand_over(self, job: Job) -> None:
-        """Start an attempt; one that was handed over before stays as it is. Whose the files and the model are is asked
-        again: others may have made some, or been given the name, since the job was planned."""
-        plan = job.plan or {}
-        try:
-            granted = self.intake.places.check(job.owner, plan.get("places", ()))
-            owner = self.intake.ownership.claim(plan, job.owner, job.admin)
-        except UserError as problem:
-            with contextlib.suppress(ConflictError):  # its owner was quicker: the next look sees it
-                self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
-            return
-        incarnation = self.executor.incarnation()
-        if self._incarnation(job) != incarnation:
-            with self.ledger.database.write() as session:
-                where = (Attempt.job == job.id, Attempt.number == job.attempt)
-                session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
-        planner = self.intake.planner
-        grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
-        self.executor.submit(replace(handed(job), model_owner=owner, grant=grant))
-
-    def _incarnation(self, job: Job) -> str | None:
-        """The life of the cluster that the running attempt belongs to."""
-        return next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
-
-    def _same_cluster(self, job: Job) -> bool:
-        """Whether the cluster that the attempt was started on still lives; asked only where that matters."""
-        before = self._incarnation(job)
-        try:
-            return before is None or self.executor.incarnation() == before
-        except ServiceError:
-            return False
-
-    def _end(self, job: Job, verdict: Verdict, code: int | None = None) -> None:
-        plan = job.plan or {}
-        run = progress(plan.get("run_dir") if job.verb == "train" else None)
-        values = dict(verdict.values)
-        if job.verb == "train":
-            *before, last = self.ledger.attempts(job.id)
-            values["startup"] = self._startup(plan.get("run_dir"), run, before, last)
-            if verdict.outcome != "succeeded":
-                values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
-                if not _same_steps(run, before):
-                    values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
-        if verdict.state == State.WAITING:
-            values |= self.intake.left(job, run.kept)
-        reason = f"{verdict.reason}; {run.damage}" if run.damage else verdict.reason
-        self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, reason, code, **values)
-        self._asked.pop(f"{job.id}-a{job.attempt}", None)
-        self.pending.pop(f"{job.id}-a{job.attempt}", None)
-        if self.executor.queues:  # or it would have another attempt of its own
-            self.executor.kill(handed(job))
-        if verdict.state == State.SUCCEEDED:
-            self._measure(self.ledger.job(job.id), run)
-
-    def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
-        """Seconds of an attempt that ends now until its first step: all of them where it came to none."""
-        now = self.ledger.now()
-        if _same_steps(run, before) or not run.step:
-            return max(0.0, now - last.decided)
-        seen = footprint(run_dir, last.decided, _kept_seconds(before), now)
-        return 0.0 if seen.stepped is None else max(0.0, seen.stepped - last.decided)
-
-    def _footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
-        """What running trainings would lose."""
-        found, now = {}, self.ledger.now()
-        for name in names:
-            try:
-                job = self.ledger.job(name)
-            except UnknownJobError:  # removed in the meantime
-                continue
-            *before, last = self.ledger.attempts(name)
-            times = sum(one.cause == PREEMPTION for one in before)
-            run_dir = (job.plan or {}).get("run_dir")
-            found[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
-        return found
-
-    def _measure(self, job: Job, run: Progress) -> None:
-        """Remember what the last attempt took, from where the one before it had kept the run."""
-        plan = job.plan or {}
-        *before, last = self.ledger.attempts(job.id)
-        if before and job.verb != "train":  # what is done in several goes is not told of one
-            return
-        kept_step, kept_seconds = (before[-1].kept_step, before[-1].kept_seconds) if before else (0, 0.0)
-        steps, training = run.step - kept_step, run.seconds - kept_seconds
-        ran = (last.ended or 0) - (last.started or last.decided)
-        if training > ran:  # an earlier job had trained a part of it
-            return
-        promised = plan.get("seconds", {}).get(str(last.workers)) or {}
-        steps_planned = max(1, int(plan.get("steps") or 1))
-        with self.ledger.database.write() as session:
-            session.execute(
-                insert(Measurement).values(
-                    **{"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb},
-                    **{"shape": plan.get("shape", ""), "steps": steps, "workers": last.workers, "training": training},
-                    **{key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")},
-                    **{"width": int(plan.get("width", 0)), "layers": int(plan.get("layers", 0))},
-                    **{"architecture": str(plan.get("architecture", "")), "around": max(0.0, ran - training)},
-                    **{"predicted": promised.get("expected"), "low": promised.get("low"), "high": promised.get("high")},
-                )
-            )
-        if promised and not before:  # a promise is of the whole job
-            self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
-
     def _end_followers(self) -> None:
         """Jobs that come after one that has not succeeded never will start."""
         following = self.ledger.following()
@@ -375,40 +206,6 @@ class Loop:
                     except ConflictError:
                         logger.info("job %s has changed in the meantime", job.id)
                     break
-
-
-def handed(job: Job) -> Handed:
-    """The job's running attempt as the executor is given it."""
-    plan = job.plan or {}
-    words = list(plan.get("words", job.words))
-    spreads = bool(plan.get("spreads"))
-    if plan.get("elastic"):
-        words.append(f"cluster.workers={job.workers}")
-    size = (job.workers, job.cpus, job.gpus, spreads)
-    place = place_of(job.trace, job.id, job.attempt)
-    trace = "" if place is None else str(place)
-    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size, trace=trace)
-
-
-def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:
-    """Where an attempt stands in the trace of its job; None where whoever submitted it named none."""
-    parent = parse(trace)
-    return None if parent is None else parent.child(f"{job}-a{attempt}")
-
-
-def _kept_seconds(before: Sequence[Attempt]) -> float:
-    """Seconds of training that were kept by the attempts before."""
-    return before[-1].kept_seconds if before else 0.0
-
-
-def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
-    """Whether no step was added to a run since the attempt before ended: what was lost then is on its account."""
-    if not before:
-        return False
-    one = before[-1]
-    return run.seconds <= one.kept_seconds or (
-        run.kept == one.kept_step and abs(run.seconds - one.kept_seconds - one.lost_seconds) < 1e-6
-    )
 
 
 def _versions(jobs: Sequence[Job], job: Job) -> set[int]:

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.jobs.ledger.ledger import Ledger, UnknownJobError
 from services.jobs.ledger.tables import Attempt, Change
-from services.jobs.service.loop import place_of
+from services.jobs.service.attempts import place_of
 from services.jobs.service.metrics import Metrics
 from services.jobs.states import ACTIVE, State
 from services.telemetry.spans import tell

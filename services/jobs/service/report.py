@@ -11,6 +11,7 @@ from typing import Any
 
 from model.durations import duration
 from model.runs.paths import RECORD, RELEASE
+from model.text.excerpt import for_markup
 from model.untrusted import open_regular, read_object
 from services.jobs.client.table import clock, reason_beyond
 from services.jobs.ledger.tables import Attempt, Job
@@ -57,7 +58,7 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView],
     """The page."""
     plan = job.plan or {}
     run_dir = run_of(job)
-    return "".join(
+    page = "".join(
         [
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Job {escape(job.id)}</title>',
             '<meta name="color-scheme" content="light dark">',
@@ -75,6 +76,7 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView],
             "</body></html>",
         ]
     )
+    return for_markup(page)
 
 
 def _facts(job: Job, plan: dict[str, Any]) -> Rows:

@@ -72,3 +72,11 @@ def test_weights_of_words_are_sums_of_source_and_means_of_target_tokens() -> Non
     weights = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.5, 0.1, 0.4]], np.float32)
     np.testing.assert_allclose(merge_tokens(weights, source, target), [[0.5, 0.5], [0.4, 0.6]], rtol=1e-6)
     np.testing.assert_array_equal(merge_tokens(weights, source, target * 0), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("written", "text"), [(["istanbul", "ılık"], "İstanbul ILIK"), (["οδος", "σας"], "ΟΔΟΣ, ΣΑΣ"), (["a", "i̇"], "A İ")]
+)
+def test_lower_cased_tokens_stand_where_their_capitals_are(written: list[str | None], text: str) -> None:
+    found = [text[begin:end] for begin, end in token_spans(written, text)]
+    assert found == text.replace(",", "").split()

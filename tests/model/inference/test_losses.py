@@ -2,21 +2,54 @@
 
 import pytest
 
-from model.inference.losses import Losses
-from model.inference.translator import Translation
+from model.inference.losses import KINDS, Losses
+from model.inference.translator import Alternative, Translation
 
 
 def test_losses_are_told_with_their_text_and_advice(caplog: pytest.LogCaptureFixture) -> None:
     losses = Losses()
     losses.add("whole", Translation("x", 0.0, []))
     losses.warn()
-    assert not caplog.messages
+    assert not caplog.messages and not losses.record()
     losses.add(None, Translation("", 0.0, []))
     losses.add("long", Translation("x", 0.0, [], truncated=True))
-    losses.add("odd", Translation("x", 0.0, [], unknown=3))
+    losses.add("odd", Translation("x", 0.0, [], unknown=3, missing=("犬", "猫")))
+    losses.add("odder", Translation("x", 0.0, [], unknown=1, missing=("猫",)))
+    losses.add("round", Translation("x x x x", 0.0, [], loops=True))
+    losses.add("Bilililil", Translation("x", 0.0, [], loop_broken=True))
     losses.warn(of="en-de test: ", advice="; shorten them")
     assert caplog.messages == [
         "en-de test: 1 lines could not be translated and are empty",
         "en-de test: 1 lines were cut to the model's positions and lost their end; shorten them",
-        "en-de test: 1 lines have characters or words that the model's vocabulary has not got; they may be missing",
+        "en-de test: 2 lines have characters or words that the model's vocabulary has not got ('猫', '犬'); "
+        "they may be missing",
+        "en-de test: 1 lines have a translation that repeats itself",
+        "en-de test: 1 lines went round in a word and were searched again",
     ]
+    assert losses.record() | {"warnings": []} == {
+        **{"failed": 1, "truncated": 1, "unknown": 2, "loops": 1, "loops_broken": 1},
+        **{"missing": ["猫", "犬"], "warnings": []},
+    }
+    assert tuple(losses.counts()) == KINDS
+
+
+def test_few_of_many_unknown_words_are_shown_and_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.inference.losses.MOST_COUNTED", 7)
+    losses = Losses("sentence")
+    losses.add("odd", Translation("x", 0.0, unknown=9, missing=tuple("abcdef")))
+    losses.add("odd", Translation("x", 0.0, unknown=9, missing=tuple("fghijk")))
+    (message,) = losses.messages()
+    assert message.startswith("2 sentences have") and "('f', 'a', 'b', 'c', 'd', ...)" in message
+    assert len(losses.missing) <= 7
+
+
+def test_a_text_lost_what_its_parts_lost() -> None:
+    parts = [
+        Translation("a", 0.0, truncated=True, unknown=1, missing=("犬",)),
+        Translation("b", 0.0, unknown=2, missing=("猫", "犬"), loops=True, loop_broken=True),
+    ]
+    whole = Translation.joined("a b", 1.0, [Alternative("a b", 1.0)], parts)
+    assert (whole.text, whole.truncated, whole.unknown, whole.missing) == ("a b", True, 3, ("犬", "猫"))
+    assert whole.loops and whole.loop_broken and whole.error is None
+    failed = Translation.joined("a b", 1.0, [], [*parts, Translation("", 0.0, error="cannot")])
+    assert (failed.text, failed.error) == ("", "cannot")

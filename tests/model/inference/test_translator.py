@@ -65,6 +65,12 @@ def test_empty_lines_stay_empty_and_in_place(translator: Translator) -> None:
     assert translator.translate([]) == []
 
 
+def test_what_the_vocabulary_lacks_is_named_once(translator: Translator) -> None:
+    known, odd = translator.translate([lines(1, 1)[0], "the 犬 and 犬 猫"])
+    assert (known.unknown, known.missing) == (0, ())
+    assert odd.unknown and "犬" in "".join(odd.missing) and len(set(odd.missing)) == len(odd.missing)
+
+
 def test_alternatives_come_best_first_with_the_text_leading(translator: Translator) -> None:
     (answer,) = translator.translate(["a small line"], DecodeConfig(beam=4, nbest=4))
     scores = [one.score for one in answer.nbest]
@@ -215,5 +221,6 @@ def test_where_subwords_loop_both_engines_search_again_and_elsewhere_nothing_cha
     first, second = (one.translate(asked, replace(free, repeats_in_word=2)) for one in both)
     assert [one.text for one in first] == [one.text for one in second]
     assert not any(guard.found(one.nbest[0].ids) for one in first) and all(one.text for one in first)
+    assert all(one.loops and not one.loop_broken for one in looped) and all(one.loop_broken for one in first)
     short = replace(free, max_ratio=0.0, max_extra=1)
     assert both[1].translate(asked, short) == both[1].translate(asked, replace(short, repeats_in_word=2))

@@ -3,7 +3,9 @@
 import gzip
 import json
 import lzma
+import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
@@ -13,7 +15,7 @@ import pytest
 
 from model.errors import UserError
 from model.inputs.kinds import kind_of
-from model.inputs.lines import View, is_in_place, line_blocks, open_lines
+from model.inputs.lines import View, is_in_place, line_blocks, open_lines, text_lines
 
 PAIR = View(("en", "de"))
 TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
@@ -156,3 +158,62 @@ def test_padding_stands_between_streams_of_xz_and_damage_behind_the_first_is_no_
         text_of(written(path, one + bytes(3) + two), View())
     with pytest.raises(UserError, match=r"text\.xz: the xz file is (damaged|truncated)"):
         text_of(written(path, one + b"rest"), View())
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_carriage_returns_alone_end_lines_too(tmp_path: Path, pack: Callable[[bytes], bytes], encoding: str) -> None:
+    path = written(tmp_path / "mac", pack("one\rtwo\rthree\r".encode(encoding)))
+    assert not is_in_place(path, View())
+    assert text_of(path, View()) == "one\ntwo\nthree\n"
+    dos = written(tmp_path / "dos", "a\r\nb \rc\r\n")
+    assert is_in_place(dos, View()) and text_of(dos, View()) == "a\r\nb \rc\r\n"
+
+
+def test_a_carriage_return_and_line_feed_in_two_blocks_are_one_end() -> None:
+    blocks = [b"a\rb\r", b"\nc\r", b"d"]
+    assert b"".join(text_lines(blocks, "", Path("f"))) == b"a\nb\nc\nd"
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("width", [16, 32])
+def test_the_advice_for_a_file_without_its_mark_reads_it(tmp_path: Path, width: int, order: str) -> None:
+    text = "собака\ndog\n犬\n" * 9
+    path = written(tmp_path / "wide", text.encode(f"utf-{width}-{order}"))
+    with pytest.raises(UserError) as refused:
+        kind_of(path)
+    advice = re.search(r"corpus\.encoding=(\S+)", str(refused.value))
+    assert advice is not None
+    assert text_of(path, View(encoding=advice[1])) == text
+    with pytest.raises(UserError, match=f"begins with no byte order mark; corpus.encoding=utf-{width}-le or"):
+        text_of(path, View(encoding=f"utf-{width}"))
+
+
+def test_members_of_an_archive_may_be_wide_and_those_of_macos_are_none(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("x/Books.de-en.en", "the dog\r\n".encode("utf-16"))
+        archive.writestr("x/Books.de-en.de", "der Hund\n")
+        archive.writestr("__MACOSX/x/._Books.de-en.en", b"\0\5\x16\7")
+    assert text_of(tmp_path / "a.zip", View(("en",))) == "the dog\r\n"
+
+
+def test_what_is_compressed_twice_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is compressed twice, xz within gzip; unpack it once"):
+        kind_of(written(tmp_path / "x.gz", gzip.compress(lzma.compress(b"a\n"))))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<!DOCTYPE html><p>x", "an HTML page"),
+        ('<srcset setid="x">\n<seg>x</seg>', "a test set in SGML"),
+        ('<?xml version="1.0"?><tbx/>', "XML of another kind"),
+        ("1\r\n00:00:01,000 --> 00:00:02,000\r\nHi\r\n", "subtitles"),
+        ('# a\nmsgid "a"\nmsgstr "b"\n', "a gettext catalogue"),
+    ],
+)
+def test_markup_and_subtitles_are_named_and_sentences_are_text(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        kind_of(written(tmp_path / "x", text))
+    for line in ("<s> a sentence </s>\n", "1\nOne.\n", "html is a language\n", "msgid is a word\n"):
+        assert kind_of(written(tmp_path / "y", line)) == "text"

@@ -73,12 +73,20 @@ def test_chinese_and_japanese_are_cut_at_their_own_stops(text: str, sentences: l
         ("Wait; go on. First.", 2),
         ("Really?! Yes… No.", 3),
         ("Verse one ॥१॥ goes on", 2),
+        ("ང་འགྲོ། ཁོ་ཡོང་།", 2),
     ],
 )
 def test_every_script_has_sentences(text: str, number: int) -> None:
     assert len(texts(text)) == number
     pieces = split(text)
     assert join(pieces, [piece.text for piece in pieces]) == text
+
+
+def test_an_initial_with_a_dot_above_does_not_end_a_sentence() -> None:
+    assert [piece.text for piece in split("Ben İ. Yılmaz geldim. O da geldi.")] == [
+        "Ben İ. Yılmaz geldim.",
+        "O da geldi.",
+    ]
 
 
 def test_a_language_brings_its_abbreviations() -> None:

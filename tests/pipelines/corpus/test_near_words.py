@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.corpus.near_words import WordIndex, within_one_word, words_of
-from pipelines.corpus.plan import make_plan, near_lines
+from pipelines.corpus.plan import make_plan, near_lines, near_pairs
 from pipelines.corpus.settings import CorpusConfig
 from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 
@@ -28,20 +28,42 @@ HELD = "the old man sees a small house by the river"
         ("the old woman sees a big house by the river", False),
         ("the man sees a small house by the old river", False),  # moved: two words' difference
         ("a man", False),
+        ("the old man sees a small house by the river and goes home", True),  # joined, long
+        ("We stay. The old man sees a small house by the river. He waits.", True),
     ],
 )
 def test_one_word_of_difference_is_near(text: str, near: bool) -> None:
     index = WordIndex()
     index.add("something else altogether here", 3)
     index.add(HELD, 7)
-    assert index.near(text) == ({7} if near else set())
+    assert index.near(text).keys() == ({7} if near else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("The old man slept!", "leaked_words"),
+        ("The very old man sleeps.", "leaked_words"),
+        ("The odl man sleeps.", "leaked_letter"),
+        ("The old man sleeps. We do not.", "leaked_joined"),
+        ("You say: the old man sleeps. We do not.", None),
+        ("The old man sleeps on a hard chair.", None),  # a phrase
+        ("Fantastisch lang", "leaked_letter"),
+        ("Fantastic lunch", None),
+    ],
+)
+def test_a_pair_counts_under_the_rule_that_says_most(text: str, rule: str | None) -> None:
+    index = WordIndex()
+    index.add("The old man sleeps.", 1)
+    index.add("Fantastish lang!", 2)
+    assert next(iter(index.near(text).values()), None) == rule
 
 
 def test_a_word_of_a_script_without_spaces_is_a_character() -> None:
     index = WordIndex()
     index.add("我今天早上去公园散步了", 1)
-    assert index.near("我今天早上去公园跑步了") == {1}
-    assert index.near("我昨日早上去公园散步了") == set()
+    assert index.near("我今天早上去公园跑步了") == {1: "leaked_letter"}
+    assert index.near("我昨日早上去公园散步了") == {}
     assert words_of("Tom去了 zoo") == ["tom", "去", "了", "zoo"]
 
 
@@ -67,7 +89,7 @@ def test_the_comparison_is_that_of_all_operations_tried_out() -> None:
         reached = edits(words)
         near = {number for number, other in enumerate(every) if tuple(other) in reached}
         assert {number for number, other in enumerate(every) if within_one_word(words, other)} == near
-        assert index.near(" ".join(words)) == near
+        assert index.near(" ".join(words)).keys() == near
     assert words_of("Don't GO_home, 3 times!") == ["dont", "go", "home", "3", "times"]
 
 
@@ -77,7 +99,8 @@ TEST: Pairs = [
 ]
 TRAIN: Pairs = [
     ("the old man sees a horse", "ein ganz anderer Satz steht hier"),
-    ("quite another sentence stands here", "der alte Mann sieht kein Haus"),
+    ("quite another sentence stands here", "der alte Mann sieht das Haus"),
+    ("nobody waits for us. the old man sees a house.", "Heute steht hier nichts davon"),
     ("a dog runs over the street", "ein Hund läuft über die Straße"),
 ]
 
@@ -88,8 +111,13 @@ def test_pairs_one_word_from_a_held_out_one_are_marked_or_dropped(tmp_path: Path
     for mode in ("none", "mark", "drop"):
         blocks, clean = cleaned_blocks(tmp_path / mode, splits)
         plan = make_plan(blocks, clean, tmp_path / mode, CorpusConfig(near_words=mode), 1, {})
-        found[mode] = (kept_pairs(clean, plan, "train"), plan.dropped["train"], near_lines(plan))
+        found[mode] = (kept_pairs(clean, plan, "train"), plan.dropped["train"], near_lines(plan), near_pairs(plan))
         assert kept_pairs(clean, plan, "test") == TEST
-    assert found["none"] == (TRAIN, {}, {})
-    assert found["mark"] == (TRAIN, {}, {"test": [0]})
-    assert found["drop"] == (TRAIN[2:], {"leaked_words": 2}, {"test": [0]})
+    counts = {"leaked_letter": 1, "leaked_words": 1, "leaked_joined": 1}
+    assert found["none"] == (TRAIN, {}, {}, {})
+    assert found["mark"] == (TRAIN, {}, {"test": [0]}, counts)
+    assert found["drop"] == (TRAIN[3:], counts, {"test": [0]}, counts)
+
+
+def test_words_keep_their_vowel_signs() -> None:
+    assert words_of("किला कला, Kölu\u0308 می\u200cخواهم") == ["किला", "कला", "kölu\u0308", "می\u200cخواهم"]

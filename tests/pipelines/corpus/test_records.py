@@ -92,3 +92,12 @@ def test_malformed_rows_are_named_or_skipped(
 
 def test_nul_bytes_are_counted(tmp_path: Path) -> None:
     assert _read(tmp_path, "moses", b"a\0b\nc\n", b"1\n\0\n").counts["nul"] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "latin"), [(b"K\xe4tze", True), (b"half \xed\xa0\xbd", False), (b"\x01\x02\xff", False)]
+)
+def test_latin_1_is_advised_for_what_may_be_latin_1(tmp_path: Path, line: bytes, latin: bool) -> None:
+    with pytest.raises(UserError, match="on_error=skip") as refused:
+        _read(tmp_path, "moses", b"a\n" + line, b"b\nc")
+    assert ("latin-1" in str(refused.value)) == latin

@@ -1,14 +1,17 @@
 """Scores are sacreBLEU's own, on three scales that are kept apart, and significance is its own test."""
 
+import ast
 import logging
 import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from model.errors import UserError
+from model.inference import bleu
 from model.inference.bleu import tokeniser
 from pipelines.corpus.phrasebook.generate import distinct_pairs
 from pipelines.evaluation.metrics import moses_lines, paired_bootstrap, quick_bleu, sample_table, score
@@ -158,3 +161,47 @@ def test_impossible_requests_are_named() -> None:
         score([], [])
     with pytest.raises(UserError, match=r"evaluate.tokenize: '13b' is not known. Did you mean '13a'"):
         score(["a"], ["a"], tokenize="13b")
+
+
+def test_lower_case_scores_follow_the_language() -> None:
+    turkish, english = (
+        score(["istanbul çok ılık ve güzel"], ["İstanbul çok ILIK ve güzel"], code) for code in ("tr", "en")
+    )
+    assert turkish.bleu_lowercase == pytest.approx(100) and turkish.bleu_moses == pytest.approx(100)
+    assert english.bleu_lowercase < 100
+    assert turkish.signatures["bleu_lowercase"].endswith("|pre:lc.tr")
+    assert "pre:lc" not in english.signatures["bleu_lowercase"]
+
+
+CODES = {
+    "zh": ("zh", "zh_CN", "zho_Hans", "zh-Hant-TW", "cmn", "yue", "wuu"),
+    "char": ("ja", "jpn", "ja_JP", "th", "tha", "th_TH", "lao", "khm", "mya"),
+    "13a": ("ko", "kor", "ko_KR", "de", "deu"),
+}
+
+
+@pytest.mark.parametrize(("name", "code"), [(name, code) for name, codes in CODES.items() for code in codes])
+def test_every_place_that_scores_knows_a_language_by_any_of_its_codes(
+    name: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bleu, "has_mecab", lambda: False)
+    ours, theirs = ["我今天早上去公园散步了", "Tom geht."], ["我今天早上去公园跑步了", "Tom ging."]
+    found = score(ours, theirs, code)
+    assert f"|tok:{name}|" in found.signatures["bleu"]
+    assert quick_bleu(ours, theirs, code) == pytest.approx(found.bleu)
+    tested = paired_bootstrap(theirs, ours, theirs, code, samples=10)
+    assert f"|tok:{name}|" in tested.signature and tested.candidate == pytest.approx(found.bleu)
+    counter = bleu.SentenceBleu(bleu.tokeniser("auto", code, "rerank.tokenize"))
+    rows = [counter.statistics([one], reference) for one, reference in zip(ours, theirs, strict=True)]
+    assert bleu.bleu(sum(rows, np.zeros((1, bleu.WIDTH))))[0] == pytest.approx(found.bleu)
+
+
+def test_nobody_takes_sacrebleus_own_tokeniser_unasked() -> None:
+    """Each call of BLEU names a tokeniser: its default, 13a, makes one word of a Chinese sentence."""
+    root, calls = Path(__file__).parents[3], []
+    for package in ("model", "pipelines", "services", "bench"):
+        for path in sorted((root / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("BLEU", "corpus_bleu", "sentence_bleu"):
+                    calls.append((path.name, "tokenize" in {word.arg for word in node.keywords}))
+    assert len(calls) > 5 and [name for name, named in calls if not named] == []

@@ -1,4 +1,4 @@
-"""`dragoman verify` beside eleven ways to change a run: each is found; a run that nobody changed has no difference."""
+"""`dragoman verify` beside nineteen ways to change a run: each is found; a run that nobody changed is the same."""
 
 import json
 import re
@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from model.files import file_sha256
 from model.runs import journal, paths
 from pipelines import entries
+from pipelines.tasks import precision, pretrained_embeddings, teachers, warm_start
+from tests.pipelines.tasks.forgeries import FURTHER, change, forge
 
 SETTINGS = [
     "corpus.pairs=400",
@@ -82,12 +83,6 @@ def test_a_run_that_nobody_changed_has_no_difference(run: Path, verify: Callable
     assert facts["records"] == journal.heads(run)
 
 
-def change(path: Path, edit: Callable[[Any], None]) -> None:
-    content = json.loads(path.read_text())
-    edit(content)
-    path.write_text(json.dumps(content))
-
-
 def edit_lines(run: Path, edit: Callable[[dict[str, Any]], Any]) -> None:
     """Change lines of the journal, and link them again so that the chain is whole in itself."""
     changed, before = [], journal.first_link(run)
@@ -112,13 +107,6 @@ def other_smoothing(run: Path) -> None:
 
 def other_dropout(run: Path) -> None:
     change(run / "run.json", lambda record: record["model"].update(dropout=0.45))
-
-
-def forge(path: Path) -> None:
-    """Other weights in the place of the file's; a file of its own, not the other name of a hard link."""
-    tensors = load_file(path)
-    path.unlink()
-    save_file({name: value + 0.01 for name, value in tensors.items()}, path)
 
 
 def edited_checkpoint(run: Path) -> None:
@@ -184,6 +172,32 @@ def test_a_changed_run_differs(attack: Callable[[Path], None], run: Path, verify
     what, message = ATTACKS[attack]
     result, detail = verify(1)[what]
     assert result == "differs" and message in detail
+
+
+@pytest.mark.parametrize("attack", FURTHER, ids=lambda attack: attack.__name__)
+def test_a_run_that_was_forged_with_care_differs(
+    attack: Callable[[Path, Path], None], home: Path, run: Path, verify: Callable[..., Verdict]
+) -> None:
+    (shards,) = (path.parent for path in (home / "shards").glob("*/manifest.json"))
+    attack(run, shards)
+    what, message = FURTHER[attack]
+    result, detail = verify(1)[what]
+    assert result == "differs" and message in detail
+
+
+def test_weights_without_a_note_are_compared_with_the_digest_that_the_bundle_names(
+    run: Path, verify: Callable[..., Verdict]
+) -> None:
+    path = run / "weights" / "step-00000030.safetensors"
+    shutil.rmtree(run / "checkpoints" / "step-00000030")
+    forge(path)
+    path.with_suffix(".sha256").unlink()
+    assert "made from weights of step 30 that are not those of the run" in verify(1)["bundle"][1]
+
+
+def test_all_files_that_a_run_begins_from_are_on_record() -> None:
+    files = {precision.NAME, warm_start.FILE, teachers.FILE, pretrained_embeddings.FILE}
+    assert set(paths.BEGINNING) == files
 
 
 def test_an_evaluation_that_is_replaced_by_the_command_is_known(

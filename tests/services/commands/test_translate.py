@@ -1,6 +1,7 @@
 """Lines in, translations out, without a server."""
 
 import bz2
+import gzip
 import io
 import json
 import sys
@@ -73,6 +74,28 @@ def test_what_is_lost_is_said(tmp_path: Path, bundle: Path, caplog: pytest.LogCa
     assert [json.loads(record)["unknown"] > 0 for record in records] == [False, False, True]
     assert "1 lines were cut to the model's positions and lost their end; translate.split=true" in caplog.text
     assert "1 lines have characters or words that the model's vocabulary has not got" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (gzip.compress(b"the dog\n"), "gzip"),
+        ("the dog\n".encode("utf-16"), "utf-16"),
+        (b"the dog\rja\r", "lines that end in carriage returns"),
+    ],
+)
+def test_a_stream_of_another_kind_is_refused_and_its_advice_reads_it(
+    tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, what: str
+) -> None:
+    file = tmp_path / "stream"
+    file.write_bytes(content)
+    with file.open() as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", stream)
+        with pytest.raises(UserError, match=f"standard input holds {what}.*translate.input=FILE"):
+            translate(TranslateConfig(bundle=str(bundle)), DecodeConfig())
+    assert run(tmp_path, bundle, content) == run(
+        tmp_path, bundle, b"the dog\nja\n" if b"\r" in content else b"the dog\n"
+    )
 
 
 def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:

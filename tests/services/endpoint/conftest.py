@@ -22,7 +22,7 @@ from services.settings import Limits
 
 @dataclass
 class Shouting:
-    """A translator: TEXT for text; `!bad` fails; alternatives carry their rank."""
+    """A translator: TEXT for text; `!bad` fails, `!long` is cut, 犬 is unknown; alternatives carry their rank."""
 
     mark: str = ""
     open: threading.Event = field(default_factory=threading.Event)
@@ -37,7 +37,9 @@ class Shouting:
         if "!bad" in line:
             return Translation("", 0.0, error="cannot")
         texts = [line.upper() + self.mark] + [f"{line.upper()}{self.mark}#{rank}" for rank in range(1, nbest)]
-        return Translation(texts[0], 0.0, [Alternative(text, 0.0) for text in texts])
+        missing = ("犬",) if "犬" in line else ()
+        nbest = [Alternative(text, 0.0) for text in texts]
+        return Translation(texts[0], 0.0, nbest, "!long" in line, unknown=len(missing), missing=missing)
 
 
 def served(translator: Any, version: str = "3") -> LoadedModel:

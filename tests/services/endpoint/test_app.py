@@ -227,6 +227,19 @@ def test_the_log_names_a_client_by_address_or_not_at_all(
     ] == written
 
 
+def test_an_answer_says_what_was_lost(stage: Stage) -> None:
+    assert "losses" not in stage.ask(q="Go. See.").json()
+    unknown = "have characters or words that the model's vocabulary has not got ('犬'); they may be missing"
+    lost = {"unknown": 2, "missing": ["犬"], "warnings": [f"2 sentences {unknown}"]}
+    assert stage.ask(q="A 犬. Go. See 犬.").json()["losses"] == lost
+    cut = stage.ask(q=["Go.", "!long"]).json()["losses"]
+    assert cut == [{}, {"truncated": 1, "warnings": [cut[1]["warnings"][0]]}]
+    assert "were cut to the model's positions" in cut[1]["warnings"][0]
+    value = stage.endpoint.metrics.telemetry.registry.get_sample_value
+    found = {kind: value("dragoman_lost_sentences_total", {"what": kind}) for kind in ("truncated", "unknown", "loops")}
+    assert found == {"truncated": 1, "unknown": 2, "loops": 0}
+
+
 def test_a_new_model_answers_from_the_next_request_on(stage: Stage) -> None:
     new = Shouting(mark="!")
     new.open.set()

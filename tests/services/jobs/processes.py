@@ -28,7 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 RUNNER = (
     "import sys, services.jobs.runner as runner\n"
     "real = runner._run\n"
-    "runner._run = lambda a, command, d: real(a, [sys.executable, sys.argv[1], *command[4:]], d)\n"
+    "runner._run = lambda a, command, *more: real(a, [sys.executable, sys.argv[1], *command[4:]], *more)\n"
     "sys.exit(runner.main(sys.argv[2:]))\n"
 )
 

@@ -111,6 +111,13 @@ READING = [
     ("evaluate", "evaluate.bundle=models:/../../service@x"),
     ("evaluate", "paths.runs={home}/jobs name=other"),
     ("evaluate", "paths.runs=jobs name=other"),
+    ("train", f"name={'a' * 256}"),
+    ("train", f"name={'/ü' * 900}"),
+    ("shard", f"paths.shards={{home}}/shards/{'a' * 256}"),
+    ("unpack", f"paths.shards={{home}}/shards/{'a' * 256}"),
+    ("evaluate", f"evaluate.bundle={{home}}/runs/{'a' * 256}"),
+    ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/{'a' * 256}"),
+    ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/{'a' * 256}*"),
     ("train", "train.init_from=secret-bundle"),
     ("train", "train.teachers=[{home}/service]"),
     ("train", "embeddings.source=file://{home}/service"),
@@ -250,7 +257,7 @@ REASONS = (
     r"lies outside of what jobs may (use: /|write: a folder of its own below /|write: /)"
     r"|is not known|Choices: |has dots between"
     r"|names no server and no command"
-    r"|leave it out"
+    r"|leave it out|is too long for a path"
     r"|takes no key away"
     r"|moves no section|move no section"
     r"|fits none of text or list"

@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
 from services.jobs.children import Child, Children, end_left_behind, marked
 from services.jobs.permissions import close_to_others
@@ -39,6 +41,13 @@ def wait_for(mark: str, count: int) -> list[psutil.Process]:
     return found
 
 
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_program_that_is_killed_is_started_again_without_what_it_left(tmp_path: Path) -> None:
     children = Children(tmp_path / "children.json")
     try:
@@ -54,6 +63,43 @@ def test_a_program_that_is_killed_is_started_again_without_what_it_left(tmp_path
         children.stop()
     assert marked(children.mark) == []
     assert not children.folder.exists() and not children.record.exists()
+
+
+def test_a_program_gets_another_command_also_where_the_one_before_does_not_end_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.jobs.children.PATIENCE", 0.5)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+    log = tmp_path / "log"
+    children = Children(tmp_path / "children.json")
+    try:
+        children.start(Child("one", [sys.executable, "-c", deaf], dict(os.environ), tmp_path, log))
+        wait_until(lambda: log.read_text() == "1\n")
+        other = "print(2, flush=True); import time; time.sleep(600)"
+        children.replace(Child("one", [sys.executable, "-c", other], dict(os.environ), tmp_path, log))
+        wait_until(lambda: "2" in log.read_text())
+        assert log.read_text().split() == ["1", "2"] and len(marked(children.mark)) == 1
+    finally:
+        children.stop()
+
+
+def test_a_program_that_cannot_be_started_again_at_once_is_started_later(tmp_path: Path) -> None:
+    turns = iter(range(10))
+
+    def prepare() -> None:
+        if next(turns) == 1:
+            raise OSError("no memory")
+
+    children = Children(tmp_path / "children.json")
+    try:
+        command = [sys.executable, "-c", "print('begun', flush=True); import time; time.sleep(600)"]
+        child = Child("one", command, dict(os.environ), tmp_path, tmp_path / "log", prepare)
+        children.start(child)
+        (first,) = wait_for(children.mark, 1)
+        first.kill()
+        wait_until(lambda: (tmp_path / "log").read_text().split() == ["begun"] * 2)
+    finally:
+        children.stop()
 
 
 def test_what_a_killed_service_leaves_is_ended_by_its_guard(tmp_path: Path) -> None:

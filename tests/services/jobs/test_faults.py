@@ -127,7 +127,7 @@ def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(tmp_p
     where = f"http://127.0.0.1:{port}"
     (tmp_path / "server").write_text(where)
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    loop.executor = ProcessExecutor(tmp_path, stub=Path(__file__).with_name("tracked_job.py"))
+    loop.executor = loop.attempts.executor = ProcessExecutor(tmp_path, stub=Path(__file__).with_name("tracked_job.py"))
     arrears = Arrears(loop.ledger, where)
     with at_work(loop) as service, contextlib.ExitStack() as stack:
         (job,) = submit(service, tmp_path, ["run"])

@@ -63,7 +63,7 @@ def test_a_fit_finds_the_parts_of_a_sum() -> None:
 
 def test_the_error_of_a_forecast_is_kept_and_is_a_metric(tmp_path: Path) -> None:
     loop, metrics = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path), Metrics()
-    loop.judged = metrics.judge
+    loop.accounts.judged = metrics.judge
     ledger = loop.ledger
     promised = {"low": 0.0, "expected": 1e-3, "high": 1e9, "basis": "x"}
     plan = {"verb": "train", "shape": "s", "steps": 10, "flops": 100.0, "tokens": 50, "width": 8, "layers": 2}
@@ -74,7 +74,7 @@ def test_the_error_of_a_forecast_is_kept_and_is_a_metric(tmp_path: Path) -> None
     with ledger.database.write() as session:
         job = ledger.begin(session, job, 1, "scheduler", "")
     ledger.end(ledger.mark_started(job), State.SUCCEEDED, "succeeded", "end", "succeeded", 0)
-    loop._measure(ledger.job(job.id), Progress())
+    loop.accounts.measure(ledger.job(job.id), Progress())
     (row,) = loop.intake.measured()
     assert (row.low, row.predicted, row.high) == (0.0, 1e-3, 1e9)
     assert (row.flops, row.tokens, row.width, row.layers, row.architecture) == (10.0, 5.0, 8, 2, "gpt")

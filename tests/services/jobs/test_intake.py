@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,9 +25,9 @@ from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.entries import Start as Decision
 from services.jobs.scheduling.room import Node
 from services.jobs.service import schemas
+from services.jobs.service.attempts import handed
 from services.jobs.service.entries import entry
 from services.jobs.service.intake import Intake
-from services.jobs.service.loop import handed
 from services.jobs.states import State
 
 NOW = 1000.0
@@ -276,3 +277,26 @@ def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(
     monkeypatch.setattr(ray.util.state, "list_nodes", fail)
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1 does not say what it has \(no API server\)"):
         executor.capacity()
+
+
+def test_a_thousand_submissions_of_one_owner_do_not_keep_anothers_from_being_planned(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    class Slow:
+        def plan(self, verb: str, words: Sequence[str], gpus: float, early: bool, owner: str) -> dict[str, Any]:
+            if owner == "ben":
+                over.wait(60)
+            raise UserError(f"{owner}'s turn")
+
+    ledger = Ledger(Database(f"sqlite:///{tmp_path}/ledger.db"), lambda: NOW)
+    intake = Intake(ledger, Slow(), "here")  # type: ignore[arg-type]
+    try:
+        for _ in range(1001):
+            ledger.submit("ben", "doctor", [])
+        job = ledger.submit("anna", "doctor", [])
+        assert intake.take(SMALL) == 1
+        assert ledger.job(job.id).reason == "anna's turn"
+    finally:
+        over.set()
+        intake._pool.shutdown(cancel_futures=True)
+        ledger.database.close()

@@ -306,7 +306,7 @@ def test_lost_steps_are_billed_once_and_an_attempt_without_a_step_is_start_up_al
             (home / "run" / "steps.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
             os.utime(home / "run" / "steps.jsonl", (time.time(), time.time()))
         running = loop.ledger.job(job.id)
-        loop._end(running, of_vanishing(running, "gone", 9))
+        loop.attempts._end(running, of_vanishing(running, "gone", 9))
 
     attempt(30.0)  # trains for the last 8 s
     attempt(7.0)  # dies before its first step

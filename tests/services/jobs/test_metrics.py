@@ -12,7 +12,8 @@ from services.jobs.executors.base import Start
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Attempt
 from services.jobs.service.app import Parts, create_app
-from services.jobs.service.loop import Loop, handed
+from services.jobs.service.attempts import handed
+from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.observer import Observer
 from services.jobs.states import State

@@ -19,7 +19,8 @@ from services.jobs.pages.models import shown
 from services.jobs.pages.tracking import Model, Move, Tracking, Version
 from services.jobs.planning.plan import make_plan
 from services.jobs.service.app import Parts, create_app
-from services.jobs.service.loop import Loop, handed
+from services.jobs.service.attempts import handed
+from services.jobs.service.loop import Loop
 from services.jobs.states import State
 from tests.services.jobs.processes import StubPlanner, make_loop
 
@@ -122,7 +123,7 @@ def test_an_admin_gives_a_model_to_another_and_what_waits_is_checked_again(
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["m", "ben"]
     assert registry.found["m"].owner == "ben"
     loop.passes.run(loop.executor.capacity())
-    loop._hand_over(loop.ledger.jobs([State.STARTING], plans=True)[0])
+    loop.attempts.hand_over(loop.ledger.jobs([State.STARTING], plans=True)[0])
     ended = loop.ledger.job(job.id)
     assert ended.state == State.FAILED and "belongs to another owner" in ended.reason
     assert not (loop.home / "started").exists()  # nothing of it ran

@@ -1,5 +1,6 @@
 """Runs and shards belong to whoever made them first: what others, admins, and owners without a job may do with them."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 import pytest
 
 from model.errors import UserError
+from model.shards.manifest import MANIFEST
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.places import Places
+from services.jobs.service.verdict import Verdict
 from services.jobs.states import State
+from tests.services.jobs.processes import make_loop
 
 
 @pytest.fixture
@@ -98,3 +102,39 @@ def test_a_run_that_does_not_exist_yet_is_looked_at_when_the_job_starts(ledger: 
     path.mkdir()
     with pytest.raises(UserError, match="another owner"):
         places.check("bert", [place(path, "maybe")])
+
+
+def test_the_record_of_a_sharding_belongs_to_who_made_the_shards_first(tmp_path: Path) -> None:
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    places, runs = loop.intake.places, tmp_path / "runs"
+    manifest = tmp_path / "shards" / "mine" / MANIFEST
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("{}")
+    record = runs / f"shard-text-{hashlib.sha256(b'{}').hexdigest()[:12]}"
+    record.mkdir(parents=True)
+    for owner in ("anna", "bert"):  # both make the same shards
+        job = loop.ledger.submit(owner, "shard", [])
+        plan = {"run_dir": str(runs / "shard"), "places": [place(runs, "record")]}
+        run = f"shards {manifest.parent}"
+        job = loop.ledger.change(job, State.PLANNED, "planner", "", plan=plan, choices=[1], run=run)
+        job = loop.ledger.change(job, State.WAITING, "planner", "")
+        with loop.ledger.database.write() as session:
+            job = loop.ledger.begin(session, job, 1, "scheduler", "")
+        loop.ledger.mark_started(job)
+        (job,) = loop.ledger.jobs([State.RUNNING], plans=True)
+        loop.accounts.close(job, Verdict(State.SUCCEEDED, "succeeded", "end", "succeeded"), 0)
+    assert places.check("anna", [place(runs, "record")])["write"] == [str(record)]
+    assert places.check("bert", [place(runs, "record")]) == {"read": [], "write": [], "record": [str(runs)]}
+    for path in (record, record / "spool" / "records.jsonl", runs):
+        with pytest.raises(UserError, match="another owner"):
+            places.check("bert", [place(path)])
+    loop.ledger.database.close()
+
+
+def test_records_that_no_job_made_are_gone_on_with_where_nobody_needs_a_token(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "shard-text-0").mkdir()
+    (tmp_path / "shard-text-1").symlink_to("/etc")
+    places, access = Places(ledger), Access(ledger)
+    assert places.check("anna", [place(tmp_path, "record")])["write"] == [str(tmp_path / "shard-text-0")]
+    access.issue("one", "root", "admin", "up")
+    assert places.check("anna", [place(tmp_path, "record")])["write"] == []

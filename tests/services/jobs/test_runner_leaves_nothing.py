@@ -28,3 +28,17 @@ def test_folders_of_workers_and_empty_ones_are_gone_after_a_job(tmp_path: Path) 
     assert done.returncode == 2, done.stderr
     assert [path.name for path in temporary.iterdir()] == ["dragoman-job-j1-2-other"]
     assert (full.exists(), empty.exists()) == (True, False)
+
+
+def test_a_signal_while_a_runner_takes_away_what_is_left_does_not_lose_the_record(tmp_path: Path) -> None:
+    script = """
+import os, shutil, signal, sys
+from services.jobs import runner
+runner._run = lambda *_: 7
+shutil.rmtree = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
+sys.exit(runner.main([sys.argv[1], "j1", "1", "doctor"]))
+"""
+    root, environment = Path(__file__).resolve().parents[3], {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=root, env=environment, check=False)
+    assert done.returncode == 7
+    assert json.loads((tmp_path / "jobs" / "j1" / "a1.json").read_text())["code"] == 7

@@ -174,7 +174,7 @@ def answer(address: str, login: Login | None = None) -> int:
 
 
 def wait(done: Callable[[], bool], up: "subprocess.Popen[bytes]", said: Path) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600  # a machine that does much else takes minutes to start MLflow
     while not done():
         assert up.poll() is None and time.monotonic() < deadline, said.read_text()
         time.sleep(0.3)

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -16,7 +17,10 @@ from services.jobs.client import table
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.logs import clean, cut
 from services.jobs.pages.words import between, span
+from services.jobs.records import attempt_of
 from services.jobs.states import State
+from tests.markup import HOSTILE as HOSTILE_TEXTS
+from tests.markup import check_nothing_runs
 from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World
 
 
@@ -73,6 +77,28 @@ def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_ow
     sizes = {path.partition("?")[0]: len(browser.get(path).content) for path in assets}
     assert sizes["/static/pages.js"] <= 100_000
     assert "immutable" in browser.get(assets[0]).headers["cache-control"]
+
+
+def test_whatever_a_job_is_called_its_pages_are_strict_html(world: World, browser: httpx.Client) -> None:
+    everything = "".join(one for one in HOSTILE_TEXTS if "\0" not in one)
+    job = world.job("odd", State.FAILED, words=[everything], changed={everything: everything})
+    world.curves("odd", 50)
+    log = attempt_of(world.home, job.id, job.attempt).log
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes("\n".join(HOSTILE_TEXTS).encode("utf-8", "surrogatepass"))
+    for path in ("/", f"/jobs/{job.id}", f"/jobs/{job.id}/log", f"/jobs/{job.id}/report", f"/compare?job={job.id}"):
+        check_nothing_runs(browser.get(path).text)
+    odd = "&".join(f"{key}={quote(everything, errors='surrogatepass')}" for key in ("set.name", "set.pair", "search"))
+    for path in (
+        "/models",
+        "/cluster",
+        "/submit?verb=train",
+        "/login",
+        "/jobs/<script>&%00%01",
+        f"/submit?verb=train&{odd}",
+        f"/?{odd}",
+    ):
+        check_nothing_runs(browser.get(path).text)
 
 
 def test_a_form_of_another_site_or_session_does_nothing(world: World, browser: httpx.Client) -> None:

@@ -1,0 +1,156 @@
+"""Attempts from the hand-over to their end: what is known of each, the surest first, and what is done about it."""
+
+import contextlib
+import json
+import logging
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from sqlalchemy import update
+
+from model.errors import ServiceError, UserError
+from services.jobs.executors.base import Executor, Observation
+from services.jobs.executors.base import Start as Handed
+from services.jobs.ledger.ledger import ConflictError, Ledger
+from services.jobs.ledger.tables import Attempt, Job
+from services.jobs.records import Request, attempt_of
+from services.jobs.service.accounts import Accounts
+from services.jobs.service.intake import Intake
+from services.jobs.service.verdict import Verdict, of_exit, of_vanishing
+from services.jobs.settings import ServiceConfig
+from services.jobs.states import State
+from services.telemetry.traceparent import TraceParent, parse
+
+START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
+logger = logging.getLogger(__name__)
+
+
+class Attempts:
+    """Those of one service."""
+
+    def __init__(
+        self, ledger: Ledger, executor: Executor, intake: Intake, config: ServiceConfig, home: Path, accounts: Accounts
+    ) -> None:
+        self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
+        self.accounts = accounts
+        self.pending: dict[str, str] = {}  # attempt -> what the executor says it waits for
+        self._asked: dict[str, float] = {}  # attempt -> when it was first asked to end, monotonic
+
+    def settle(self, job: Job, seen: Observation | None, reachable: bool) -> None:
+        """What is known of one attempt, the surest first: its record, its lock, the executor's word."""
+        attempt = attempt_of(self.home, job.id, job.attempt)
+        held = attempt.held()
+        notes: list[str] = []
+        record = attempt.record(notes)  # after the lock: a record is written before it is freed
+        if "code" in record:
+            self._end(
+                job, of_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
+            )
+        elif held:
+            self._alive(job)
+        elif held is False:
+            why = " and ".join(["its processes are gone without a word", *(f"its {note}" for note in notes)])
+            self._end(job, of_vanishing(job, why, self.config.losses))
+        elif seen is not None:
+            self._by_executor(job, seen)
+
+    def _by_executor(self, job: Job, seen: Observation) -> None:
+        """Nothing of the attempt can be seen from here: it has not begun, or its storage is another."""
+        late = self.ledger.now() - (job.started or 0) > START_PATIENCE and not self.executor.queues
+        if seen.state == "pending":
+            self.pending[f"{job.id}-a{job.attempt}"] = seen.message
+        if seen.state == "ended" and seen.code is not None:
+            self._end(job, of_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
+        elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
+            why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
+            if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
+                self._end(job, of_vanishing(job, why, self.config.losses))
+        elif seen.state == "absent":
+            self.hand_over(job)
+        elif seen.state == "running":
+            self._alive(job)
+        elif late:
+            self.executor.kill(handed(job))
+            self._end(job, of_vanishing(job, f"it was not started in {START_PATIENCE:g} s", self.config.losses))
+        if seen.state in ("pending", "running") and job.state in (State.YIELDING, State.STOPPING):
+            self._ask(job)
+
+    def _alive(self, job: Job) -> None:
+        self.pending.pop(f"{job.id}-a{job.attempt}", None)
+        if job.state == State.STARTING:
+            self.ledger.mark_started(job)
+        elif job.state in (State.YIELDING, State.STOPPING):
+            self._ask(job)
+
+    def _ask(self, job: Job) -> None:
+        request: Request = "stop" if job.state == State.STOPPING else "yield"
+        key = f"{job.id}-a{job.attempt}"
+        since = self._asked.setdefault(key, time.monotonic())
+        try:
+            self.executor.stop(handed(job), request)
+        except OSError as problem:  # the job has put something in the request's place
+            logger.debug("job %s cannot be asked: %s", job.id, problem)
+        if time.monotonic() - since > self.config.stop_timeout:
+            logger.warning("job %s did not end in order in %g s: it is killed", job.id, self.config.stop_timeout)
+            self.executor.kill(handed(job))
+
+    def hand_over(self, job: Job) -> None:
+        """Start an attempt; one that was handed over before stays as it is. Whose the files and the model are is asked
+        again: others may have made some, or been given the name, since the job was planned."""
+        plan = job.plan or {}
+        try:
+            granted = self.intake.places.check(job.owner, plan.get("places", ()))
+            owner = self.intake.ownership.claim(plan, job.owner, job.admin)
+        except UserError as problem:
+            with contextlib.suppress(ConflictError):  # its owner was quicker: the next look sees it
+                self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
+            return
+        incarnation = self.executor.incarnation()
+        if self._incarnation(job) != incarnation:
+            with self.ledger.database.write() as session:
+                where = (Attempt.job == job.id, Attempt.number == job.attempt)
+                session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
+        planner = self.intake.planner
+        grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
+        self.executor.submit(replace(handed(job), model_owner=owner, grant=grant))
+
+    def _incarnation(self, job: Job) -> str | None:
+        """The life of the cluster that the running attempt belongs to."""
+        return next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
+
+    def _same_cluster(self, job: Job) -> bool:
+        """Whether the cluster that the attempt was started on still lives; asked only where that matters."""
+        before = self._incarnation(job)
+        try:
+            return before is None or self.executor.incarnation() == before
+        except ServiceError:
+            return False
+
+    def _end(self, job: Job, verdict: Verdict, code: int | None = None) -> None:
+        run = self.accounts.close(job, verdict, code)
+        self._asked.pop(f"{job.id}-a{job.attempt}", None)
+        self.pending.pop(f"{job.id}-a{job.attempt}", None)
+        if self.executor.queues:  # or it would have another attempt of its own
+            self.executor.kill(handed(job))
+        if verdict.state == State.SUCCEEDED:
+            self.accounts.measure(self.ledger.job(job.id), run)
+
+
+def handed(job: Job) -> Handed:
+    """The job's running attempt as the executor is given it."""
+    plan = job.plan or {}
+    words = list(plan.get("words", job.words))
+    spreads = bool(plan.get("spreads"))
+    if plan.get("elastic"):
+        words.append(f"cluster.workers={job.workers}")
+    size = (job.workers, job.cpus, job.gpus, spreads)
+    place = place_of(job.trace, job.id, job.attempt)
+    trace = "" if place is None else str(place)
+    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size, trace=trace)
+
+
+def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:
+    """Where an attempt stands in the trace of its job; None where whoever submitted it named none."""
+    parent = parse(trace)
+    return None if parent is None else parent.child(f"{job}-a{attempt}")

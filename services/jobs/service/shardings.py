@@ -1,0 +1,37 @@
+"""The run that records a sharding, found by the manifest of the shards."""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from model.shards.manifest import MANIFEST
+from model.untrusted import open_regular
+from services.jobs.ledger.tables import Job
+
+LARGEST_MANIFEST = 64 << 20  # bytes that are hashed
+
+
+def sharding_run(job: Job) -> Path | None:
+    """Return the folder of the run that records what a shard job has made; its name ends with the beginning of the
+    manifest's sha256. None where the shards or the record are not made yet, or are out of sight.
+    """
+    folder = (job.plan or {}).get("run_dir")
+    if not folder:
+        return None
+    manifest = Path(job.run.partition(" ")[2]) / MANIFEST
+    try:
+        status = manifest.stat()
+        if status.st_size > LARGEST_MANIFEST:
+            return None
+        digest = _sha256(manifest, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return None
+    return next(iter(sorted(Path(folder).parent.glob(f"shard-*-{digest[:12]}"))), None)
+
+
+@lru_cache(maxsize=256)
+def _sha256(path: Path, _changed: int, _size: int) -> str:
+    """The sha256 of a file that was last changed then, in hex."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()

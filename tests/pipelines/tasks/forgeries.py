@@ -1,0 +1,120 @@
+"""Further ways to change a run, by somebody who keeps its digests and chains whole as far as the folder allows."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from model.bundles.ctranslate2 import export
+from model.bundles.translation import load_bundle
+from model.files import file_sha256
+from model.runs import journal, paths
+from pipelines.evaluation.metrics import score
+from pipelines.evaluation.translation import held_out_lines
+
+SPLIT = "test"
+
+
+def change(path: Path, edit: Callable[[Any], None]) -> None:
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+def forge(path: Path) -> None:
+    """Other weights in the place of the file's; a file of its own, not the other name of a hard link."""
+    tensors = load_file(path)
+    path.unlink()
+    save_file({name: value + 0.01 for name, value in tensors.items()}, path)
+
+
+def change_evaluation(run: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Change the evaluation, and its line in the chain."""
+    path = run / f"evaluation.{SPLIT}.json"
+    change(path, edit)
+    (line,) = journal.lines(run / paths.EVALUATIONS)
+    (run / paths.EVALUATIONS).write_text(json.dumps({**line, "sha256": file_sha256(path)}) + "\n")
+
+
+def change_bundle(run: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Change what the bundle says, and the digests of its files."""
+
+    def describe(facts: dict[str, Any]) -> None:
+        edit(facts)
+        for name in facts["files"]:
+            path = run / "bundle" / name
+            facts["files"][name] = {"sha256": file_sha256(path), "bytes": path.stat().st_size}
+
+    change(run / "bundle" / "config.json", describe)
+
+
+def references_as_translations(run: Path, shards: Path) -> None:
+    """The references are the hypotheses: BLEU 100, and whatever is computed from the texts agrees."""
+    texts = run / f"hypotheses.{SPLIT}.de.txt"
+    references = held_out_lines(shards, SPLIT, "de", 20)
+    texts.write_text("".join(f"{line}\n" for line in references))
+    change_evaluation(run, lambda record: record.update(scores=asdict(score(references, references, "de"))))
+
+
+def nobodys_weights(run: Path, shards: Path) -> None:
+    """Other weights in the bundle, which says that they are from a step of which nothing is left."""
+    forge(run / "bundle" / "model.safetensors")
+    change_bundle(run, lambda facts: facts["weights"].update(steps=[35], sha256=["0" * 64]))
+
+
+def fewer_digests(run: Path, shards: Path) -> None:
+    """The bundle names a digest less than it has steps, and so nobody compares the average."""
+    forge(run / "bundle" / "model.safetensors")
+    change_bundle(run, lambda facts: facts["weights"].update(steps=[39, 40], sha256=facts["weights"]["sha256"][1:]))
+
+
+def served_by_others(run: Path, shards: Path) -> None:
+    """The export that serves is another network's than the weights."""
+    bundle = load_bundle(run / "bundle")
+    network = bundle.network
+    for tensor in network.parameters():
+        tensor.data.neg_()
+    shutil.rmtree(run / "bundle" / "ct2")
+    export(network, run / "bundle" / "ct2", *bundle.tokens())
+    change_bundle(run, lambda facts: None)
+
+
+def better_scores(run: Path, shards: Path) -> None:
+    """The bundle's own scores, which the registry and the cards show."""
+    change_bundle(run, lambda facts: facts["scores"][SPLIT].update(bleu=99.0))
+
+
+def unopened(run: Path, shards: Path) -> None:
+    """The test set was never opened, says the run."""
+    (run / "openings.jsonl").unlink()
+
+
+def other_precision(run: Path, shards: Path) -> None:
+    """Trained in another number format than it says."""
+    (run / "precision.json").write_text(json.dumps({"precision": "bf16", "because": "it pays"}))
+
+
+def of_another_set(run: Path, shards: Path) -> None:
+    """Scores that are said to be of another set, whose references are out of sight."""
+
+    def edit(record: dict[str, Any]) -> None:
+        record["scores"]["bleu"] = 99.0
+        record["manifest_hash"] = "0" * 64
+
+    change_evaluation(run, edit)
+
+
+FURTHER: dict[Callable[[Path, Path], None], tuple[str, str]] = {
+    references_as_translations: ("scores", "its translations are not the bundle's: most of 16 come out otherwise"),
+    nobodys_weights: ("bundle", "made from weights of step 35, which the run has not got"),
+    fewer_digests: ("bundle", "names 2 steps and 1 digests of their weights"),
+    served_by_others: ("scores", "come out otherwise"),
+    better_scores: ("scores", "its scores on test are those of no evaluation of the run"),
+    unopened: ("scores", "test was scored 1 times, and openings.jsonl knows of 0 openings of it"),
+    other_precision: ("records", "precision.json: is not what the run's last start began from"),
+    of_another_set: ("scores", "(manifest 000000000000)"),
+}

@@ -1,0 +1,106 @@
+"""Whatever stands in a name, a setting or a sample: pages and pictures are well-formed, and nothing in them runs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from markdown_it import MarkdownIt
+
+from model.alignment.attention_map import AttentionMap
+from model.text.excerpt import for_markup
+from pipelines.comparison.page import Report, Sample, render
+from pipelines.tracking.cards import CARDS
+from pipelines.tracking.descriptions import describe_run
+from pipelines.tracking.version import describe, facts
+from services.commands.attention import draw
+from services.jobs.ledger.tables import Attempt, Job
+from services.jobs.pages.site import Site
+from services.jobs.service.report import report
+from services.jobs.service.schemas import ChangeView
+from tests.markup import HOSTILE, TEXTS, check_nothing_runs, check_picture
+
+often = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@given(TEXTS)
+@often
+def test_text_that_markup_can_hold_stays(text: str) -> None:
+    found = for_markup(text)
+    assert len(found) == len(text)
+    assert all(one in (other, "\ufffd") for one, other in zip(found, text, strict=True))
+    assert for_markup("a\tb\n\u200f\u200d日本😀é") == "a\tb\n\u200f\u200d日本😀é"
+
+
+def job_of(text: str) -> Job:
+    plan = {"run": text, "run_dir": f"/nowhere/{text}".replace("\0", ""), "changed": {text: text}, "fingerprint": text}
+    return Job(
+        **{"id": "j1", "owner": text, "verb": "train", "words": [text], "state": "failed", "reason": text},
+        **{"plan": plan, "submitted": 0.0, "spent": 1.0, "attempt": 1},
+    )
+
+
+@given(TEXTS)
+@often
+def test_a_jobs_report_is_strict_html_of_the_same_elements(tmp_path: Path, text: str) -> None:
+    def page(of: str) -> str:
+        log = tmp_path / "jobs" / "j1"
+        attempt = Attempt(job="j1", number=1, workers=1, decided=0.0, outcome="failed", cause=of, message=of or "-")
+        attempt.ended, attempt.startup, attempt.lost_tokens, attempt.lost_seconds, attempt.started = 1.0, 0, 0, 0, 0.0
+        change = ChangeView(
+            **{"id": 1, "job": "j1", "owner": of, "at": 0.0, "attempt": 1, "actor": of},
+            **{"action": "state", "before": "", "after": of, "reason": of},
+        )
+        log.mkdir(parents=True, exist_ok=True)
+        return report(job_of(of), [attempt], [change], tmp_path)
+
+    assert check_nothing_runs(page(text)) == check_nothing_runs(page("plain"))
+
+
+@given(TEXTS)
+@often
+def test_the_comparison_page_is_strict_html_of_the_same_elements(text: str) -> None:
+    def page(of: str) -> str:
+        return render(Report(of, of, [], [], [Sample(of, of, {of: of})], notes=[of]))
+
+    assert check_nothing_runs(page(text)) == check_nothing_runs(page("plain"))
+
+
+@pytest.mark.parametrize("kind", CARDS)
+@given(text=TEXTS)
+@often
+def test_a_models_description_shows_text_as_text(kind: str, text: str) -> None:
+    def elements(of: str) -> list[str]:
+        config = {
+            **{"kind": kind, "pair": of, "architecture": of, "manifest_hash": of, "config_hash": of},
+            **{"run": {"name": of}, "model": {"name": of}, "vocabulary": of},
+            "scores": {"test": {"bleu": 1.0, "nats": 1.0, "signatures": {"bleu": of}}} if kind != "vectors" else {},
+        }
+        tags: dict[str, Any] = {**facts(config), "dragoman.job": of, "dragoman.job_page": of, "bundle_hash": of}
+        run = describe_run("train", config, {"corpus": of, "pair": of, "manifest_hash": of})
+        markdown = MarkdownIt("commonmark", {"html": True})
+        written = "".join(markdown.render(one) for one in (run, describe("1", "r", tags, "1")))
+        return check_nothing_runs(f"<!doctype html><title>x</title>{written}")
+
+    assert set(elements(text)) <= {*elements("plain"), "em"}  # an underscore may be read as emphasis
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_a_picture_of_attention_is_strict_xml(tmp_path: Path) -> None:
+    maps = [
+        AttentionMap(
+            HOSTILE[first::2], HOSTILE[first::2], np.eye(len(HOSTILE[first::2]), dtype=np.float32), text, "output"
+        )
+        for first, text in enumerate(("<b>&\x00", "\ud83d--\x01"))
+    ]
+    draw(maps, tmp_path / "map.svg")
+    check_picture(tmp_path / "map.svg")
+
+
+def test_templates_escape_and_keep_to_what_html_can_hold() -> None:
+    for text in HOSTILE:
+        site = object.__new__(Site)
+        site.tracking = site.endpoint = None  # type: ignore[assignment]  # asked by no page for strangers
+        Site.__post_init__(site)
+        check_nothing_runs(site.render("stranger.html", title=text, problem=text))
