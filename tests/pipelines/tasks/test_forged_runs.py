@@ -12,7 +12,7 @@ import pytest
 from model.files import file_sha256
 from model.runs import journal, paths
 from pipelines import entries
-from pipelines.tasks import precision, pretrained_embeddings, teachers, warm_start
+from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from tests.pipelines.tasks.forgeries import FURTHER, change, forge
 
 SETTINGS = [
@@ -196,7 +196,7 @@ def test_weights_without_a_note_are_compared_with_the_digest_that_the_bundle_nam
 
 
 def test_all_files_that_a_run_begins_from_are_on_record() -> None:
-    files = {precision.NAME, warm_start.FILE, teachers.FILE, pretrained_embeddings.FILE}
+    files = {paths.PRECISION, warm_start.FILE, teachers.FILE, pretrained_embeddings.FILE}
     assert set(paths.BEGINNING) == files
 
 
